@@ -20,6 +20,8 @@ PHRASES: dict[str, str] = {
     "time_ratio_of_others": "others take {} times theirs",
     "pace_ratio": "a byte takes {} times its usual time",
     "pace_ratio_of_others": "elsewhere {} times",
+    "ratio_to_peers": "a message takes {} times as long as those of other connections",
+    "ratio_to_replicas": "takes {} times as long as ranks that do the same",
     "lost_share_of_a_step": "the culprit itself lost {} of a step",
     "normal_step_ns": "a normal step takes {}",
     "slow_step_ns": "a slow step takes {}",

@@ -180,6 +180,8 @@ def _when(finding: Mapping[str, Any], job: JobFacts) -> str:
         return f"in steps {first} to {last}" if first is not None else "at an unknown time"
     begin = clock_time(int(start), dated) + (f" (step {first})" if first is not None else "")
     lasts = last is not None and 0 <= job.last_step <= last and first != last
+    if lasts and first == 0:
+        return "in all steps"
     if lasts or end is None:
         return f"since {begin}"
     stop = clock_time(int(end), dated) + (f" (step {last})" if last is not None else "")

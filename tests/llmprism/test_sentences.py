@@ -41,6 +41,13 @@ def test_the_sentence_that_an_operator_reads():
     )
 
 
+def test_what_is_slow_from_the_first_to_the_last_step_began_at_no_known_time():
+    row = finding(first_step=0, last_step=30, evidence={"ratio_to_replicas": 1.5})
+    text = finding_text(row, PARTS, JOB)
+    assert text.what == "GPU 3 of server s12 computes 8.0 % slower in all steps."
+    assert text.evidence == "takes 1.5 times as long as ranks that do the same"
+
+
 def test_a_finding_that_ends_has_both_times_and_one_step_has_one():
     some = finding_text(finding(last_step=18, end_ns=TEN + 24 * S), PARTS, JOB)
     assert "from 10:00:21 UTC (step 17) to 10:00:24 UTC (step 18)" in some.what

@@ -67,7 +67,7 @@ def are_full(context: Context, one: Suspect) -> bool:
             moved = [every.moved(link, rows) for link in rates.crosses[row] if _is_link(link)]
             carried.append(np.max(moved, axis=0) / size)
     return bool(carried) and bool(
-        np.median(np.concatenate(carried)) >= MOSTLY * one.evidence["pace_ratio"]
+        np.median(np.concatenate(carried)) >= MOSTLY * one.evidence["ratio_to_peers"]
     )
 
 

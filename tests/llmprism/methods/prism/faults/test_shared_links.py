@@ -141,6 +141,6 @@ def test_links_are_full_where_messages_take_turns_in_every_step(monkeypatch, oth
     )  # fmt: skip
     classes = [SimpleNamespace(one=SimpleNamespace(connections=np.array([0])))]
     job: Any = SimpleNamespace(phases=SimpleNamespace(classes=classes))
-    evidence = {"suspects": [{"name": "leaf0|spine0"}], "pace_ratio": 4.0}
+    evidence = {"suspects": [{"name": "leaf0|spine0"}], "ratio_to_peers": 4.0}
     one: Any = SimpleNamespace(job=job, symptom="slow_transfers", evidence=evidence)
     assert are_full(context, one) == full

@@ -69,7 +69,8 @@ def _slow_part(context: Context, job: JobView) -> Suspect | None:
     best, found = by_pace(context, job, bundles, (0, job.count - 1), [], [])
     if found is None or not best:
         return None
-    evidence = {**found.evidence, "compared_with": "peers"}
+    evidence = {key: value for key, value in found.evidence.items() if "pace_ratio" not in key}
+    evidence["ratio_to_peers"] = found.evidence["pace_ratio"]
     lost_ns = min(_extra_ns(context, job, paced, best), MOST * job.period_ns)
     return replace(
         found,
@@ -215,8 +216,7 @@ def _of_rank(context: Context, job: JobView, rows: Ints, slower: float, lost_ns:
             "server": server,
             "one_of": names,
             "or_causes": ["slow_server", "degraded_nvlink"],
-            "time_ratio": round(1 + slower, 4),
-            "compared_with": "replicas",
+            "ratio_to_replicas": round(1 + slower, 4),
         },
         lost=_cost(job, lost_ns),
         lost_share=lost_ns / job.period_ns,

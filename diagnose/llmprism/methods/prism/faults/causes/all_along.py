@@ -31,7 +31,7 @@ from llmprism.methods.prism.faults.passes.passes import Passes, passes_of
 from llmprism.methods.prism.faults.suspects.cost import Cost
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.methods.prism.phases.moments import MISSING
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints, by_parts
 from llmprism.numerics.missing import finite_median, nanmedian, nanquantile
 
 FEW = 0.5  # share of the messages, or of the replicas: if more are slow, nobody is
@@ -149,7 +149,7 @@ def _by_passes(context: Context, job: JobView) -> tuple[Floats, Floats]:
     if passes is None:
         return nothing[0], nothing[1]
     tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-    work_ns = nanquantile(passes.work_ns.reshape(len(passes.work_ns), -1), FASTEST)
+    work_ns = by_parts(_fastest_ns, passes.work_ns)
     usual_ns = np.array([_of_replicas(work_ns, passes.stage, row) for row in range(work_ns.size)])
     extra_ns = np.nan_to_num(work_ns - usual_ns)
     slower = np.where(extra_ns > TICKS * tick_ns, extra_ns / usual_ns, 0.0)
@@ -157,6 +157,11 @@ def _by_passes(context: Context, job: JobView) -> tuple[Floats, Floats]:
     for row in np.flatnonzero(slower > SPREAD).tolist():
         cost_ns[row] = _of_pipeline_ns(passes, row, float(slower[row]))
     return slower, cost_ns
+
+
+def _fastest_ns(work_ns: Floats) -> Floats:
+    """How long the fastest passes of each endpoint take [ns], (endpoints,)."""
+    return nanquantile(work_ns.reshape(len(work_ns), -1), FASTEST)
 
 
 def _of_pipeline_ns(passes: Passes, row: int, slower: float) -> float:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.measures.bursts import bursts_of
+from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of
 from llmprism.methods.prism.pipelines.last_stage import TCP
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 
 MOSTLY = 0.5  # of the records of a class: so many have one message each
 FASTEST = 0.1  # quantile of the lengths of messages
@@ -50,27 +51,34 @@ def compared_with_peers(context: Context, job: JobView) -> Paced:
     There a message also waits for its receiver.
     """
     protocol = context.flows.optional.get("protocol")
-    found: list[tuple[float, ...]] = []
+    found = [np.empty((0, 4))]
     for part in job.phases.classes:
         rows = part.one.traffic.row
         if part.kind != "pp" or (protocol is not None and (protocol[rows] == TCP).any()):
             continue
         bursts = bursts_of(context, job, part)
-        if not bursts.size.size:
-            continue
-        single = np.rint(bursts.size / usual_size(bursts.size)) == 1
-        if single.mean() < MOSTLY:
-            continue
-        lasted = (bursts.end_ns - bursts.start_ns).astype(np.float64)
-        for place in np.unique(bursts.place[single]).tolist():
-            own = single & (bursts.place == place)
-            if own.sum() >= FEWEST:
-                connection = int(part.one.connections[place])
-                in_step = own.sum() / np.unique(bursts.step[own]).size
-                fastest = float(np.quantile(lasted[own], FASTEST))
-                found.append((connection, _hops(context, connection), fastest, in_step))
-    values = np.array(found, np.float64).reshape(-1, 4)
-    return _compared(values, clock_tick_ns(context.flows.start_ns, context.flows.end_ns))
+        if bursts.size.size:
+            found.append(_fastest(context, job, part, bursts))
+    tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    return _compared(np.concatenate(found), tick_ns)
+
+
+def _fastest(context: Context, job: JobView, part: KindOf, bursts: Bursts) -> Floats:
+    """Connection, hops, length of its fastest messages [ns], and messages of a step, in rows.
+
+    None of a class whose records mostly hold several messages.
+    """
+    single = np.rint(bursts.size / usual_size(bursts.size)) == 1
+    if single.mean() < MOSTLY:
+        return np.empty((0, 4))
+    place, lasted = bursts.place[single], (bursts.end_ns - bursts.start_ns)[single]
+    at, fastest = weighted_quantile(place, lasted.astype(np.float64), np.ones(place.size), FASTEST)
+    messages = np.bincount(place)[at]
+    steps = np.bincount(np.unique(place * job.count + bursts.step[single]) // job.count)[at]
+    own = part.one.connections[at]
+    hops = np.array([_hops(context, one) for one in own.tolist()])
+    every = np.column_stack((own, hops, fastest, messages / steps)).astype(np.float64)
+    return every[messages >= FEWEST]
 
 
 def _compared(values: Floats, tick_ns: float) -> Paced:

@@ -54,7 +54,7 @@ OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less m
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
 EXPLAINED = 0.6  # of the slow steps around pauses: so many have one
-CHANCE = 0.02  # of so many pauses in any server, over all bars, at most
+CHANCE = 0.001  # of so many pauses in any server of a job, over all bars, at most
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
 

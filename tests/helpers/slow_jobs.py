@@ -23,5 +23,5 @@ def job_with(slow: Mapping[tuple[int, int], float]) -> Any:
     job.between_ends_ns = steps_ns
     job.start_ns, job.end_ns = ends_ns - steps_ns.astype(np.int64), ends_ns
     job.phases = SimpleNamespace(endpoints=np.arange(4))
-    job.pipelines = SimpleNamespace(number=np.full(4, -1))
+    job.pipelines = SimpleNamespace(number=np.full(4, -1), length=2)
     return job

@@ -55,6 +55,7 @@ UNSEEN = 0.5  # pauses of all other servers together that are assumed where none
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
 EXPLAINED = 0.6  # of the slow steps around pauses: so many have one
 CHANCE = 0.001  # of so many pauses in any server of a job, over all bars, at most
+ONCE = 0.02  # ... of a single one as long as a step, which is believed half as much
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
 
@@ -112,7 +113,7 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             others, shortest = np.delete(lasted, number, axis=0), float(lasted[number, own].min())
             expected = _expected(others, shortest)
             chance = _chance_of(count, expected) * len(groups) * len(BARS)
-            if chance > CHANCE:
+            if chance > (ONCE if fewest < FEWEST else CHANCE):
                 continue
             pausing = rows[_pausing(np.where(out[rows], at_most[rows], 0.0))]
             own = out[pausing].any(axis=0)

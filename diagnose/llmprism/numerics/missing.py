@@ -62,3 +62,11 @@ def finite_median(values: Floats) -> float:
 def deviation(values: Floats) -> float:
     """Standard deviation that the median distance from the median shows; NaN if none is finite."""
     return TO_SIGMA * finite_median(np.abs(values - finite_median(values)))
+
+
+def row_deviations(values: Floats) -> Floats:
+    """:func:`deviation` of each row of ``values`` (rows, columns), without its missing values."""
+    found: Floats = TO_SIGMA * nanmedian(
+        np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1
+    )
+    return found

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import deviation, finite_median, nanmedian, nanquantile
+from llmprism.numerics.missing import (
+    deviation,
+    finite_median,
+    nanmedian,
+    nanquantile,
+    row_deviations,
+)
 
 VALUES = st.floats(-1e18, 1e18) | st.just(np.nan) | st.sampled_from([0.0, 1.0, 3.0])
 SERIES = arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=9), elements=VALUES)
@@ -51,3 +57,9 @@ def test_the_deviation_of_a_normal_distribution_is_its_own() -> None:
     assert deviation(with_missing) == pytest.approx(3.0, rel=0.03)
     assert deviation(np.full(5, 2.0)) == 0.0
     assert np.isnan(deviation(np.array([np.nan])))
+
+
+def test_the_deviations_of_rows_are_those_of_each_by_itself() -> None:
+    drawn = np.random.default_rng(2).standard_normal((5, 12))
+    drawn[1, 3:6], drawn[4] = np.nan, np.nan
+    assert row_deviations(drawn) == pytest.approx([deviation(row) for row in drawn], nan_ok=True)

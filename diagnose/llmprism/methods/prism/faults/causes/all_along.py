@@ -25,8 +25,8 @@ from llmprism.methods.prism.faults.causes.uneven import pipeline_ns, work_of_end
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lateness_ns
 from llmprism.methods.prism.faults.measures.bundles import Bundle
-from llmprism.methods.prism.faults.measures.hops import crossed
 from llmprism.methods.prism.faults.measures.peers import Paced, compared_with_peers
+from llmprism.methods.prism.faults.measures.rates import busy_ns, rates_of
 from llmprism.methods.prism.faults.passes.passes import Passes, passes_of
 from llmprism.methods.prism.faults.suspects.cost import Cost
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
@@ -34,7 +34,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.numerics.arrays import Floats, Ints, by_parts
 from llmprism.numerics.missing import finite_median, nanmedian, nanquantile
 
-FEW = 0.5  # share of the messages, or of the replicas: if more are slow, nobody is
+FEW = 0.5  # share of the connections: if more are slow, none is
 SPREAD = 0.3  # by which a rank is slower than its replicas: twice what healthy GPUs differ
 LATER = 0.15  # of a step, by which it is later at collectives: more than these make it late
 WORTH = 0.05  # of a step, that it costs
@@ -59,8 +59,9 @@ def _slow_part(context: Context, job: JobView) -> Suspect | None:
     paced = compared_with_peers(context, job)
     if not paced.slow.any() or paced.slow.mean() > FEW:
         return None
+    crosses = _crosses(context, job)
     bundles = [
-        Bundle("pp", crossed(context, one), slow, ratio)
+        Bundle("pp", crosses[one], slow, ratio)
         for one, slow, ratio in zip(
             paced.connection.tolist(), paced.slow.tolist(), paced.ratio.tolist(), strict=True
         )
@@ -71,7 +72,8 @@ def _slow_part(context: Context, job: JobView) -> Suspect | None:
         return None
     evidence = {key: value for key, value in found.evidence.items() if "pace_ratio" not in key}
     evidence["ratio_to_peers"] = found.evidence["pace_ratio"]
-    lost_ns = min(_extra_ns(context, job, paced, best), MOST * job.period_ns)
+    across = [one for one, parts in crosses.items() if best in parts]
+    lost_ns = min(_extra_ns(context, job, paced, across), MOST * job.period_ns)
     return replace(
         found,
         confidence=round(SURE * found.confidence, 4),
@@ -81,43 +83,40 @@ def _slow_part(context: Context, job: JobView) -> Suspect | None:
     )
 
 
-def _extra_ns(context: Context, job: JobView, paced: Paced, part: str) -> float:
-    """What transfers across ``part`` take longer in a step [ns]: of messages, and of collectives.
+def _crosses(context: Context, job: JobView) -> dict[int, frozenset[str]]:
+    """The parts of the network that each connection of ``job`` crosses."""
+    own = np.concatenate([part.one.connections for part in job.phases.classes])
+    return dict(zip(own.tolist(), rates_of(context, job).crosses, strict=True))
 
-    Of the endpoint whose messages lose most. Collectives across it go at its pace.
+
+def _extra_ns(context: Context, job: JobView, paced: Paced, across: Sequence[int]) -> float:
+    """What transfers of connections ``across`` the slow part take longer in a step [ns].
+
+    Messages, of the endpoint whose messages lose most; and collectives, which go at their pace.
     """
-    across = [part in crossed(context, one) for one in paced.connection.tolist()]
-    own = np.flatnonzero(paced.slow & np.array(across, np.bool_))
-    total = np.zeros(len(context.flows.addresses))
-    for side in (context.connections.src, context.connections.dst):
-        np.maximum.at(total, side[paced.connection[own]], paced.extra_ns[own])
+    own = np.flatnonzero(paced.slow & np.isin(paced.connection, across))
     slower = 1 - 1 / float(np.median(paced.ratio[own]))
-    in_exchanges = min(slower * _exchange_ns(context, job, part), _later_ns(context, job, part))
-    return float(total.max(initial=0.0)) + in_exchanges
+    in_exchanges = min(slower * _exchange_ns(context, job, across), _later_ns(context, job, across))
+    return float(paced.extra_ns[own].max(initial=0.0)) + in_exchanges
 
 
-def _exchange_ns(context: Context, job: JobView, part: str) -> float:
-    """How long records of collectives across ``part`` last in a step [ns], the longest ones."""
+def _exchange_ns(context: Context, job: JobView, across: Sequence[int]) -> float:
+    """How long records of collectives last in a step [ns], of the connection with the longest."""
     longest_ns = 0.0
-    for one in job.phases.classes:
-        own = one.one.connections
-        across = [part in crossed(context, connection) for connection in own.tolist()]
-        if one.kind == "dp" and any(across):
-            known, cell = one.cells(context.connections, job.count)
-            lasted = context.flows.lengths_ns(one.one.traffic.row[known])
-            by_step = np.bincount(cell, lasted, own.size * job.count).reshape(-1, job.count)
-            longest_ns = max(longest_ns, float(np.median(by_step[across], axis=1).max()))
+    for part in job.phases.classes:
+        own = np.isin(part.one.connections, across)
+        if part.kind == "dp" and own.any():
+            by_step = np.nan_to_num(busy_ns(context, job, part)[own])
+            longest_ns = max(longest_ns, float(np.median(by_step, axis=1).max()))
     return longest_ns
 
 
-def _later_ns(context: Context, job: JobView, part: str) -> float:
-    """How much later groups end a step whose collectives cross ``part`` than others do [ns].
+def _later_ns(context: Context, job: JobView, across: Sequence[int]) -> float:
+    """How much later groups end a step with a rank at an end of a connection than others do [ns].
 
     Infinite if there are no others: then nothing shows what they hide behind other work.
     """
-    connections = np.concatenate([own.one.connections for own in job.phases.classes])
-    crossing = [one for one in connections.tolist() if part in crossed(context, one)]
-    ends = np.unique([context.connections.src[crossing], context.connections.dst[crossing]])
+    ends = np.unique([side[across] for side in (context.connections.src, context.connections.dst)])
     group = job.phases.dp_group
     slow = np.isin(group, group[np.isin(job.phases.endpoints, ends)])
     ended = job.phases.moments["dp"].end_ns.astype(np.float64)

@@ -13,7 +13,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian, row_deviations
 
 MORE = 3.0  # times as much: passes of a slow part that take f times as long vary f times as much
 OF_LONGER = 0.002  # of what steps are longer: one of 64 micro-batches varies by an eighth of its
@@ -32,7 +32,7 @@ def vary_more(context: Context, job: JobView, first: int, last: int) -> bool:
     if not len(inside):
         return False
     tick_ns = float(clock_tick_ns(context.flows.start_ns, context.flows.end_ns))
-    usual_ns, own_ns = np.maximum(_deviation(outside), tick_ns), _deviation(inside)
+    usual_ns, own_ns = np.maximum(row_deviations(outside), tick_ns), row_deviations(inside)
     length = job.duration_ns
     longer_ns = finite_median(length[first : last + 1])
     longer_ns -= finite_median(np.delete(length, np.s_[first : last + 1]))
@@ -57,9 +57,3 @@ def _begins_ns(context: Context, job: JobView) -> Floats:
         return every
     after: Floats = every - nanmedian(every, axis=0)[None]
     return after
-
-
-def _deviation(values: Floats) -> Floats:
-    """Deviation of each row, from the median distance from its median."""
-    away: Floats = TO_SIGMA * nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1)
-    return away

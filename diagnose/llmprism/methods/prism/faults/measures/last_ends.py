@@ -21,7 +21,7 @@ import numpy as np
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.collectives import ring_numbers
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.missing import nanmedian, row_deviations
 
 SURELY = 3.0  # deviations of a mean
 ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a thousand
@@ -74,7 +74,7 @@ class Ends:
     def _in(self, inside: Bools) -> tuple[Floats, Floats]:
         """How much later than usual each ends in a stretch, and what may be chance."""
         usual = nanmedian(self.later[:, ~inside], axis=1)
-        spread = TO_SIGMA * nanmedian(np.abs(self.later[:, ~inside] - usual[:, None]), axis=1)
+        spread = row_deviations(self.later[:, ~inside])
         later, varies, count = _middle(self.later[:, inside] - usual[:, None])
         noise = np.hypot(np.fmax(spread, varies), self.rounding)
         return later, SURELY * noise / np.sqrt(np.maximum(count, 1))
@@ -83,7 +83,7 @@ class Ends:
 def _compared(lost: Floats, inside: Bools) -> tuple[Floats, Floats]:
     """What each connection lost in some steps beyond what it lost in others, and its doubt."""
     usual = nanmedian(lost[:, ~inside], axis=1)
-    spread = TO_SIGMA * nanmedian(np.abs(lost[:, ~inside] - usual[:, None]), axis=1)
+    spread = row_deviations(lost[:, ~inside])
     count = np.isfinite(lost[:, inside]).sum(axis=1)
     doubt = np.nan_to_num(SURELY * spread / np.sqrt(np.maximum(count, 1)))
     return nanmedian(lost[:, inside], axis=1) - usual, doubt

@@ -15,7 +15,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of
-from llmprism.methods.prism.pipelines.last_stage import TCP
+from llmprism.methods.prism.pipelines.last_stage import may_block
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 
@@ -50,11 +50,9 @@ def compared_with_peers(context: Context, job: JobView) -> Paced:
 
     There a message also waits for its receiver.
     """
-    protocol = context.flows.optional.get("protocol")
     found = [np.empty((0, 4))]
     for part in job.phases.classes:
-        rows = part.one.traffic.row
-        if part.kind != "pp" or (protocol is not None and (protocol[rows] == TCP).any()):
+        if part.kind != "pp" or may_block(context.flows, [part]):
             continue
         bursts = bursts_of(context, job, part)
         if bursts.size.size:

@@ -110,7 +110,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
         bursts = with_answers(context, job, part, bursts)
         whole = _whole(job, part, bursts)
         paces.append(np.where(whole, _pace(job, part, bursts), np.nan))
-        busy.append(np.where(whole, _busy(context, job, part), np.nan))
+        busy.append(np.where(whole, busy_ns(context, job, part), np.nan))
         lengths.append(_lengths(part, bursts))
         records.append(_records(context, job, part))
         kinds += [part.kind] * own.size
@@ -157,7 +157,7 @@ def _lengths(part: KindOf, bursts: Bursts) -> Floats:
     return np.array([float(np.median(one)) if one.size else 1.0 for one in own])
 
 
-def _busy(context: Context, job: JobView, part: KindOf) -> Floats:
+def busy_ns(context: Context, job: JobView, part: KindOf) -> Floats:
     """Time that records of each connection last, summed over each step [ns]."""
     known, cell = part.cells(context.connections, job.count)
     lasted = context.flows.lengths_ns(part.one.traffic.row[known])

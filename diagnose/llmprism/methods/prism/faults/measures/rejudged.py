@@ -16,7 +16,7 @@ from llmprism.methods.prism.faults.measures.rates import LEAST, Rates
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, FEWEST, Judged
 from llmprism.methods.prism.faults.measures.wire_time import SURELY
 from llmprism.numerics.arrays import Bools, Floats
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.missing import nanmedian, row_deviations
 
 LESS = 0.05  # of a healthy pace: transfers of healthy jobs differ by as much
 
@@ -29,9 +29,7 @@ def rejudged(rates: Rates, inside: Bools, healthy: Bools) -> Rates:
     """
     usual = _usual(rates.pace.ratio, healthy)
     ratio = rates.pace.ratio / usual[:, None]
-    beside = ratio[:, healthy]
-    spread = TO_SIGMA * nanmedian(np.abs(beside - nanmedian(beside, axis=1)[:, None]), axis=1)
-    noise = np.fmax(spread, rates.coarse / usual)
+    noise = np.fmax(row_deviations(ratio[:, healthy]), rates.coarse / usual)
     bar = np.fmax(DEVIATIONS * noise, LEAST)[:, None]
     out = np.nan_to_num(ratio, nan=0.0) - 1 > np.nan_to_num(bar, nan=np.inf)
     slower = _surely_slower(ratio[:, inside], noise) & ~(out[:, inside].mean(axis=1) >= LEAST_SHARE)

@@ -19,7 +19,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import lower_level
-from llmprism.methods.prism.pipelines.last_stage import TCP
+from llmprism.methods.prism.pipelines.last_stage import may_block
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.numerics.arrays import (
     Bools,
@@ -91,12 +91,11 @@ def stalled_records(context: Context, job: JobView) -> Stalls:
     """
     none = np.empty(0)
     found = [Stalls(none.astype(np.int32), none.astype(np.int64), none, none.astype(np.bool_))]
-    protocol = context.flows.optional.get("protocol")
     for part in job.phases.classes:
-        rows = part.one.traffic.row
-        if part.kind not in {"pp", "dp"} or not rows.size or not job.period_ns > 0:
+        size = part.one.traffic.row.size
+        if part.kind not in {"pp", "dp"} or not size or not job.period_ns > 0:
             continue
-        if protocol is None or not (protocol[rows] == TCP).any():
+        if not may_block(context.flows, [part]):
             records = _records(context, job, part)
             found += [] if records is None else [_stalled(job, records, message=part.kind == "pp")]
     arrays = zip(*((one.row, one.step, one.lost_ns, one.message) for one in found), strict=True)

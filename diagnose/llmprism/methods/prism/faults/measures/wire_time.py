@@ -29,7 +29,7 @@ from llmprism.methods.prism.faults.measures.rates import Rates
 from llmprism.methods.prism.faults.measures.series import SHORTEST, judged, stretches
 from llmprism.methods.prism.faults.measures.tomography import Part
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.missing import nanmedian, row_deviations
 
 SURELY = 3.0  # deviations of a mean: what is lost by less may be chance
 LEAST = 0.01  # of a step: what a finding costs at least
@@ -122,7 +122,7 @@ def lost_in(rates: Rates, first: int, last: int) -> LostTime:
     inside = np.zeros(rates.lost.shape[1], np.bool_)
     inside[first : last + 1] = True
     usual = nanmedian(rates.lost[:, ~inside], axis=1)
-    spread = TO_SIGMA * nanmedian(np.abs(rates.lost[:, ~inside] - usual[:, None]), axis=1)
+    spread = row_deviations(rates.lost[:, ~inside])
     count = np.isfinite(rates.lost[:, inside]).sum(axis=1)
     whole = _mean(rates.lost[:, inside]) - usual
     whole[whole < SURELY * spread / np.sqrt(np.maximum(count, 1))] = 0.0

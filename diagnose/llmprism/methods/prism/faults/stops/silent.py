@@ -10,7 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, quiet_until_ns, unfinished_groups
+from llmprism.methods.prism.faults.stops.tails import (
+    Stuck,
+    Tail,
+    ends_of,
+    quiet_until_ns,
+    unfinished_groups,
+)
 
 CLEARLY = 10  # records of each other NIC: chance makes one of them silent in 1 of 20,000 cases
 
@@ -21,9 +27,7 @@ def stuck_in_silence(context: Context, job: JobView, tail: Tail) -> Stuck | None
     later = flows.start_ns > tail.end_ns
     if tail.next_ns is not None:
         later &= flows.end_ns < quiet_until_ns(tail.end_ns, tail.next_ns)
-    addresses = len(flows.addresses)
-    count = np.bincount(flows.src[later], minlength=addresses)
-    count += np.bincount(flows.dst[later], minlength=addresses)
+    count = ends_of(flows, later)
     silent = ends[count[ends] == 0]
     if silent.size != 1 or np.sort(count[ends])[1:].min(initial=CLEARLY) < CLEARLY:
         return None

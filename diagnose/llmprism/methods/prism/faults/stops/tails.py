@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases.moments import MISSING
@@ -152,6 +153,13 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
 def quiet_until_ns(since_ns: int, until_ns: int) -> int:
     """Until when a NIC that was silent between two times was surely silent [ns]."""
     return until_ns - round(SHORTLY * (until_ns - since_ns))
+
+
+def ends_of(flows: FlowTable, chosen: Bools) -> Ints:
+    """Number of ``chosen`` records that each address sends or receives."""
+    rows, count = np.flatnonzero(chosen), len(flows.addresses)
+    sent, received = (np.bincount(side[rows], minlength=count) for side in (flows.src, flows.dst))
+    return sent + received
 
 
 def _stalled(job: JobView) -> Bools:

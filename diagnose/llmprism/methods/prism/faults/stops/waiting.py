@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, quiet_until_ns
-from llmprism.numerics.arrays import Bools, Ints
+from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, ends_of, quiet_until_ns
+from llmprism.numerics.arrays import Ints
 
 SILENT = 0.25  # of a step: by which one carried nothing for longer than the other
 NAMED = 3  # ends at most
@@ -34,8 +33,8 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     latest_ns = int(flows.start_ns[rows].max())
     quiet_ns = quiet_until_ns(latest_ns, until_ns)
     later = (flows.start_ns > latest_ns) & (flows.start_ns < quiet_ns)
-    number = np.where(number > 0, number + _ends_of(flows, later & (flows.end_ns >= quiet_ns)), 0)
-    alive = _ends_of(flows, later & (flows.end_ns < quiet_ns)) > 0
+    number = np.where(number > 0, number + ends_of(flows, later & (flows.end_ns >= quiet_ns)), 0)
+    alive = ends_of(flows, later & (flows.end_ns < quiet_ns)) > 0
     if (number * ~alive).any():
         number[alive] = 0
     ends = np.flatnonzero(number)
@@ -43,13 +42,6 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     longer = last_ns.max() - last_ns > SILENT * job.period_ns
     order = ends[np.lexsort((-received[ends], ~longer, -number[ends]))].tolist()
     return Stuck(order[0], since_ns, "a transfer waited", tuple(order[1:NAMED]), "stopped_nic")
-
-
-def _ends_of(flows: FlowTable, chosen: Bools) -> Ints:
-    """Number of ``chosen`` records that each address sends or receives."""
-    rows, count = np.flatnonzero(chosen), len(flows.addresses)
-    sent, received = (np.bincount(side[rows], minlength=count) for side in (flows.src, flows.dst))
-    return sent + received
 
 
 def _last_ends_ns(context: Context, ends: Ints, before_ns: int) -> Ints:

@@ -22,7 +22,7 @@ from llmprism.io.sources import read_text
 from llmprism.io.topology import parse_topology, read_topology
 
 _LIMIT_BYTES = 1 << 28
-_OWN = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "containerlab")
+_OWN = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "slurm_yaml", "containerlab")
 
 
 def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
@@ -35,7 +35,8 @@ def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
 
     Raises
     ------
-    UserError : if a format is not recognised, or with everything that is wrong.
+    UserError : if a format is not recognised, if there is no server, or with everything that is
+        wrong.
     """
     for module in _OWN:
         import_module(f"{__name__}.{module}")
@@ -43,6 +44,7 @@ def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
     if len(files) == 1 and _is_topology(files[0]):
         read_topology(files[0])
         found: Content = json.loads(read_text(files[0], _LIMIT_BYTES))
+        _check_servers(found, Parts(), notes, str(files[0]))
         return found
     parts = Parts()
     problems: list[Problem] = []
@@ -54,8 +56,23 @@ def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
     if problems:
         raise UserError(problems)
     result = content(parts, hosts, notes)
-    parse_topology(result, ", ".join(map(str, paths)))
+    where = ", ".join(map(str, paths))
+    parse_topology(result, where)
+    _check_servers(result, parts, notes, where)
     return result
+
+
+def _check_servers(result: Content, parts: Parts, notes: Notes, where: str) -> None:
+    """Refuse a network without servers: every record would be set aside."""
+    if result["endpoints"]:
+        return
+    what = f"no server with a cable to one of its {len(result.get('switches', ()))} switches"
+    left_out = [f"{why}: {count:,}" for why, count in notes.set_aside.items()]
+    what += "".join(f"; {one}" for one in left_out)
+    how = "add the servers and their cables"
+    if parts.neighbours:
+        how = "every device says that it forwards, or does not tell; name servers with --hosts FILE"
+    raise UserError(Problem(what, where, how))
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -26,7 +26,7 @@ def read(text: str, where: str, _notes: Notes) -> Parts:
     """Return the network of a table of cables."""
     parts = Parts()
     problems: list[Problem] = []
-    for line, raw in enumerate(csv.DictReader(text.splitlines()), start=2):
+    for line, raw in enumerate(_rows(text, where), start=2):
         row = {
             str(k).strip().lower(): (v or "").strip() for k, v in raw.items() if isinstance(v, str)
         }
@@ -40,6 +40,13 @@ def read(text: str, where: str, _notes: Notes) -> Parts:
     if problems:
         raise UserError(problems[:50])
     return parts
+
+
+def _rows(text: str, where: str) -> list[dict[str | None, str | None | list[str]]]:
+    try:
+        return list(csv.DictReader(text.splitlines()))
+    except csv.Error as error:
+        raise UserError(Problem(f"not a table of cables: {error}", where)) from error
 
 
 def _add(parts: Parts, row: dict[str, str]) -> None:

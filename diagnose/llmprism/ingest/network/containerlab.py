@@ -2,7 +2,7 @@
 
 A node of a network system's kind is a switch. A node of kind ``linux`` is a server, unless its
 image is a router's or its group is that of a switch. Addresses are those that its ``exec``
-lines set (``ip addr add ... dev eth1``) or that a link lists. There are no link rates.
+lines set (``ip addr add``, its words in any order) or that a link lists. There are no link rates.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Cable, Nic, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
@@ -24,38 +23,36 @@ _SERVER_GROUPS = re.compile(r"server|host|client|gpu|compute|worker", re.IGNOREC
 _SWITCH_GROUPS = re.compile(r"leaf|spine|switch|router|tor|core|fabric", re.IGNORECASE)
 _ROUTER_IMAGES = re.compile(r"frr|bird|gobgp|vyos|sonic|quagga|cumulus|openvswitch|crpd|holo")
 _SPECIAL = {"host", "mgmt-net", "macvlan"}
-_ADDRESS = re.compile(
-    r"\bip\b[^&|;]*?\ba(?:ddr(?:ess)?)?\s+(?:add|replace)\s+([0-9a-fA-F.:]+)(?:/\d+)?"
-    r"(?:\s+(?:brd|broadcast|peer)\s+\S+)*\s+dev\s+(\S+)"
-)
+_COMMANDS = re.compile(r"[&|;\n\"']+")
+"""Between the commands of a shell."""
+_SETTING = {"add", "a", "change", "chg", "replace"}
+_WITH_VALUE = {"dev", "brd", "broadcast", "anycast", "label", "scope", "metric", "proto"}
+_WITH_VALUE |= {"valid_lft", "preferred_lft", "peer", "remote", "local"}
 
 
 def _recognises(text: str, name: str) -> bool:
     return name.endswith((".clab.yml", ".clab.yaml")) or bool(
         re.search(r"^topology:\s*(#.*)?$", text, re.MULTILINE)
-        and re.search(r"^\s+nodes:", text, re.MULTILINE)
+        and re.search(r"^[ \t]+nodes:", text, re.MULTILINE)
     )
 
 
 @register("containerlab", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network of a containerlab file."""
+    content = load_yaml(text, where)
     try:
-        content = yaml.safe_load(text)
         topology = content["topology"]
         nodes = {str(name): body or {} for name, body in topology["nodes"].items()}
         described = {name: _whole(topology, body) for name, body in nodes.items()}
         servers = {name for name, body in described.items() if _is_server(body)}
         links = list(_links(topology.get("links") or [], notes))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{where}:{mark.line + 1}" if mark else where
-        raise UserError(Problem(f"not valid YAML: {error}".splitlines()[0], place)) from error
+        commands = {name: _addresses(described[name]) for name in servers}
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         how = "it needs topology: with nodes: and links: [{endpoints: [a:eth1, b:eth1]}]"
         raise UserError(Problem("not a containerlab file", where, how)) from error
     _check(links, nodes.keys(), where)
-    return _parts(described, servers, links, notes)
+    return _parts(set(nodes) - servers, commands, links, notes)
 
 
 _End = tuple[str, str, str]
@@ -109,12 +106,13 @@ def _check(links: list[tuple[_End, _End]], nodes: Any, where: str) -> None:
 
 
 def _parts(
-    nodes: dict[str, dict[str, Any]],
-    servers: set[str],
+    switches: set[str],
+    servers: dict[str, dict[str, str]],
     links: list[tuple[_End, _End]],
     notes: Notes,
 ) -> Parts:
-    parts = Parts(switches=set(nodes) - servers)
+    """Return the parts; ``servers`` has the addresses of each by interface."""
+    parts = Parts(switches=switches)
     for one, other in links:
         if (one[0] in servers) == (other[0] in servers):
             if one[0] in servers:
@@ -123,15 +121,42 @@ def _parts(
                 parts.cables.append(Cable(one[0], other[0]))
             continue
         server, switch = (one, other) if one[0] in servers else (other, one)
-        address = server[2] or _addresses(nodes[server[0]]).get(server[1], "")
+        address = server[2] or servers[server[0]].get(server[1], "")
         parts.nics.append(Nic(server[0], server[1], switch[0], None, address))
     return parts
 
 
 def _addresses(node: dict[str, Any]) -> dict[str, str]:
     """Return the address that a node's ``exec`` lines set on each interface."""
-    lines = "\n".join(str(line) for line in node.get("exec") or [])
     found: dict[str, str] = {}
-    for address, interface in _ADDRESS.findall(lines):
-        found.setdefault(interface, address)
+    for line in node.get("exec") or []:
+        for command in _COMMANDS.split(str(line)):
+            address, interface = _assigned(command.split())
+            if address and interface:
+                found.setdefault(interface, address)
     return found
+
+
+def _assigned(words: list[str]) -> tuple[str, str]:
+    """Return address and interface that a command of ``ip`` or ``ifconfig`` sets; else nothing.
+
+    >>> _assigned("ip addr add dev eth1 192.0.2.1/24".split())
+    ('192.0.2.1', 'eth1')
+    >>> _assigned("ip -4 a replace local 192.0.2.1/24 brd + dev eth1".split())
+    ('192.0.2.1', 'eth1')
+    """
+    names = [word.rsplit("/", 1)[-1] for word in words]
+    if "ifconfig" in names:
+        interface, address = (*words[names.index("ifconfig") + 1 :], "", "")[:2]
+        return (address.split("/")[0] if address[:1].isdigit() else ""), interface
+    if "ip" not in names:
+        return "", ""
+    rest = [word for word in words[names.index("ip") + 1 :] if word[0] != "-"]
+    if len(rest) < 2 or not "address".startswith(rest[0]) or rest[1] not in _SETTING:
+        return "", ""
+    given: dict[str, str] = {}
+    values = iter(rest[2:])
+    for word in values:
+        key = word if word in _WITH_VALUE else "local"
+        given.setdefault(key, next(values, "") if word in _WITH_VALUE else word)
+    return given.get("local", "").split("/")[0], given.get("dev", "")

@@ -12,8 +12,15 @@ from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from typing import TypeVar
 
-from llmprism.ingest.network.hosts import Hosts, address_of, server_names
+from llmprism.ingest.network.hosts import (
+    Hosts,
+    address_of,
+    is_known,
+    nics_by_server,
+    server_names,
+)
 from llmprism.ingest.network.parts import Cable, Content, Nic, Parts
+from llmprism.ingest.network.roles import servers_of
 from llmprism.ingest.notes import Notes
 
 _TIERS = ("leaf", "spine")
@@ -22,8 +29,9 @@ _Report = TypeVar("_Report", Nic, Cable)
 
 def content(parts: Parts, hosts: Hosts, notes: Notes) -> Content:
     """Return the content of ``topology.json``; remark on NICs without an address."""
-    parts = _placed(_short_names(parts), hosts)
+    parts = _placed(_short_names(parts, hosts), hosts, notes)
     nics = _counted_once(parts.nics, lambda nic: (nic.server, nic.switch))
+    nics = _each_nic(nics, hosts)
     cables = _counted_once(parts.cables, lambda one: tuple(sorted((one.a, one.b))))
     addresses = _addresses(nics, hosts, notes)
     endpoints = [
@@ -41,29 +49,20 @@ def content(parts: Parts, hosts: Hosts, notes: Notes) -> Content:
     return {"endpoints": endpoints, "switches": switches, "links": links}
 
 
-def _short_names(parts: Parts) -> Parts:
+def _short_names(parts: Parts, hosts: Hosts) -> Parts:
     """Return the parts with one name a device: ``leaf1.example.com`` is ``leaf1`` if both occur."""
     names = parts.devices
-    first = {name: name.split(".", 1)[0] for name in names}
+    first = {name: name.split(".", 1)[0] for name in names if name not in hosts}
+    names |= server_names(hosts)
     return parts.renamed({name: short for name, short in first.items() if short in names})
 
 
-def _placed(parts: Parts, hosts: Hosts) -> Parts:
-    """Return the parts with a NIC or a cable for each reported neighbour.
-
-    A device is a server if ``hosts`` names it. Otherwise what it reports of itself decides, and a
-    device that reports nothing is a switch if it has a description of its own.
-    """
-    named = server_names(hosts)
-    reporters = {one.reporter for one in parts.neighbours}
-    forwards = {one.name: one.forwards for one in parts.neighbours if one.forwards is not None}
-
-    def is_server(device: str) -> bool:
-        return device in named or not forwards.get(device, device in reporters)
-
-    found = Parts(parts.nics, parts.cables, parts.switches)
+def _placed(parts: Parts, hosts: Hosts, notes: Notes) -> Parts:
+    """Return the parts with a NIC or a cable for each reported neighbour."""
+    servers = servers_of(parts.neighbours, hosts, notes)
+    found = Parts(list(parts.nics), list(parts.cables), set(parts.switches))
     for one in parts.neighbours:
-        sides = is_server(one.reporter), is_server(one.name)
+        sides = one.reporter in servers, one.name in servers
         if sides == (False, True):
             nic = Nic(one.name, one.port, one.reporter, one.gbps, one.address, one.reporter)
             found.nics.append(nic)
@@ -72,7 +71,28 @@ def _placed(parts: Parts, hosts: Hosts) -> Parts:
             found.nics.append(nic)
         elif sides == (False, False):
             found.cables.append(Cable(one.reporter, one.name, one.gbps, one.reporter))
-    found.switches |= {one for one in reporters if not is_server(one)}
+        else:
+            notes.drop("LLDP neighbours that are both servers")
+    found.switches |= {one.reporter for one in parts.neighbours} - servers
+    return found
+
+
+def _each_nic(nics: list[Nic], hosts: Hosts) -> list[Nic]:
+    """Return a NIC for each that ``hosts`` names of a server whose description has one unnamed.
+
+    Slurm knows servers, not their NICs.
+    """
+    per_server = Counter(nic.server for nic in nics)
+    bare = {nic.server for nic in nics if not nic.port and not nic.address}
+    named = nics_by_server(hosts, {server for server in bare if per_server[server] == 1})
+    found: list[Nic] = []
+    for nic in nics:
+        ports = enumerate(named.get(nic.server, {}).items())
+        several = [
+            nic._replace(port=port, address=address, number=number)
+            for number, (port, address) in ports
+        ]
+        found += several or [nic]
     return found
 
 
@@ -93,7 +113,7 @@ def _addresses(nics: list[Nic], hosts: Hosts, notes: Notes) -> list[str]:
     unknown = 0
     for nic in nics:
         is_only_nic = per_server[nic.server] == 1
-        own = nic.address if given[nic.address] == 1 else ""
+        own = nic.address if given[nic.address] == 1 and is_known(nic.address) else ""
         known = address_of(nic.server, nic.port, is_only_nic, hosts) or own
         unknown += not known
         result.append(known or _name(nic, is_only_nic))

@@ -2,12 +2,15 @@
 
 Most descriptions of a network name servers, and flows name addresses. A line is
 ``ADDRESS NAME [NAME ...]``; a NIC of a server with several is ``SERVER-NIC``, for example
-``10.0.1.7 gpu01-mlx5_0``. Text after ``#`` is a comment.
+``10.0.1.7 gpu01-mlx5_0``. Text after ``#`` is a comment. The addresses 0.0.0.0 and :: stand for
+an unknown one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from llmprism.errors import Problem, UserError
@@ -35,11 +38,25 @@ def read_hosts(path: Path) -> dict[str, str]:
         if len(words) == 1:
             what = f"there is no name for {words[0]!r}"
             problems.append(Problem(what, f"{path}:{number}", "write ADDRESS NAME"))
-        for name in words[1:]:
-            found.setdefault(name, plain_address(words[0]) or words[0])
+        if words and is_known(words[0]):
+            address = plain_address(words[0]) or words[0]
+            for name in words[1:]:
+                found.setdefault(name, address)
     if problems:
         raise UserError(problems[:50])
     return found
+
+
+def is_known(address: str) -> bool:
+    """Return whether this is an address, and not one that stands for none.
+
+    >>> is_known("10.0.0.1"), is_known("0.0.0.0"), is_known("::"), is_known("")
+    (True, False, False, False)
+    """
+    try:
+        return not ipaddress.ip_address(address.strip()).is_unspecified
+    except ValueError:
+        return bool(address.strip())
 
 
 def address_of(server: str, port: str, is_only_nic: bool, hosts: Hosts) -> str:
@@ -64,3 +81,32 @@ def server_names(hosts: Hosts) -> set[str]:
     """
     ends = {name[:i] for name in hosts for i, mark in enumerate(name) if mark in _JOINTS}
     return ends | set(hosts)
+
+
+def nics_by_server(hosts: Hosts, servers: Set[str]) -> dict[str, dict[str, str]]:
+    """Return the address of each NIC, by server, of servers with several NICs in ``hosts``.
+
+    The address of the server itself comes last, under an empty name.
+
+    >>> nics_by_server({"gpu1": "10.9.0.1", "gpu1-b": "10.0.2.1", "gpu1-a": "10.0.1.1"}, {"gpu1"})
+    {'gpu1': {'a': '10.0.1.1', 'b': '10.0.2.1', '': '10.9.0.1'}}
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, address in hosts.items():
+        for server, nic in _divided(name):
+            if server in servers:
+                if address not in found[server].values():
+                    found[server][nic] = address
+                break
+    for server, nics in found.items():
+        own = hosts.get(server)
+        ordered = dict(sorted(nics.items(), key=lambda item: (len(item[0]), item[0])))
+        found[server] = ordered | ({"": own} if own and own not in nics.values() else {})
+    return {server: nics for server, nics in found.items() if len(nics) - ("" in nics) > 1}
+
+
+def _divided(name: str) -> Iterator[tuple[str, str]]:
+    """Yield a name as server and NIC, the longest server first; a domain is no NIC."""
+    for i in range(len(name) - 2, 0, -1):
+        if name[i] in _JOINTS and name[i] != ".":
+            yield name[:i], name[i + 1 :]

@@ -1,7 +1,7 @@
 """LLDP neighbours as JSON: ``lldpcli -f json`` (or ``json0``), and SONiC's table of them.
 
-One file a device, called by the device's name (``leaf1.json``): the file itself does not hold
-it. On SONiC, ``docker exec lldp lldpcli show neighbors -f json`` prints them, or
+One file a device, switch or server, called by the device's name (``leaf1.json``): the file itself
+does not hold it. On SONiC, ``docker exec lldp lldpcli show neighbors -f json`` prints them, or
 ``sonic-db-dump -n APPL_DB -y``, which has the rates of ports as well. The media type that
 ``lldpcli`` prints is not taken for a rate: many switches report a wrong one.
 """
@@ -77,8 +77,7 @@ def _chassis(node: Any) -> tuple[str, dict[str, Any]]:
     one = _listed(node)[0]
     if "id" in one:
         return next(iter(_texts(one.get("name", []))), ""), one
-    name, body = next(iter(one.items()))
-    return name, body
+    return next(iter(one.items()), ("", {}))
 
 
 def _port_name(port: dict[str, Any]) -> str:
@@ -105,7 +104,7 @@ def _address(texts: list[str]) -> str:
             address = ipaddress.ip_address(text.strip())
         except ValueError:
             continue
-        if not address.is_link_local:
+        if not address.is_link_local and not address.is_unspecified:
             return str(address)
     return ""
 

@@ -1,6 +1,7 @@
 """Slurm's ``topology.conf`` (plugin topology/tree): which nodes are on which switch.
 
-It names nodes, not NICs: ``--hosts`` gives their addresses. ``LinkSpeed`` has no unit there, so
+It names nodes, not NICs: ``--hosts`` gives their addresses, of each NIC (``SERVER-NIC``) where a
+server has several. ``LinkSpeed`` has no unit there, so
 link rates stay unknown.
 """
 
@@ -22,7 +23,7 @@ _BLOCKS = "topology/block lists no switches; a file of topology/tree does"
 
 
 def _recognises(text: str, _name: str) -> bool:
-    return bool(re.search(r"^\s*(SwitchName|BlockName)\s*=", text, re.MULTILINE | re.IGNORECASE))
+    return bool(re.search(r"^[ \t]*(SwitchName|BlockName)[ \t]*=", text, re.MULTILINE | re.IGNORECASE))
 
 
 @register("slurm", _recognises)
@@ -38,7 +39,8 @@ def read(text: str, where: str, notes: Notes) -> Parts:
             if "blockname" in keys:
                 raise ValueError(_BLOCKS)
             if "switchname" in keys:
-                _add(parts, keys)
+                lists = (keys.get(key, "") for key in ("switchname", "nodes", "switches"))
+                add_switch(parts, *lists)
         except ValueError as error:
             problems.append(Problem(str(error), f"{where}:{number}"))
     if problems:
@@ -46,16 +48,21 @@ def read(text: str, where: str, notes: Notes) -> Parts:
     return parts
 
 
-def _add(parts: Parts, keys: dict[str, str]) -> None:
-    nodes, below = expanded(keys.get("nodes", "")), expanded(keys.get("switches", ""))
-    switches = expanded(keys["switchname"])
-    cables = len(switches) * (len(nodes) + len(below))
+def add_switch(parts: Parts, names: str, nodes: str, below: str) -> None:
+    """Add switches with their nodes and the switches below them; each is a list of Slurm's.
+
+    Raises
+    ------
+    ValueError : if one of them is no such list, or stands for too many names.
+    """
+    switches, servers, children = expanded(names), expanded(nodes), expanded(below)
+    cables = len(switches) * (len(servers) + len(children))
     if len(parts.nics) + len(parts.cables) + cables > _MOST_NAMES:
         raise ValueError(f"more than {_MOST_NAMES:,} cables")
     for switch in switches:
         parts.switches.add(switch)
-        parts.nics += [Nic(node, "", switch) for node in nodes]
-        parts.cables += [Cable(one, switch) for one in below]
+        parts.nics += [Nic(server, "", switch) for server in servers]
+        parts.cables += [Cable(one, switch) for one in children]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

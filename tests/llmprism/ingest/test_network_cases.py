@@ -1,4 +1,4 @@
-"""Networks as operators describe them, each once misread: the right servers, NICs and switches."""
+"""Networks as operators describe them: the right servers, NICs and switches."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_the_hosts_file_names_the_lldp_neighbours_that_are_servers(tmp_path: Pat
     """A server that runs containers reports itself as a bridge and router."""
     text = (NETWORKS / "lldp/spine1.json").read_text().replace("leaf1", "gpu09")
     (tmp_path / "leaf7.json").write_text(text)
-    with pytest.raises(UserError, match="no server with a cable.*\n.*--hosts FILE"):
+    with pytest.raises(UserError, match=r"no server with a cable.*\n.*--hosts FILE"):
         read_network([tmp_path], {}, Notes())
     content = read_network([tmp_path], {"gpu09": "10.0.0.9"}, Notes())
     assert ends(content, "server", "address", "switch") == {("gpu09", "10.0.0.9", "leaf7")}

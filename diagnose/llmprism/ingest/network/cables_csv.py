@@ -42,7 +42,7 @@ def read(text: str, where: str, _notes: Notes) -> Parts:
     return parts
 
 
-def _rows(text: str, where: str) -> list[dict[str | None, str | None | list[str]]]:
+def _rows(text: str, where: str) -> list[dict[str | None, str | list[str] | None]]:
     try:
         return list(csv.DictReader(text.splitlines()))
     except csv.Error as error:

@@ -59,10 +59,10 @@ def _ranks(neighbours: Sequence[Neighbour], hosts: Hosts) -> dict[str, int]:
     with_nic = {name for name, port in ports if address_of(name, port, False, hosts)}
 
     def rank(device: str) -> int:
-        said = forwards.get(device)
-        if said is False or device in with_nic:
+        forwarding = forwards.get(device)
+        if forwarding is False or device in with_nic:
             return _CERTAIN
-        if said is None and (device in named or device not in reporters):
+        if forwarding is None and (device in named or device not in reporters):
             return _LIKELY
         return _CLAIMED if device in named else _SWITCH
 

@@ -23,7 +23,9 @@ _BLOCKS = "topology/block lists no switches; a file of topology/tree does"
 
 
 def _recognises(text: str, _name: str) -> bool:
-    return bool(re.search(r"^[ \t]*(SwitchName|BlockName)[ \t]*=", text, re.MULTILINE | re.IGNORECASE))
+    return bool(
+        re.search(r"^[ \t]*(SwitchName|BlockName)[ \t]*=", text, re.MULTILINE | re.IGNORECASE)
+    )
 
 
 @register("slurm", _recognises)

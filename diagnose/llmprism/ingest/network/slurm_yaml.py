@@ -33,7 +33,9 @@ def _recognises(text: str, _name: str) -> bool:
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network of a ``topology.yaml``."""
     listed = load_yaml(text, where)
-    topologies = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    topologies = (
+        [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    )
     trees = [one for one in topologies if "tree" in one]
     if not trees:
         raise UserError(_without_tree(topologies, where))

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
-Two more commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records.
-`llmprism check FLOWS` says what they allow. Each has its own --help.
+Three more commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
+`llmprism check FLOWS` says what they allow, and `llmprism report FOLDER` makes a page of the
+diagnosis. Each has its own --help.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
 usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
@@ -43,6 +44,7 @@ app = typer.Typer(
 _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
     "check": "llmprism.ingest.commands:check_app",
+    "report": "llmprism.page.command:report_app",
 }
 _SPELLED = 5  # findings put into words below the table
 _AXES = ("dp", "pp", "tp", "ep", "cp")
@@ -177,7 +179,7 @@ def spelled(diagnosis: Diagnosis, topology: Path) -> list[str]:
         return []
     sentences = diagnosis.sentences(json.loads(topology.read_text(encoding="utf-8")))
     more = len(sentences) - _SPELLED
-    rest = [f"{more} more: see --out, --json, or the page of prism-sim report"] if more > 0 else []
+    rest = [f"{more} more: see --out, --json, or the page of llmprism report"] if more > 0 else []
     return [f"{number}. {one}" for number, one in enumerate(sentences[:_SPELLED], 1)] + rest
 
 

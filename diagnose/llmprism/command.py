@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import typer
@@ -19,6 +21,26 @@ def answer_version(arguments: list[str], line: str) -> None:
     if "--version" in options:
         print(line)
         raise typer.Exit(0)
+
+
+@contextmanager
+def user_errors(debug: bool) -> Iterator[None]:
+    """Print what the user can mend in a line each, and exit 1."""
+    from llmprism.errors import UserError
+
+    try:
+        yield
+    except UserError as error:
+        if debug:
+            raise
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        raise typer.Exit(1) from None
 
 
 class PlainArgument(TyperArgument):

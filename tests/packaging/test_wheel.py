@@ -40,6 +40,7 @@ def test_the_wheel_holds_two_packages_the_scenarios_and_no_module_of_a_common_na
     assert "prism_sim/scenarios/tiny/quickstart.yaml" in names
     assert "prism_sim/scenarios/workloads/traces/pipeline.0.json" in names
     assert any(name.startswith("prism_sim/render/templates/") for name in names)
+    assert any(name.startswith("llmprism/page/templates/") for name in names)
 
 
 def test_the_wheel_carries_the_licence_it_declares(wheel):

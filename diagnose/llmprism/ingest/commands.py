@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from llmprism.command import SETTINGS, Command
+from llmprism.command import SETTINGS, Command, user_errors
 from llmprism.ingest import arguments
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def check_command(
     debug: arguments.Debug = False,
 ) -> None:
     """Say what flow records allow."""
-    with _user_errors(debug):
+    with user_errors(debug):
         from llmprism.ingest.check import as_dict, check
 
         with reporting(quiet) as progress:
@@ -105,7 +105,7 @@ def ingest_command(
     debug: arguments.Debug = False,
 ) -> None:
     """Turn telemetry into a flow table."""
-    with _user_errors(debug):
+    with user_errors(debug):
         from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
@@ -265,26 +265,6 @@ def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> Non
     if value is not None and value not in known:
         listed = ", ".join(known)
         raise typer.BadParameter(f"there is no {value!r}; known: {listed}", param_hint=option)
-
-
-@contextmanager
-def _user_errors(debug: bool) -> Iterator[None]:
-    """Print what the user can mend in a line each, and exit 1."""
-    from llmprism.errors import UserError
-
-    try:
-        yield
-    except UserError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        if debug:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
-        raise typer.Exit(1) from None
 
 
 @contextmanager

@@ -20,21 +20,21 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
 
     Parts that the run does not have (truth, diagnosis, score) are reported as missing.
     """
-    from prism_sim.render import look
+    from llmprism.page import reading
 
-    with look.reading_once():
+    with reading.reading_once():
         _render(run, progress or _ignore)
 
 
 def _render(run: Run, report: Progress) -> None:
+    from llmprism.page.tables import Tables
     from prism_sim.render.figures import FIGURES
     from prism_sim.render.paint import write_png
     from prism_sim.render.report import render_report
-    from prism_sim.render.tables import Tables
     from prism_sim.render.trace import render_trace
 
     report(0.0, "writing the trace")
-    tables = Tables.of(run)
+    tables = Tables.of(run.folder)
     render_trace(run, tables=tables)
     drawn = {}
     for place, (name, picture) in enumerate(FIGURES.items()):

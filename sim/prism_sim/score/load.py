@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from llmprism.io import tables
 from llmprism.io.tables import DIAGNOSIS
+from llmprism.page.reading import complete
 from prism_sim import run_folder
 from prism_sim.run_folder import TRUTH, Run
 
@@ -72,18 +73,6 @@ def _found(run: Run, name: str) -> pd.DataFrame:
     """Read a table of the diagnosis; it is empty if an older diagnosis lacks it."""
     absent = name in tables.ADDED_LATER and not (run.diagnosis_folder / f"{name}.parquet").exists()
     return DIAGNOSIS[name].empty_table().to_pandas() if absent else run.diagnosis(name)
-
-
-def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
-    """``frame`` with all columns of ``schema``.
-
-    Names become plain text, since grouping by categories creates groups of absent names.
-    """
-    for name in frame.columns:
-        if isinstance(frame[name].dtype, pd.CategoricalDtype):
-            frame[name] = frame[name].astype(frame[name].cat.categories.dtype)
-    missing = [name for name in schema.names if name not in frame.columns]
-    return frame.assign(**dict.fromkeys(missing)) if missing else frame
 
 
 def _exact(folder: Path, column: str) -> pd.Series:

@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from llmprism.page.answers import answers
+from llmprism.page.tables import Tables
 from prism_sim.render import paint
-from prism_sim.render.answers import answers
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report
-from prism_sim.render.tables import Tables
 
 PLAIN = {name: paint.figure(1, 1) for name in FIGURES}
 MS = 1_000_000
 
 
 def made_of(run):
-    return answers(Tables.of(run))
+    return answers(Tables.of(run.folder))
 
 
 def page(run):
@@ -210,7 +210,7 @@ def test_missing_values_of_a_finding_are_no_error(run):
     findings = run.diagnosis("findings").astype(object)
     empty = ["first_step", "last_step", "start_ns", "end_ns", "magnitude", "cost", "confidence"]
     findings.loc[:, empty] = None
-    made = answers(dataclasses.replace(Tables.of(run), findings=findings))
+    made = answers(dataclasses.replace(Tables.of(run.folder), findings=findings))
     json.dumps(made["data"], allow_nan=False)
     card, finding = made["cards"][0], made["data"]["findings"][0]
     assert card.text.what.endswith("at an unknown time.")
@@ -222,20 +222,20 @@ def test_missing_values_of_a_finding_are_no_error(run):
 
 def test_many_steps_and_servers_are_merged_to_the_slowest(run, monkeypatch):
     delayed(run)
-    monkeypatch.setattr("prism_sim.render.answers.delays._CELLS", 12)
+    monkeypatch.setattr("llmprism.page.delays._CELLS", 12)
     one = made_of(run)["data"]["maps"][0]
     assert (one["merged"], one["columns"]) == (2, 3)
     assert np.argwhere(grid(one, "work") > 1).tolist() == [[2, 1]]
 
 
 def test_of_too_many_servers_the_culprit_stays(run, monkeypatch):
-    monkeypatch.setattr("prism_sim.render.answers.delays._SERVERS", 2)
+    monkeypatch.setattr("llmprism.page.delays._SERVERS", 2)
     one = made_of(run)["data"]["maps"][0]
     assert "h2" in one["servers"]
     assert one["omitted"] == 2
 
 
 def test_a_long_timeline_has_fewer_ranks(run, monkeypatch):
-    monkeypatch.setattr("prism_sim.render.answers.close_up._SPANS", 20)
+    monkeypatch.setattr("llmprism.page.close_up._SPANS", 20)
     part = made_of(run)["data"]["close_ups"][0]
     assert [row["address"] for row in part["rows"]] == ["10.0.0.2", "10.0.0.0"]

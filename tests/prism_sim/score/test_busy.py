@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmprism.page.reading import complete
 from prism_sim.run_folder import TRUTH
 from prism_sim.score.busy import pack, true_work, union_length
-from prism_sim.score.load import Case, complete, load
+from prism_sim.score.load import Case, load
 
 US = 1_000
 

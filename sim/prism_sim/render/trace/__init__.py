@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from llmprism.io.writing import replacing
+from llmprism.page.found import utc
+from llmprism.page.tables import Tables
 from prism_sim.render import look
-from prism_sim.render.found import utc
-from prism_sim.render.tables import Tables
 from prism_sim.render.trace.arrows import arrows
 from prism_sim.render.trace.clock import clock
 from prism_sim.render.trace.counters import counters
@@ -49,7 +49,7 @@ def render_trace(run: Run, max_events: int = MAX_EVENTS, tables: Tables | None =
     ----------
     tables : the tables of the run, if they are read already.
     """
-    tables = tables or Tables.of(run)
+    tables = tables or Tables.of(run.folder)
     chosen = select(run, max_events)
     processes = processes_of(run, chosen, tables)
     marks = marks_of(run)

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from prism_sim.render.activity import WAIT, codes_in
-from prism_sim.render.rates import binned_bytes
-from prism_sim.render.tables import Tables
+from llmprism.page.activity import WAIT, codes_in
+from llmprism.page.rates import binned_bytes
+from llmprism.page.tables import Tables
 from prism_sim.render.trace.lines import Event, describe, lines, microseconds, numbers, quoted
 from prism_sim.render.trace.selection import Selection
 

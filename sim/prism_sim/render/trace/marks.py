@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.page.found import utc
 from prism_sim.render import look
-from prism_sim.render.found import utc
 from prism_sim.render.trace.lines import Event, describe, thread
 from prism_sim.run_folder import Run
 from prism_sim.score.culprits import culprit_of

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from llmprism.kinds import COMPUTE
+from llmprism.page.activity import WAIT
+from llmprism.page.tables import Tables
 from prism_sim.render import look
-from prism_sim.render.activity import WAIT
-from prism_sim.render.tables import Tables
 from prism_sim.render.trace.selection import Selection
 from prism_sim.run_folder import Run
 from prism_sim.score.busy import WORK

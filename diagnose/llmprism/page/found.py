@@ -11,20 +11,19 @@ from typing import Any
 import pandas as pd
 
 from llmprism.kinds import AXES
+from llmprism.page.tables import Tables, natural
 from llmprism.quantities import duration
-from prism_sim.render import look
-from prism_sim.run_folder import Run
 
 
-def found_jobs(run: Run) -> list[dict[str, Any]]:
+def found_jobs(tables: Tables) -> list[dict[str, Any]]:
     """One row for each found job, in the order of their names; unknown values are "?"."""
-    tables = {
-        name: look.diagnosis(run, name)
+    own = {
+        name: getattr(tables, name)
         for name in ("jobs", "layouts", "groups", "pairs", "steps", "findings")
     }
-    names = sorted(tables["jobs"]["job"].unique(), key=lambda name: (len(name), name))
+    names = sorted(tables.jobs["job"].unique(), key=natural)
     return [
-        _job(str(name), {key: table[table["job"] == name] for key, table in tables.items()})
+        _job(str(name), {key: table[table["job"] == name] for key, table in own.items()})
         for name in names
     ]
 
@@ -52,7 +51,7 @@ def _job(name: str, own: dict[str, pd.DataFrame]) -> dict[str, Any]:
 
 def _sizes(layout: dict[str, Any], groups: pd.DataFrame) -> dict[str, str]:
     """Size of each axis, from the layout, or the most common size of its groups."""
-    sizes = groups.groupby(["kind", "group"])["address"].nunique()
+    sizes = groups.groupby(["kind", "group"], observed=True)["address"].nunique()
     of_groups = {str(kind): int(part.mode().max()) for kind, part in sizes.groupby(level="kind")}
     return {
         axis: known if (known := _known(layout.get(axis))) != "?" else str(of_groups.get(axis, "?"))
@@ -69,7 +68,7 @@ def _known(value: Any) -> str:
 
 def _counts(kinds: pd.Series) -> str:
     """``dp 12, pp 4``, the most frequent first."""
-    counts = kinds.fillna("unknown").value_counts()
+    counts = kinds.astype(object).fillna("unknown").value_counts()
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.items()) or "none"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from llmprism.kinds import PP
+from llmprism.page.found import utc
+from llmprism.page.tables import Tables
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
-from prism_sim.render.found import utc
-from prism_sim.render.tables import Tables
 
 CARDS = 8
 FEW_STEPS = 6  # as many show what is usual: the least that the method compares

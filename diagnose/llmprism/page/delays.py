@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from llmprism.numerics.missing import nanquantile
-from prism_sim.render.answers.cards import Card
-from prism_sim.render.tables import Tables, natural
+from llmprism.page.cards import Card
+from llmprism.page.tables import Tables, natural
 
 Floats = NDArray[np.float64]
 

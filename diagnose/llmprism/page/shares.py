@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from prism_sim.render.answers.cards import Card
-from prism_sim.render.tables import Tables
+from llmprism.page.cards import Card
+from llmprism.page.tables import Tables
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

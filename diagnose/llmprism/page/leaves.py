@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from prism_sim.render.rates import binned_bytes
-from prism_sim.render.tables import Tables
+from llmprism.page.rates import binned_bytes
+from llmprism.page.tables import Tables
 
 Ints = NDArray[np.int64]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from llmprism.kinds import COMPUTE
+from llmprism.page import reading
+from llmprism.page.activity import WAIT, codes_in, of_pipelines, waiting
 from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of
-from prism_sim.render import look
-from prism_sim.render.activity import WAIT, codes_in, of_pipelines, waiting
-from prism_sim.run_folder import Run
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +25,7 @@ class Tables:
     """A diagnosis, its flow records and its topology; a table that the run lacks is empty."""
 
     jobs: pd.DataFrame
+    layouts: pd.DataFrame
     groups: pd.DataFrame
     pairs: pd.DataFrame
     steps: pd.DataFrame
@@ -35,18 +36,19 @@ class Tables:
     intake: dict[str, Any]
 
     @staticmethod
-    def of(run: Run) -> Tables:
-        """Read everything."""
+    def of(folder: Path) -> Tables:
+        """Read everything in ``folder``."""
         return Tables(
-            jobs=_categorical(look.diagnosis(run, "jobs")),
-            groups=_categorical(look.diagnosis(run, "groups")),
-            pairs=_categorical(look.diagnosis(run, "pairs")),
-            steps=_categorical(look.diagnosis(run, "steps")),
-            plain_spans=_categorical(look.diagnosis(run, "spans")),
-            findings=look.diagnosis(run, "findings"),
-            flows=look.flows(run, ["start_ns", "end_ns", "src", "dst", "bytes"]),
-            topology=look.json_of(run, "topology"),
-            intake=look.intake(run),
+            jobs=_categorical(reading.diagnosis(folder, "jobs")),
+            layouts=reading.diagnosis(folder, "layouts"),
+            groups=_categorical(reading.diagnosis(folder, "groups")),
+            pairs=_categorical(reading.diagnosis(folder, "pairs")),
+            steps=_categorical(reading.diagnosis(folder, "steps")),
+            plain_spans=_categorical(reading.diagnosis(folder, "spans")),
+            findings=reading.diagnosis(folder, "findings"),
+            flows=reading.flows(folder, ["start_ns", "end_ns", "src", "dst", "bytes"]),
+            topology=reading.topology(folder),
+            intake=reading.intake(folder),
         )
 
     @cached_property

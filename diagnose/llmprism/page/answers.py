@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prism_sim.render.answers.cards import Card, cards_of, checked
-from prism_sim.render.answers.close_up import close_ups
-from prism_sim.render.answers.delays import delay_map
-from prism_sim.render.answers.leaves import leaf_rates
-from prism_sim.render.answers.shares import shares_of
-from prism_sim.render.tables import Tables
+from llmprism.page.cards import Card, cards_of, checked
+from llmprism.page.close_up import close_ups
+from llmprism.page.delays import delay_map
+from llmprism.page.leaves import leaf_rates
+from llmprism.page.shares import shares_of
+from llmprism.page.tables import Tables
 
 __all__ = ["answers"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prism_sim.render.activity import WAIT, codes_in
-from prism_sim.render.answers.cards import Card
-from prism_sim.render.tables import Tables
+from llmprism.page.activity import WAIT, codes_in
+from llmprism.page.cards import Card
+from llmprism.page.tables import Tables
 
 _CLOSE_UPS = 6
 _ROWS = 12

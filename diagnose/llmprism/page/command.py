@@ -1,0 +1,48 @@
+"""``llmprism report``: the command line of the page.
+
+Only the standard library and typer are imported here, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llmprism.command import SETTINGS, Command, user_errors
+
+HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
+
+FOLDER has flows.parquet, topology.json and the folder diagnosis, as `llmprism ingest` and
+`llmprism FLOWS --topology FILE --out FOLDER/diagnosis` write them. The page is one file that needs
+no network. Prints its path.
+"""
+
+report_app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=SETTINGS,
+)
+
+
+@report_app.command(help=HELP, cls=Command)
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A diagnosis with its flow records.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write; FOLDER/report.html if not given."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Make the page of a folder."""
+    with user_errors(debug):
+        from llmprism.page.page import write_page
+
+        typer.echo(write_page(folder, out))

@@ -1,0 +1,165 @@
+"""Writes the page of a folder; another package may fill further blocks of its template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from llmprism.errors import Problem, UserError
+from llmprism.io.writing import replacing
+from llmprism.page import reading
+from llmprism.page.answers import answers
+from llmprism.page.found import found_jobs, utc
+from llmprism.page.tables import Tables
+from llmprism.quantities import duration, percent
+
+FILE = "report.html"
+_MARK = '<meta name="generator" content="llmprism">'
+_HEAD = 1000  # characters of a page that contain its mark
+_FINDINGS = 40  # rows of the table; a method with many false alarms has thousands
+_LONG_EVIDENCE = 2000  # characters
+
+
+def write_page(folder: Path, to: Path | None = None) -> Path:
+    """Write the page of the diagnosis in ``folder``; return its path, ``report.html`` there.
+
+    Raises
+    ------
+    UserError : there is no diagnosis, a file is damaged, or ``to`` is a file of the user.
+    """
+    _refuse_without_diagnosis(folder)
+    path = to or folder / FILE
+    _refuse_to_replace(path)
+    with reading.reading_once():
+        page = rendered("page.html", content(Tables.of(folder), folder.resolve().name))
+    with replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")
+    return path
+
+
+def rendered(template: str, values: Mapping[str, Any], package: str | None = None) -> str:
+    """Fill a template of ``package``, or of this one."""
+    own = [PackageLoader(package)] if package else []
+    environment = Environment(
+        loader=ChoiceLoader([*own, PackageLoader("llmprism.page")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "duration": duration}
+    return environment.get_template(template).render(values)
+
+
+def content(tables: Tables, name: str, origin_ns: int | None = None) -> dict[str, Any]:
+    """Everything that the template shows, as plain values.
+
+    Parameters
+    ----------
+    origin_ns : time zero of the windows of findings; by default that of the charts.
+    """
+    origin = tables.origin_ns if origin_ns is None else origin_ns
+    return {
+        "name": name,
+        "method": tables.intake.get("method"),
+        "observed": _observed(tables),
+        "answers": answers(tables),
+        "tiles": _tiles(tables),
+        "jobs": found_jobs(tables),
+        "findings": _findings(tables, origin),
+        "findings_total": len(tables.findings),
+        "intake": tables.intake,
+    }
+
+
+def window(start_ns: Any, end_ns: Any, origin: int) -> str:
+    """A stretch of time in seconds since ``origin``; "?" for an unknown border."""
+    borders = [
+        "?" if value is None or pd.isna(value) else f"{(value - origin) / 1e9:,.2f}"
+        for value in (start_ns, end_ns)
+    ]
+    return f"{borders[0]} - {borders[1]} s"
+
+
+def cut(text: str, length: int, file: str) -> str:
+    """``text``, or its beginning and the place of the rest."""
+    if len(text) <= length:
+        return text
+    return f"{text[:length]}\n... the first {length:,} of {len(text):,} characters; all: {file}"
+
+
+def as_text(value: Any) -> str:
+    """JSON for a reader; nothing for an empty value."""
+    return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+
+
+def _refuse_without_diagnosis(folder: Path) -> None:
+    if reading.intake(folder):
+        return
+    what = "there is no diagnosis here" if folder.is_dir() else "no such folder"
+    how = f"first run llmprism FLOWS --topology FILE --out {folder / 'diagnosis'}"
+    raise UserError(Problem(what, str(folder), how))
+
+
+def _refuse_to_replace(path: Path) -> None:
+    """Refuse to replace a file that is no page of ours."""
+    if not path.exists():
+        return
+    if path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as page:
+            if _MARK in page.read(_HEAD):
+                return
+    raise UserError(Problem("llmprism did not write this, and will not replace it", str(path)))
+
+
+def _observed(tables: Tables) -> dict[str, str] | None:
+    """Start, end and duration of the flow records, in UTC."""
+    flows = tables.flows
+    if not len(flows):
+        return None
+    first, last = int(flows["start_ns"].min()), int(flows["end_ns"].max())
+    return {"from": utc(first), "to": utc(last), "lasting": duration(last - first)}
+
+
+def _tiles(tables: Tables) -> list[dict[str, str]]:
+    """The headline figures of a diagnosis."""
+    jobs = tables.jobs
+    if not len(jobs):
+        return []
+    steps = tables.steps.groupby("job", observed=True)["step"].nunique()
+    counts = [
+        (jobs["job"].nunique(), "jobs found"),
+        (jobs["address"].nunique(), "addresses in jobs"),
+        (len(tables.pairs), "communicating pairs"),
+        (int(steps.sum()), "steps"),
+        (len(tables.findings), "findings"),
+    ]
+    return [{"figure": f"{count:,}", "label": label} for count, label in counts]
+
+
+def _findings(tables: Tables, origin: int) -> list[dict[str, Any]]:
+    """The most confident findings; among equals, those of the largest effect first."""
+    table = tables.findings.assign(size=tables.findings["magnitude"].abs())
+    table = table.sort_values(["confidence", "size", "finding"], ascending=[False, False, True])
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        | {
+            "window": window(row["start_ns"], row["end_ns"], origin),
+            "start": None if pd.isna(row["start_ns"]) else utc(int(row["start_ns"])),
+            "evidence": _pretty(row["evidence"]),
+        }
+        for row in table.head(_FINDINGS).to_dict("records")
+    ]
+
+
+def _pretty(evidence: Any) -> str:
+    try:
+        text = as_text(json.loads(str(evidence)))
+    except ValueError:
+        text = "" if pd.isna(evidence) else str(evidence)
+    return cut(text, _LONG_EVIDENCE, "diagnosis/findings.parquet")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prism_sim.draws import Draws
     from prism_sim.loading.bundled import find as find_scenario
     from prism_sim.loading.bundled import folder as scenarios_folder
+    from prism_sim.loading.closed import read_closed
     from prism_sim.loading.job import Job
     from prism_sim.loading.loader import load as load_scenario
     from prism_sim.loading.scenario import Scenario
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from prism_sim.studies.kept import Content, Piece, do_missing
     from prism_sim.studies.kept import content as kept_content
     from prism_sim.studies.pool import default_processes
-    from prism_sim.studies.reading import read_closed
     from prism_sim.studies.scratch import working_folder
     from prism_sim.training.costs import stage_costs
 
@@ -137,7 +137,7 @@ _HOME = {
     "paint": "prism_sim.render.paint",
     "preset": "prism_sim.scenario.presets:preset",
     "rank_rows": "prism_sim.score.load:rank_rows",
-    "read_closed": "prism_sim.studies.reading:read_closed",
+    "read_closed": "prism_sim.loading.closed:read_closed",
     "render_page": "prism_sim.render.pages:render_page",
     "samples_of": "prism_sim.score.timeline:samples_of",
     "scenarios_folder": "prism_sim.loading.bundled:folder",

@@ -16,7 +16,7 @@ from prism_sim.scenario.setting import JobOutline, Setting
 
 @dataclass(frozen=True)
 class Drawing:
-    """One fault that a campaign draws.
+    """One fault that is drawn, by a campaign or for a world of a family.
 
     Attributes
     ----------
@@ -25,6 +25,9 @@ class Drawing:
     position : where in the cluster it is, in [0, 1); some positions occur more often than others.
     from_s, to_s : its window.
     factor : its severity, as a fraction of the healthy speed.
+    step_s : length of a step of the affected job [s], about.
+    every_steps : steps from one occurrence to the next, for a fault that comes and goes; None: ten
+        occurrences in the window.
     """
 
     stream: np.random.Generator
@@ -33,11 +36,19 @@ class Drawing:
     from_s: float
     to_s: float
     factor: float
+    step_s: float = 1.0
+    every_steps: int | None = None
 
     @property
     def lasts_s(self) -> float:
         """Length of the window [s]."""
         return self.to_s - self.from_s
+
+    @property
+    def every_s(self) -> float:
+        """Time from one occurrence to the next [s]."""
+        tenth_s = self.lasts_s / 10
+        return tenth_s if self.every_steps is None else self.every_steps * self.step_s
 
     @property
     def server(self) -> int:
@@ -78,15 +89,17 @@ class Drawing:
     @property
     def job(self) -> JobOutline:
         """A job; larger ones are more likely."""
-        return self._job_and_rank()[0]
+        return self.member[0]
 
     @property
     def rank(self) -> tuple[str, int]:
         """A job, and one of its ranks."""
-        job, rank = self._job_and_rank()
+        job, rank = self.member
         return job.name, rank
 
-    def _job_and_rank(self) -> tuple[JobOutline, int]:
+    @property
+    def member(self) -> tuple[JobOutline, int]:
+        """A job, and the number of one of its ranks; larger jobs are more likely."""
         place = int(self.position * sum(job.ranks for job in self.setting.jobs))
         for job in self.setting.jobs:
             if place < job.ranks:

@@ -29,8 +29,8 @@ class GcPauses(OfServer):
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
-        """Ten pauses, which take as long together as the severity says."""
-        every_s = drawing.lasts_s / 10
+        """The pauses take as long together as the severity says."""
+        every_s = drawing.every_s
         pause_ms = 1e3 * every_s * (1 - drawing.factor)
         return super().drawn(drawing) | {"every_s": every_s, "pause_ms": pause_ms}
 

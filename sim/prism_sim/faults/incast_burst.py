@@ -36,8 +36,8 @@ class IncastBurst(OfServer):
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
-        """Ten bursts from up to eight servers, which take the share of the rate that is lost."""
-        cluster, every_s = drawing.setting.cluster, drawing.lasts_s / 10
+        """Bursts from up to eight servers, which take the share of the rate that is lost."""
+        cluster, every_s = drawing.setting.cluster, drawing.every_s
         senders = min(8, cluster.servers - 1)
         whole = (1 - drawing.factor) * every_s * cluster.nic_gbps * 1e9 / 8
         burst_bytes = max(1, round(whole / max(senders, 1)))

@@ -25,8 +25,9 @@ class LoaderStalls(OfRank):
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
-        """In every step, as long as would make a step of one second as slow."""
-        return super().drawn(drawing) | {"stall_ms": 1e3 * (1 / drawing.factor - 1)}
+        """As long as makes a step as slow, in every step or as rarely as is drawn."""
+        stall_ms = max(1e3 * drawing.step_s * (1 / drawing.factor - 1), 1e-6)
+        return super().drawn(drawing) | {"stall_ms": stall_ms, "every": drawing.every_steps or 1}
 
     def magnitude(self, target: Target) -> float:
         step_ns = target.compute.shortest_step_ns(self.job)

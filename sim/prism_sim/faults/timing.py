@@ -69,8 +69,8 @@ class Pulsed(FaultBase):
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
-        """Ten pulses, each a quarter of its period."""
-        every_s = max(drawing.lasts_s / 10, 4e-6)
+        """Each pulse lasts a quarter of its period."""
+        every_s = max(drawing.every_s, 4e-6)
         return super().drawn(drawing) | {"every_s": every_s, "lasts_s": every_s / 4}
 
     @property

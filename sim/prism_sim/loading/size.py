@@ -167,18 +167,22 @@ def _bytes_of_a_rank(job: Job) -> float:
 
 def _end_s(scenario: Scenario, job: Job) -> float:
     """Upper bound of the job's end [s]: nothing overlaps, and faults last for ever."""
-    cluster = scenario.cluster
     slowest = min([1.0, *(fault.speed or 1.0 for fault in scenario.faults)])
+    step = step_s(scenario.cluster, job, slowest)
+    slow_steps = min(job.steps, job.warm_up_steps) * (job.warm_up_factor - 1)
+    down = sum(restart.noticed_after_s + restart.down_s for restart in job.restarts)
+    down += sum((fault.lasts_ns or 0) / 1e9 for fault in scenario.faults)
+    return job.start_s + step * (job.steps + slow_steps) + down
+
+
+def step_s(cluster: Cluster, job: Job, slowest: float = 1.0) -> float:
+    """Upper bound of a step [s]: nothing overlaps, and everything runs at ``slowest`` speed."""
     rate = min(cluster.nic_gbps, cluster.uplink_gbps, cluster.nvlink_gbps) * 1e9 / 8 * slowest
     speed = cluster.gpu.peak_tflops * 1e12 * job.mfu * slowest
     uneven = max(job.stage_factors or (1.0,))
     compute = uneven * step_flops(job) / (job.ranks * speed)
     bubble = 1 + (job.pp - 1) / job.micro_batches
-    step = compute * bubble + _bytes_of_a_rank(job) / rate + job.step_overhead_ms / 1e3
-    slow_steps = min(job.steps, job.warm_up_steps) * (job.warm_up_factor - 1)
-    down = sum(restart.noticed_after_s + restart.down_s for restart in job.restarts)
-    down += sum((fault.lasts_ns or 0) / 1e9 for fault in scenario.faults)
-    return job.start_s + step * (job.steps + slow_steps) + down
+    return compute * bubble + _bytes_of_a_rank(job) / rate + job.step_overhead_ms / 1e3
 
 
 def _reads(scenario: Scenario) -> tuple[Loc, ...]:

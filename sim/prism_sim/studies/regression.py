@@ -18,11 +18,12 @@ from typing import Any
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
+from prism_sim.loading.closed import read_closed
 from prism_sim.scenario.base import Closed
 from prism_sim.studies import rules
 from prism_sim.studies.cases import SIMULATED_ONLY, RunCase, figures_of
 from prism_sim.studies.pool import Outcome, outcomes
-from prism_sim.studies.reading import known_methods, read_closed, scenario_at
+from prism_sim.studies.reading import known_methods, scenario_at
 
 Figures = dict[str, float | None]
 Reference = dict[str, Figures]

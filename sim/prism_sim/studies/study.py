@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
+from prism_sim.loading.closed import read_closed
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
@@ -26,7 +27,7 @@ from prism_sim.studies.designs import (
     RandomDesign,
     Variants,
 )
-from prism_sim.studies.reading import known_methods, read_closed, scenario_at
+from prism_sim.studies.reading import known_methods, scenario_at
 
 METHOD, SEED, ERROR, KEY = "method", "seed", "error", "key"
 """Columns of every table of a study."""

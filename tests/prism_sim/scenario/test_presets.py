@@ -16,9 +16,17 @@ from prism_sim.training.costs import stage_costs
         ("llama-7b", 6_738_415_616),
         ("llama-13b", 13_015_864_320),
         ("llama-70b", 68_976_648_192),
+        ("tinyllama-1.1b", 1_100_048_384),
+        ("mistral-7b", 7_241_732_096),
+        ("llama-3-8b", 8_030_261_248),
+        ("llama-3.2-1b", 1_235_814_400),
+        ("llama-3.2-3b", 3_212_749_824),
+        # Without the norm after the embedding, and without norms of queries and keys.
+        ("bloom-1b7", 1_722_408_960 - 2 * 2048),
+        ("olmoe-1b-7b", 6_919_161_856 - 16 * 2 * 2048),
     ],
 )
-def test_llama_has_exactly_its_released_parameters(name: str, published: int) -> None:
+def test_a_model_has_exactly_the_parameters_of_its_release(name: str, published: int) -> None:
     assert preset(name).total_parameters == published
 
 

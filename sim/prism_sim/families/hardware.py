@@ -1,0 +1,78 @@
+"""The hardware of a family: GPUs, NICs, fabric, and servers that no job uses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from prism_sim.families.dice import Dice, Share, Span, Whole
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.gpus import GPUS
+from prism_sim.scenario.words import did_you_mean
+
+
+def _known(name: str) -> str:
+    if name not in GPUS:
+        raise ValueError(f"no GPU is called {name!r}; {did_you_mean(name, GPUS)}")
+    return name
+
+
+GpuName = Annotated[str, AfterValidator(_known)]
+
+
+class Hardware(Closed):
+    """Ranges of a cluster. Its number of servers follows from the jobs."""
+
+    gpus: tuple[GpuName, ...] = Field(min_length=1, description="GPUs by name.")
+    gpus_per_server: tuple[int, ...] = Field(min_length=1, description="GPUs in a server.")
+    gpus_per_nic: tuple[int, ...] = Field(default=(1,), description="GPUs that share a NIC.")
+    nic_gbps: tuple[float, ...] = Field(min_length=1, description="Rates of a NIC [Gbit/s].")
+    gpu_spread: Span = Field(
+        description="Sigma of the speed of healthy GPUs. 0.03 gives the published 14 % between "
+        "GPUs (arXiv 2510.15596)."
+    )
+    fabrics: tuple[Literal["rail", "tor"], ...] = Field(
+        min_length=1, description="Kinds of fabric."
+    )
+    leaf_servers: Whole = Field(description="Servers with a NIC on the same leaf.")
+    spines: tuple[int, ...] = Field(min_length=1, description="Spine switches.")
+    oversubscribed: Share = Field(default=0.0, description="Share with fewer uplinks than NICs.")
+    oversubscription: Span = Field(
+        default=(1.5, 4.0),
+        description="There: bandwidth of the NICs of a leaf over that of its uplinks, log-uniform.",
+    )
+    queue_pairs: tuple[int, ...] = Field(default=(1,), description="Queue pairs of a connection.")
+    free_servers: Whole = Field(default=(0, 2), description="Servers that no job uses.")
+
+    def server(self, dice: Dice) -> tuple[int, int]:
+        """GPUs and NICs of a server."""
+        gpus = dice.choice("gpus per server", self.gpus_per_server)
+        sharing = [number for number in self.gpus_per_nic if gpus % number == 0] or [1]
+        return gpus, gpus // dice.choice("gpus per nic", sharing)
+
+    def draw(self, dice: Dice, ranks: int, *, storage: bool) -> dict[str, Any]:
+        """A cluster for jobs of ``ranks`` GPUs in all, with one more server for ``storage``."""
+        gpus, nics = self.server(dice)
+        servers = -(-ranks // gpus) + dice.whole("free servers", self.free_servers) + storage
+        return {
+            "servers": max(2, servers),
+            "gpus_per_server": gpus,
+            "nics_per_server": nics,
+            "gpu": dice.choice("gpu", self.gpus),
+            "gpu_spread": dice.uniform("gpu spread", self.gpu_spread),
+            "nic_gbps": dice.choice("nic rate", self.nic_gbps),
+            "queue_pairs": dice.choice("queue pairs", self.queue_pairs),
+            "fabric": self._fabric(dice, nics),
+        }
+
+    def _fabric(self, dice: Dice, nics: int) -> dict[str, Any]:
+        kind = dice.choice("fabric", self.fabrics)
+        servers = dice.whole("servers of a leaf", self.leaf_servers)
+        spines = dice.choice("spines", self.spines)
+        ports = servers if kind == "rail" else servers * nics
+        fabric = {"kind": kind, "leaf_ports": ports, "spines": spines}
+        if not dice.happens("oversubscribed", self.oversubscribed):
+            return fabric
+        ratio = dice.log_uniform("oversubscription", self.oversubscription)
+        return fabric | {"uplinks": spines * max(1, round(ports / ratio / spines))}

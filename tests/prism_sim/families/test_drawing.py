@@ -1,0 +1,109 @@
+"""Worlds of families: valid, bounded, equal for equal seeds, and as varied as their ranges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from llmprism.errors import UserError
+from prism_sim.families import Family, bundled_families, draw, read_families, read_family
+from prism_sim.loading import checks
+from prism_sim.loading.bundled import folder
+from prism_sim.loading.scenario import Scenario
+from prism_sim.loading.size import estimate
+
+ROOT = Path(__file__).parents[3]
+FAMILIES = bundled_families() | read_families(ROOT / "evaluation" / "families")
+SEEDS = range(5)
+
+
+def changed(family: Family, **parts: object) -> Family:
+    """``family`` with some values of its parts replaced."""
+    values = family.model_dump()
+    for part, value in parts.items():
+        values[part] = values[part] | value if isinstance(value, dict) else value
+    return Family.model_validate(values)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_world_is_a_scenario_without_errors_and_warnings_of_bounded_size(name):
+    family = FAMILIES[name]
+    for seed in SEEDS:
+        scenario = Scenario.model_validate(draw(family, seed))
+        assert [*checks.errors(scenario), *checks.warnings(scenario)] == []
+        assert estimate(scenario).rows <= family.rows
+        low, high = family.work.steps
+        assert all(low <= job.steps <= high for job in scenario.jobs)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_seed_gives_one_world_whose_text_is_the_same_every_time(name):
+    family = FAMILIES[name]
+    assert yaml.safe_dump(draw(family, 3)) == yaml.safe_dump(draw(family, 3))
+    assert draw(family, 3) != draw(family, 4)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_faults_name_places_and_steps_of_their_world(name):
+    family = FAMILIES[name]
+    for seed in SEEDS:
+        world = draw(family, seed)
+        steps = {job["name"]: job["steps"] for job in world["jobs"]}
+        faults = world.get("faults", [])
+        assert len(faults) < len(family.faults.counts)
+        for fault in faults:
+            assert fault["kind"] in family.faults.kinds
+            assert 0 <= fault["from_step"] < fault.get("to_step", steps[fault["job"]])
+
+
+def test_a_change_of_telemetry_changes_neither_jobs_nor_faults():
+    family = FAMILIES["replicas"]
+    other = changed(family, telemetry={"idle_gap_ms": (20.0, 50.0), "tick_us": None})
+    for seed in range(4):
+        before, after = draw(family, seed), draw(other, seed)
+        assert before["collector"] != after["collector"]
+        for part in ("cluster", "jobs", "faults"):
+            assert before.get(part) == after.get(part)
+
+
+def test_windows_reach_from_one_step_to_the_whole_recording():
+    family = FAMILIES["replicas"]
+    lengths, firsts = [], []
+    for seed in range(60):
+        world = draw(family, seed)
+        steps = {job["name"]: job["steps"] for job in world["jobs"]}
+        for fault in world.get("faults", []):
+            if "down_s" not in fault and "noticed_after_s" not in fault:
+                end = fault.get("to_step", steps[fault["job"]])
+                lengths.append((end - fault["from_step"]) / steps[fault["job"]])
+                firsts.append(fault["from_step"])
+    assert min(lengths) < 0.1
+    assert max(lengths) == 1.0
+    assert 0.05 < sum(first == 0 for first in firsts) / len(firsts) < 0.5
+
+
+def test_bundled_families_are_for_development_and_carry_the_names_of_their_files():
+    for path in (folder() / "families").glob("*.yaml"):
+        family = read_family(path)
+        assert family.name == path.stem
+        assert family.set == "develop"
+
+
+def test_an_impossible_family_says_so():
+    family = changed(FAMILIES["replicas"], rows=1000, work={"steps": (200, 200)})
+    with pytest.raises(UserError, match="gave no possible world"):
+        draw(family, 1)
+
+
+def test_a_wrong_file_is_refused_with_every_line(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    text = (folder() / "families" / "replicas.yaml").read_text()
+    path.write_text(text.replace("slow_gpu", "slow_gpus").replace("[8, 200]", "[200, 8]"))
+    with pytest.raises(UserError) as refused:
+        read_family(path)
+    whats = "\n".join(str(problem) for problem in refused.value.problems)
+    assert "did you mean slow_gpu?" in whats
+    assert "the first is larger" in whats
+    assert whats.count(f"{path}:") == 2

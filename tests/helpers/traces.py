@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from prism_sim.importers.chakra_files import NODE_TYPES
+from prism_sim.importers.chakra_nodes import NODE_TYPES
 from prism_sim.importers.chakra_schema import node_messages
 
 COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "broadcast": 5, "all_to_all": 6,
@@ -58,14 +58,18 @@ def as_json(nodes: list[dict], indent: int | None = 1) -> str:
     return "\n".join(json.dumps(one, indent=indent) for one in [{"version": "0.0.4"}, *nodes])
 
 
-def as_messages(nodes: list[dict]) -> bytes:
-    """The nodes as delimited protobuf messages, behind the metadata."""
+def as_messages(nodes: list[dict], control: dict[int, list[int]] | None = None) -> bytes:
+    """The nodes as delimited protobuf messages, behind the metadata.
+
+    ``control`` has control dependencies by node.
+    """
     parts = [b"\x0a\x050.0.4"]
     for one in nodes:
         message = node_messages()[0]()
         message.id, message.name = one["id"], one["name"]
         message.type = NODE_TYPES.index(one["type"])
         message.data_deps.extend(one["dataDeps"])
+        message.ctrl_deps.extend((control or {}).get(one["id"], []))
         message.duration_micros = one["durationMicros"]
         message.inputs.values = one["inputs"]["values"]
         for given in one["attr"]:

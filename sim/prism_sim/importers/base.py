@@ -8,6 +8,7 @@ name, so a resolved scenario does not need the file any more.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,14 @@ LARGEST_BYTES = 1 << 50
 """No message or buffer is larger than a pebibyte."""
 AT_MOST = 20
 """Maximum number of problems reported for one trace; a file of the wrong kind has very many."""
+
+
+Remark = Callable[[str], None]
+"""Takes what a user should know of a trace that is read."""
+
+
+def unread(_remark: str) -> None:
+    """Take a remark that nobody reads."""
 
 
 class TraceFile(Closed, ABC):
@@ -37,8 +46,8 @@ class TraceFile(Closed, ABC):
     )
 
     @abstractmethod
-    def read(self, path: Path) -> Closed:
-        """The content of the file at ``path``.
+    def read(self, path: Path, remark: Remark = unread) -> Closed:
+        """The content of the file at ``path``; ``remark`` takes what is no error.
 
         Raises
         ------

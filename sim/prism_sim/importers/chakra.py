@@ -29,9 +29,10 @@ from pydantic import Field
 from llmprism.errors import UserError
 from llmprism.kinds import GroupKind
 from prism_sim.importers import consistency
-from prism_sim.importers.base import LARGEST_BYTES, TraceProblems
-from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
+from prism_sim.importers.base import LARGEST_BYTES, Remark, TraceProblems, unread
+from prism_sim.importers.chakra_files import nodes_of, rank_files
 from prism_sim.importers.chakra_groups import ALL_RANKS, ProcessGroups, one_word
+from prism_sim.importers.chakra_nodes import Node
 from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Graph, GroupSet, RankNumber, Task
 from prism_sim.scenario.timings import LONGEST_NS
@@ -77,7 +78,7 @@ class Chakra(GraphFile):
         "[TFLOP/s].",
     )
 
-    def read(self, path: Path) -> Graph:
+    def read(self, path: Path, remark: Remark = unread) -> Graph:
         files = rank_files(path)
         found = TraceProblems()
         nodes: list[list[Node]] = []
@@ -93,11 +94,24 @@ class Chakra(GraphFile):
         ranks = [_Rank(rank, str(files[rank]), self, groups, found) for rank in range(len(files))]
         programs = [rank.program(own) for rank, own in zip(ranks, nodes, strict=True)]
         found.refuse()
+        lost = sum(_outside(own) for own in nodes)
+        if lost:
+            remark(f"{lost:,} control dependencies on nodes that the trace does not have are met")
         families = groups.families(programs, self.kinds, str(path))
         found.refuse()
         consistency.check(programs, families, lambda r, i: ranks[r].place(i), found)
         found.refuse()
         return _graph(programs, families)
+
+
+def _outside(nodes: Sequence[Node]) -> int:
+    """Number of control dependencies on nodes that a rank's trace does not have.
+
+    The converter of PyTorch traces removes nodes, such as the root of the process, and leaves the
+    control dependencies on them. Chakra's own feeder follows data dependencies only.
+    """
+    known = {node.id for node in nodes}
+    return sum(dep not in known for node in nodes for dep in node.control_deps)
 
 
 class _Rank:
@@ -144,8 +158,8 @@ class _Rank:
         waits: dict[int, int] = {}
         after: dict[int, list[int]] = defaultdict(list)
         for node in by_id.values():
-            known = {d for d in node.deps if d in by_id}
-            for lost in sorted(set(node.deps) - known)[:1]:
+            known = node.deps & by_id.keys()
+            for lost in sorted(set(node.data_deps) - known)[:1]:
                 what = f"it depends on node {lost}, which does not exist"
                 where = f"{self._file}: node {node.id} ({node.name})"
                 self._found.add(what, where, "the file is truncated, or nodes were removed")

@@ -1,8 +1,8 @@
 """Files of Chakra execution traces: nodes as protobuf messages or as JSON.
 
 A trace is one file a rank, ``NAME.RANK.et``: a message of global metadata, then one message a node,
-each after its length as a varint; the file may be gzipped. ``chakra_jsonizer`` writes the same as
-concatenated JSON objects (``NAME.RANK.json``), which are read without any extra library.
+each after its length as a varint; the file may be gzipped. JSON (``NAME.RANK.json``) is read by
+:mod:`prism_sim.importers.chakra_json`, without any extra library.
 
 Reference: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``.
 """
@@ -11,49 +11,21 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.importers.base import TraceProblems, contents
+from prism_sim.importers.chakra_json import from_json
+from prism_sim.importers.chakra_nodes import NODE_TYPES, Node
 from prism_sim.importers.chakra_schema import node_messages
-
-NODE_TYPES = (
-    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE",
-    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE",
-    "CHECKPOINT_NODE",
-)  # fmt: skip
-"""Names of node types by their numbers."""
 
 _RANK_FILE = re.compile(r"(?P<name>.*)\.(?P<rank>\d{1,7})\.(et|json)(\.gz)?")
 _LARGEST = 1 << 30
 """Maximum size of a file when unpacked [bytes]: more would not fit into memory as nodes."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """The used fields of one node of a rank's trace.
-
-    Attributes
-    ----------
-    type : one of :data:`NODE_TYPES`, or its number if that is unknown.
-    deps : nodes that must finish first: control and data dependencies.
-    values : the values of the node's inputs in the trace.
-    attrs : attributes by name.
-    """
-
-    id: int
-    name: str
-    type: str
-    deps: tuple[int, ...] = ()
-    duration_micros: int = 0
-    values: str = ""
-    attrs: dict[str, Any] = field(default_factory=dict)
 
 
 def rank_files(path: Path) -> list[Path]:
@@ -86,7 +58,7 @@ def rank_files(path: Path) -> list[Path]:
 def nodes_of(path: Path) -> list[Node]:
     """All nodes of one rank's file; a UserError if it is not a trace."""
     raw = _unpacked(contents(path), str(path))
-    read = _from_json if raw.lstrip()[:1] == b"{" else _from_messages
+    read = from_json if raw.lstrip()[:1] in (b"{", b"[") else _from_messages
     found = TraceProblems()
     nodes = list(read(raw, str(path), found))
     found.refuse()
@@ -124,8 +96,9 @@ def _from_messages(raw: bytes, where: str, found: TraceProblems) -> Iterator[Nod
             return
         kind = NODE_TYPES[node.type] if 0 <= node.type < len(NODE_TYPES) else str(node.type)
         yield Node(
-            node.id, node.name, kind, (*node.ctrl_deps, *node.data_deps), node.duration_micros,
-            node.inputs.values, {attr.name: _value(attr) for attr in node.attr},
+            node.id, node.name, kind, tuple(node.data_deps), tuple(node.ctrl_deps),
+            node.duration_micros, node.inputs.values,
+            {attr.name: _value(attr) for attr in node.attr},
         )  # fmt: skip
 
 
@@ -152,63 +125,3 @@ def _delimited(raw: bytes, where: str, found: TraceProblems) -> Iterator[tuple[i
             return
         yield begin, raw[at : at + size]
         at += size
-
-
-def _from_json(raw: bytes, where: str, found: TraceProblems) -> Iterator[Node]:
-    """Nodes of a file of JSON objects, as ``chakra_jsonizer`` writes them."""
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        found.add("not a text file", where)
-        return
-    decoder, at, number = json.JSONDecoder(), 0, 0
-    while (at := _next(text, at)) < len(text):
-        line = f"{where}:{text.count(chr(10), 0, at) + 1}"
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            found.add(f"not valid JSON: {error}", line, "the file is truncated or damaged")
-            return
-        if number or (isinstance(value, dict) and "type" in value):
-            try:
-                yield _json_node(value)
-            except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-                found.add(f"this is not a Chakra node: {error}", line)
-        number += 1
-
-
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
-
-
-def _json_node(value: dict[str, Any]) -> Node:
-    """A node from the JSON mapping of protocol buffers: 64-bit integers are strings there."""
-    plain = {key.replace("_", "").lower(): item for key, item in value.items()}
-    kind = plain.get("type", NODE_TYPES[0])
-    if isinstance(kind, int):
-        kind = NODE_TYPES[kind] if 0 <= kind < len(NODE_TYPES) else str(kind)
-    deps = (*plain.get("ctrldeps", ()), *plain.get("datadeps", ()))
-    return Node(
-        int(plain.get("id", 0)), _text(plain.get("name", "")), str(kind), tuple(map(int, deps)),
-        int(plain.get("durationmicros", 0)), str(plain.get("inputs", {}).get("values", "")),
-        {str(attr["name"]): _json_value(attr) for attr in plain.get("attr", ())},
-    )  # fmt: skip
-
-
-def _text(value: Any) -> str:
-    """Text that can be encoded in UTF-8: JSON can contain unpaired surrogates, which cannot."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
-def _json_value(attr: dict[str, Any]) -> Any:
-    for key, value in attr.items():
-        bare = key.replace("_", "").lower()
-        if bare == "boollist":
-            return list(value.get("values", ()))
-        if bare in ("boolval", "stringval"):
-            return value if isinstance(value, bool) else _text(value)
-        if bare.endswith("val"):
-            return float(value) if bare.startswith(("double", "float")) else int(value)
-    return None

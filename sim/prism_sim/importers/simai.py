@@ -29,8 +29,10 @@ from llmprism.errors import Problem, UserError
 from llmprism.kinds import GroupKind
 from prism_sim.importers.base import (
     LARGEST_BYTES,
+    Remark,
     TraceProblems,
     contents,
+    unread,
 )
 from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Graph, GroupSet, Task
@@ -61,7 +63,7 @@ class SimAI(GraphFile):
         description="Ranks of the job. Left out: all_gpus in the file.",
     )
 
-    def read(self, path: Path) -> Graph:
+    def read(self, path: Path, _remark: Remark = unread) -> Graph:
         lines = _lines(path)
         found = TraceProblems()
         header = _header(lines[0], f"{path}:1", self.ranks, found)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import TraceFile, TraceProblems, contents
+from prism_sim.importers.base import Remark, TraceFile, TraceProblems, contents, unread
 from prism_sim.scenario.timings import LONGEST_NS, Timings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class MeasuredTimeline(TraceFile):
         default=None, description="The converted content; filled in when the file is read."
     )
 
-    def read(self, path: Path) -> Timings:
+    def read(self, path: Path, _remark: Remark = unread) -> Timings:
         frame = _table(path)
         found = TraceProblems()
         _check_columns(frame, str(path), found)

@@ -19,6 +19,7 @@ from llmprism.errors import Problem
 from prism_sim.loading import foreign
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc
+from prism_sim.scenario.presets import PRESETS
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean, dotted
 
@@ -108,6 +109,12 @@ def problem_of(error: ErrorDetails, source: Source) -> Problem:
     """One of pydantic's errors as a problem with a location and a remedy."""
     loc = plain_loc(error["loc"], source.values)
     what, how = _WORDS.get(error["type"], _value)(error, loc)
+    if error["type"] == "extra_forbidden":
+        part: Any = source.values
+        for key in loc[:-1]:
+            part = part[key]
+        numbers = _numbers(part, model_at(error["loc"][:-1]))
+        how = foreign.hint(str(loc[-1]), error["input"], numbers) or how
     beside = (*loc, _KIND)
     place = beside if error["type"] == "union_tag_invalid" and beside in source.places else loc
     return Problem(what, source.place(place), how)
@@ -117,8 +124,23 @@ def _unknown_key(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
     model = model_at(error["loc"][:-1])
     known = list(model.model_fields) if model else []
     key = str(loc[-1])
-    how = foreign.hint(key) or did_you_mean(key, known)
-    return f"unknown key {key!r} in {dotted(loc[:-1])}", how
+    return f"unknown key {key!r} in {dotted(loc[:-1])}", did_you_mean(key, known)
+
+
+def _numbers(written: Any, model: type[BaseModel] | None) -> foreign.Numbers:
+    """The numbers of a job (or another part) by key, its defaults and its model's included."""
+    values = written if isinstance(written, dict) else {}
+    sizes = values.get("model")
+    preset = PRESETS.get(sizes) if isinstance(sizes, str) else None
+
+    def number(key: str) -> float | None:
+        field = model.model_fields.get(key) if model else None
+        below = sizes.get(key) if isinstance(sizes, dict) else getattr(preset, key, None)
+        found = values.get(key, field.default if field else below)
+        is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        return found if is_number else None
+
+    return number
 
 
 def _missing(error: ErrorDetails, loc: Loc) -> tuple[str, str]:

@@ -62,7 +62,8 @@ def validate(source: Source) -> Loaded:
     Traces that it names are read between the two. If one of them cannot be read, the second part is
     skipped, since sizes are missing.
     """
-    unread = read_traces(source)
+    traces = read_traces(source)
+    unread = traces.problems
     try:
         scenario = Scenario.model_validate(source.values)
     except ValidationError as error:
@@ -76,7 +77,7 @@ def validate(source: Source) -> Loaded:
     problems = unread or _placed(_remarks(source.values, scenario), source)
     if problems:
         raise UserError(_in_order(problems, source))
-    return Loaded(scenario, _placed(checks.warnings(scenario), source))
+    return Loaded(scenario, [*traces.remarks, *_placed(checks.warnings(scenario), source)])
 
 
 def parse_override(text: str) -> tuple[str, Any]:

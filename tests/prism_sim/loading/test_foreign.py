@@ -74,3 +74,46 @@ def test_the_hint_is_at_the_line(line: int, own: str) -> None:
 def test_a_foreign_name_hides_no_mistake_and_makes_none() -> None:
     text = TYPED.replace("tensor_model_parallel_size: 2", "tensor_model_parallel_size: 3")
     assert all("heads of" not in problem.what for problem in _problems(text))
+
+
+CONVERTED = """\
+cluster: {servers: 4, fabric: {kind: rail, leaf_ports: 8}}
+jobs:
+  - name: a
+    model: llama-13b
+    pp: 4
+    micro_batches: 8
+    steps: 2
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "num-layers-per-virtual-pipeline-stage: 5",  # Megatron: (layers / pp) // this
+            "chunks = layers / pp / 5 = 40 / 4 / 5 = 2, a key of a job",
+        ),
+        ("bucket_cap_mb: 25", "25 * 1048576 / 4 = 6553600"),  # MiB of gradients of 4 bytes
+        ("virtual_pipeline_model_parallel_size: 2", "is called chunks here"),
+        ("data_parallel_shard_degree: 8", "dp = data_parallel_replicate_degree * data_parallel_"),
+        ("use_distributed_optimizer: true", "true is zero_stage: 1"),
+        ("sharding_strategy: FULL_SHARD", "FULL_SHARD is zero_stage: 3"),
+        ("max_position_embeddings: 8192", "the longest that a model takes"),
+        ("num_layers_per_virtual_pipeline_stage: [5]", "chunks = layers / pp / num_layers_per"),
+    ],
+)
+def test_another_quantity_is_converted_and_not_renamed(line: str, hint: str) -> None:
+    (problem,) = [one for one in _problems(CONVERTED % line) if "unknown key" in one.what]
+    assert hint in problem.how
+    assert problem.where == "f:8"
+    renamed = f"{line.split(':')[0]} is called"
+    assert (renamed in problem.how) == ("is called" in hint)
+
+
+def test_sizes_that_are_written_out_are_taken_as_well() -> None:
+    model = "{layers: 24, hidden: 64, heads: 4, vocab: 100, sequence_length: 32}"
+    text = CONVERTED.replace("llama-13b", model) % "num_layers_per_virtual_pipeline_stage: 3"
+    (problem,) = [one for one in _problems(text) if "unknown key" in one.what]
+    assert "24 / 4 / 3 = 2" in problem.how

@@ -92,6 +92,13 @@ class OfStage(OfJob):
             how = f"stages count from 0 to {job.stages - 1}"
             yield Remark(("stage",), what, how, every_name(setting))
 
+    def doubts(self, setting: Setting) -> Remarks:
+        yield from super().doubts(setting)
+        job = self.outline(setting)
+        if job is not None and job.stages == 1:
+            what = f"job {job.name} has a single stage: all its ranks are slow, none behind another"
+            yield Remark(("job",), what, "name a job with a pipeline")
+
 
 class OfServer(FaultBase):
     """A fault of a whole server."""

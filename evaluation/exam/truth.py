@@ -1,0 +1,140 @@
+"""The truth of a world, as far as the exam groups its faults by it.
+
+A fault is *due*, so it counts for recall, if it stops its job, or if it lengthens the steps of its
+job by :data:`MATTERS` and makes the job end later. Both come from a rerun without it in which every
+other random number is the same.
+
+The *oracle* knows the true steps of the job, and when the fault was there. It compares what the
+fault adds to a step with how much steps vary anyway: with n steps in the window, a slowdown s and a
+coefficient of variation c, records can show a fault if s sqrt(n) / c is at least
+:data:`SHOWN_DEVIATIONS`. It does not ask whether the culprit can be told apart from its peers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from llmprism.kinds import OTHER
+from prism_sim.faults import KINDS
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.score.culprits import PLACE
+from prism_sim.score.faults import affected_jobs
+
+MATTERS = 0.03
+SHOWN_DEVIATIONS = 3.0
+_NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
+Row = dict[str, Any]
+
+
+def of_world(run: Run, scenario: Scenario) -> Row:
+    """Jobs, steps, telemetry and faults of one world."""
+    steps, ranks, faults = run.truth("steps"), run.truth("ranks"), run.truth("faults")
+    seen = seen_addresses(run.truth("pairs"))
+    return {
+        "jobs": len(scenario.jobs),
+        "job_steps": len(steps[["job", "step"]].drop_duplicates()),
+        "telemetry": telemetry_of(scenario.collector.model_dump(mode="json")),
+        "faults": [
+            of_fault(fault, steps) | {"culprit_seen": is_seen(fault, ranks, seen)}
+            for _, fault in faults.iterrows()
+        ],
+    }
+
+
+def seen_addresses(pairs: pd.DataFrame) -> set[str]:
+    """Addresses with traffic of a job in the network; others are in no record.
+
+    A ring that enters a server at one NIC and leaves it at another passes its other GPUs by NVLink.
+    """
+    own = pairs[pairs["kind"] != OTHER]
+    return {*own["src"].astype(str), *own["dst"].astype(str)}
+
+
+def is_seen(fault: pd.Series, ranks: pd.DataFrame, seen: set[str]) -> bool:
+    """Whether the culprit can be named by records: an address, or one of its group, is in them."""
+    if fault["culprit_kind"] != "address":
+        return True
+    at = ranks[ranks["address"] == fault["culprit"]]
+    group = ranks.merge(at[[*PLACE]].drop_duplicates(), on=[*PLACE])["address"]
+    return bool({str(fault["culprit"]), *map(str, group)} & seen)
+
+
+def of_fault(fault: pd.Series, steps: pd.DataFrame) -> Row:
+    """What one fault did, from its row of the truth and the true ``steps``."""
+    stops = KINDS[str(fault["kind"])].stops_jobs
+    job = job_of(fault, affected_jobs(fault))
+    ends = steps[steps["job"] == job].groupby("step")["end_ns"].max().sort_index()
+    took_ns = ends.diff().iloc[1:]
+    middle_ns = ends.iloc[1:] - took_ns / 2
+    within = (middle_ns >= fault["start_ns"]) & (middle_ns < fault["end_ns"])
+    slowdown = None if pd.isna(fault["slowdown"]) else float(fault["slowdown"])
+    return {
+        "kind": str(fault["kind"]),
+        "stops": stops,
+        "slowdown": slowdown,
+        "due": stops or is_due(slowdown, fault["extra_ns"]),
+        "window_steps": None if stops else window_steps(fault, job, ends, within),
+        "from_first": bool((ends > fault["start_ns"]).all()),
+        "shown": stops or is_shown(slowdown, took_ns, within),
+    }
+
+
+def job_of(fault: pd.Series, affected: Sequence[str]) -> str | None:
+    """The job that a fault slows most; if none is slowed, the first that it affects."""
+    slowed = fault["slowed_job"]
+    return str(slowed) if pd.notna(slowed) else next(iter(affected), None)
+
+
+def is_due(slowdown: float | None, extra_ns: Any) -> bool:
+    """Whether a fault that stops nothing has to be found."""
+    return (slowdown or 0.0) >= MATTERS and pd.notna(extra_ns) and int(extra_ns) > 0
+
+
+def window_steps(fault: pd.Series, job: str | None, ends: pd.Series, within: pd.Series) -> int:
+    """Steps of the job in which the fault was there; at least one."""
+    if pd.isna(fault["from_step"]) or fault["job"] != job:
+        return max(1, int(within.sum()))
+    last = len(ends) if pd.isna(fault["to_step"]) else int(fault["to_step"])
+    return max(1, last - int(fault["from_step"]))
+
+
+def is_shown(slowdown: float | None, took_ns: pd.Series, within: pd.Series) -> bool:
+    """Whether the steps of a fault are longer than chance makes them: the oracle."""
+    others = took_ns[~within] if (~within).sum() > 1 else took_ns
+    middle = float(others.median()) if len(others) else 0.0
+    spread = _NORMAL * float((others - middle).abs().median()) if len(others) else 0.0
+    number = max(1, int(within.sum()))
+    if not slowdown or slowdown <= 0 or middle <= 0:
+        return False
+    return slowdown * math.sqrt(number) >= SHOWN_DEVIATIONS * spread / middle
+
+
+_GROUPS = {
+    "tick of 1 ms or more": ("granularity", "unit_ns", 1_000_000),
+    "1 % of records lost or more": ("loss", "probability", 0.01),
+    "clocks 0.1 ms apart or more": ("clocks", "offset_us", 100),
+    "sampled packets": ("sampling", "one_in", 2),
+    "1 s late or more": ("lateness", "delay_ms", 1000),
+}
+LONG_GAP_US = 5000
+
+
+def telemetry_of(collector: Row) -> list[str]:
+    """The groups of telemetry that a world belongs to; ``exact`` if to no other."""
+    effects = {effect["kind"]: effect for effect in collector["effects"]}
+    groups = [
+        name
+        for name, (kind, key, least) in _GROUPS.items()
+        if kind in effects and (effects[kind][key] or 0) >= least
+    ]
+    if not collector["message_boundary"] and collector["idle_gap_us"] >= LONG_GAP_US:
+        groups.append("gap of 5 ms or more")
+    if "paths" in effects:
+        groups.append("paths unknown in part")
+    return groups or ["exact"]

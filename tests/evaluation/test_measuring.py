@@ -47,8 +47,8 @@ def test_a_method_that_knows_the_truth_is_right_everywhere(run):
     assert grade["false"] == 0
     assert grade["true"] == grade["findings"] == len(known["faults"])
     for fault in grade["faults"]:
-        told = [fault[name] for name in ("steps_right", "detected", "first", "cause", "in_set")]
-        assert all(told)
+        marks = [fault[name] for name in ("steps_right", "detected", "first", "cause", "in_set")]
+        assert all(marks)
         assert fault["set_size"] == 1
         assert fault["cost"] in (None, pytest.approx(0.0, abs=1e-9))
     assert all(row[3] == 0 for counts in grade["answers"].values() for row in counts)
@@ -67,7 +67,7 @@ def test_a_method_that_says_nothing_is_right_nowhere(run):
     assert all(sum(row) == 0 for counts in grade["answers"].values() for row in counts)
 
 
-def test_a_fault_of_a_job_with_half_its_steps_is_told_apart(run):
+def test_a_fault_of_a_job_with_half_its_steps_has_wrong_steps(run):
     made, _ = run
     case = perfect(made)
     steps = case.diagnosis["steps"]

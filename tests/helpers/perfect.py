@@ -1,4 +1,4 @@
-"""The diagnosis of somebody who knows the truth of a run, as far as records can show it."""
+"""The diagnosis of a method that knows the truth of a run, as far as records can show it."""
 
 from __future__ import annotations
 

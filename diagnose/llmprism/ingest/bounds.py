@@ -39,7 +39,7 @@ def as_int64(values: ArrayLike) -> tuple[Ints, Bools]:
     >>> as_int64([7, None, 10**30])
     (array([7, 0, 0]), array([False,  True,  True]))
     """
-    found = np.asarray(values)
+    found = values if isinstance(values, np.ndarray) else np.array(values, dtype=np.object_)
     if found.dtype == np.object_:
         return _of_objects(found)
     if found.dtype.kind == "u":

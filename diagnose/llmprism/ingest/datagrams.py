@@ -11,12 +11,18 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from llmprism.ingest.captures import frames, frames_of, is_capture
+from llmprism.ingest.captures import Frame, frames, frames_of, is_capture
+from llmprism.ingest.fragments import Assembly
+from llmprism.ingest.links import network
 from llmprism.ingest.notes import Notes
-from llmprism.ingest.packets import udp_payload
+from llmprism.ingest.packets import UDP, read_ip
 from llmprism.ingest.sources import BROKEN, Source
 
+OTHER_PACKET = "packet that carries no export datagram"
+INCOMPLETE = "export datagram of which fragments are missing"
+
 _LARGEST = 65_535  # bytes of a datagram
+_FEWEST_SHARE = 0.1  # of the first packets, in a capture of what goes to a collector
 _PIECE_BYTES = 1 << 14  # read at once: the last piece of a damaged file is lost
 
 
@@ -24,12 +30,15 @@ class Protocol(NamedTuple):
     """What tells datagrams of a protocol.
 
     ``length`` returns the length of the datagram at the start of some bytes, 0 if they hold none;
-    ``starts`` are the bytes with which one begins; ``ports`` are those of collectors.
+    ``starts`` are the bytes with which one begins.
     """
 
     length: Callable[[bytes], int]
     starts: tuple[bytes, ...]
-    ports: frozenset[int]
+
+    def is_datagram(self, content: bytes) -> bool:
+        """Whether bytes are one whole datagram."""
+        return content.startswith(self.starts) and _length(self.length, content) == len(content)
 
 
 class Datagram(NamedTuple):
@@ -43,15 +52,32 @@ class Datagram(NamedTuple):
 def datagrams(source: Source, protocol: Protocol, notes: Notes) -> Iterator[Datagram]:
     """Yield the datagrams of a capture or of a file of raw datagrams."""
     if is_capture(source.head):
-        for frame in frames(source, notes):
-            found = udp_payload(frame.link_type, frame.content)
-            if found is None:
-                notes.drop("packet that carries no export datagram")
-            else:
-                yield Datagram(found[0], found[1], frame.time_ns)
+        yield from _captured(frames(source, notes), protocol, notes)
         return
     with source.open() as stream:
         yield from _raw(_pieces(stream, source, notes), protocol, source, notes)
+
+
+def _captured(packets: Iterator[Frame], protocol: Protocol, notes: Notes) -> Iterator[Datagram]:
+    """Yield what UDP packets carry; those that came in fragments are put together."""
+    assembly = Assembly()
+    for frame in packets:
+        at = network(frame.link_type, frame.content)
+        ip = at if isinstance(at, str) else read_ip(at, frame.content, frame.length)
+        if isinstance(ip, str) or ip.protocol != UDP:
+            notes.drop(OTHER_PACKET)
+            continue
+        content: bytes | None = frame.content[ip.place : ip.place + ip.left]
+        if ip.fragment is not None:
+            content = assembly.add(ip.fragment, content or b"")
+        if content is None:
+            continue  # it waits for the others
+        size = int.from_bytes(content[4:6], "big")
+        if size < 8 or not content[8:].startswith(protocol.starts):
+            notes.drop(OTHER_PACKET)
+        else:
+            yield Datagram(content[8:size], ip.source, frame.time_ns)
+    notes.drop(INCOMPLETE, assembly.missing)
 
 
 def _pieces(stream: IO[bytes], source: Source, notes: Notes) -> Iterator[bytes]:
@@ -103,13 +129,25 @@ def _length(length: Callable[[bytes], int], held: bytes) -> int:
 def holds(head: bytes, protocol: Protocol) -> bool:
     """Return whether a file that starts so consists of datagrams, raw or captured.
 
-    The first packet of a capture shows it: it goes to a collector's port and holds a datagram.
+    What its first packets carry shows it, whatever their ports: to a collector go datagrams, and
+    some other packets. In a capture of a network's traffic, hardly any are datagrams.
     """
     if not is_capture(head):
         return _length(protocol.length, head) > 0
-    for frame in frames_of(head):
-        found = udp_payload(frame.link_type, frame.content)
-        if found is None or found[2] not in protocol.ports:
-            return False
-        return _length(protocol.length, found[0]) > 0
-    return False
+    found = count_datagrams(head, protocol)
+    return found.datagrams > 0 and found.datagrams >= _FEWEST_SHARE * found.packets
+
+
+class Counted(NamedTuple):
+    """The first packets of a capture, and how many of them are datagrams of a protocol."""
+
+    packets: int
+    datagrams: int
+
+
+def count_datagrams(head: bytes, protocol: Protocol) -> Counted:
+    """Count the whole packets at the start of a capture, and the datagrams among them."""
+    counts = Notes()
+    packets = list(frames_of(head))
+    found = _captured(iter(packets), protocol, counts)
+    return Counted(len(packets), sum(protocol.is_datagram(one.content) for one in found))

@@ -13,19 +13,23 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
 from llmprism.ingest.datagrams import Datagram
+from llmprism.ingest.headers import Header, headers_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.templates import (
+    Columns,
     Template,
     columns_of,
     ipfix_options,
     templates,
     v9_options,
 )
+from llmprism.numerics.arrays import Array
 
 BROKEN_SET = "set of a datagram that does not fit its length or template"
 NOT_EXPORT = "datagram that is no NetFlow v5, v9 or IPFIX"
@@ -34,48 +38,74 @@ WAITED = "set of records whose template never came"
 
 _V5_RECORD = np.dtype(
     [
-        ("8", ">u4"), ("12", ">u4"), ("_next", ">u4"), ("_if", ">u4"), ("2", ">u4"),
+        ("8", "V4"), ("12", "V4"), ("_next", ">u4"), ("10", ">u2"), ("14", ">u2"), ("2", ">u4"),
         ("1", ">u4"), ("22", ">u4"), ("21", ">u4"), ("7", ">u2"), ("11", ">u2"), ("_pad", "u1"),
         ("6", "u1"), ("4", "u1"), ("_rest", "V9"),
     ]
 )  # fmt: skip
+_V5_NAMES = ("8", "12", "10", "14", "2", "1", "22", "21", "7", "11", "4")
+_V5_HEADERS = headers_of(_V5_NAMES)
 _WAITING_BYTES = 1 << 26
-_LARGEST_MS = 1 << 42  # since 1970: in the year 2109
 _MOST_TEMPLATES = 1 << 16
-_RATES = ("34", "50", "305")
-_SAMPLER = ("48", "302")
 
 Scope = tuple[bytes, int, int]
 """Exporter, version, and source id (observation domain): what templates belong to."""
 
 
-@dataclass(frozen=True)
-class Records:
-    """Records of one data set: columns by field number, and the datagram's clock."""
+class Moment(NamedTuple):
+    """When a datagram was sent: which one it is, and the clocks.
 
-    columns: dict[str, np.ndarray[Any, Any]]
-    count: int
-    scope: Scope
+    ``number`` counts datagrams; ``uptime_ms`` is since the exporter's start (None: not known),
+    ``clock_ns`` its wall clock, ``arrival_ns`` the collector's (None: not known).
+    """
+
+    number: int
     uptime_ms: int | None
     clock_ns: int
-    sampling: int
+    arrival_ns: int | None
+
+    @property
+    def now_ns(self) -> int | None:
+        """The wall clock: the exporter's, or the collector's if that is not set."""
+        for clock_ns in (self.clock_ns, self.arrival_ns):
+            if clock_ns is not None and EARLIEST_NS <= clock_ns <= LARGEST:
+                return clock_ns
+        return None
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one data set: columns by field, and what holds for all of them.
+
+    Attributes
+    ----------
+    headers : which fields belong to one packet header, best first.
+    is_options : whether they describe the exporter and not flows.
+    """
+
+    columns: Columns
+    count: int
+    headers: tuple[Header, ...]
+    is_options: bool
+    scope: Scope
+    moment: Moment
 
 
 @dataclass
 class Decoder:
-    """Turns datagrams into records; keeps the facts that exporters report about themselves."""
+    """Turns datagrams into records."""
 
     notes: Notes
     _templates: dict[tuple[Scope, int], Template] = field(default_factory=dict)
-    _waiting: dict[tuple[Scope, int], list[tuple[bytes, int | None, int]]] = field(
+    _waiting: dict[tuple[Scope, int], list[tuple[bytes, Moment]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     _waiting_bytes: int = 0
-    _sampling: dict[tuple[Scope, int], int] = field(default_factory=dict)
-    boot_ns: dict[Scope, int] = field(default_factory=dict)
+    _number: int = -1
 
     def decode(self, datagram: Datagram) -> Iterator[Records]:
         """Yield the records of a datagram, and those that its templates make readable."""
+        self._number += 1
         version = int.from_bytes(datagram.content[:2], "big")
         try:
             if version == 5:
@@ -84,7 +114,7 @@ class Decoder:
                 yield from self._sets(datagram, version)
             else:
                 self.notes.drop(NOT_EXPORT)
-        except (struct.error, ValueError):
+        except struct.error:
             self.notes.drop(BROKEN_SET)
 
     def end(self) -> None:
@@ -99,10 +129,12 @@ class Decoder:
         whole = min(count, (len(content) - 24) // _V5_RECORD.itemsize)
         self.notes.drop(BROKEN_SET, int(whole < count))
         found = np.frombuffer(content, _V5_RECORD, whole, 24)
-        columns = {name: found[name] for name in ("8", "12", "2", "1", "22", "21", "7", "11", "4")}
-        clock = seconds * 1_000_000_000 + min(rest, 999_999_999)
-        scope = (datagram.exporter, 5, engine)
-        return Records(columns, whole, scope, uptime, clock, max(sampling & 0x3FFF, 1))
+        columns: dict[str, Array] = {name: found[name] for name in ("8", "12")}
+        columns |= {name: found[name].astype(np.uint64) for name in _V5_NAMES[2:]}
+        columns["34"] = np.full(whole, sampling & 0x3FFF, dtype=np.uint64)
+        clock_ns = seconds * 1_000_000_000 + min(rest, 999_999_999)
+        moment = Moment(self._number, uptime, clock_ns, datagram.arrival_ns)
+        return Records(columns, whole, _V5_HEADERS, False, (datagram.exporter, 5, engine), moment)
 
     def _sets(self, datagram: Datagram, version: int) -> Iterator[Records]:
         content = datagram.content
@@ -113,18 +145,16 @@ class Decoder:
             length, seconds, _, source = struct.unpack_from(">HIII", content, 2)
             uptime, place, end = None, 16, min(length, len(content))
         scope = (datagram.exporter, version, source)
-        clock = (uptime, seconds * 1_000_000_000)
+        moment = Moment(self._number, uptime, seconds * 1_000_000_000, datagram.arrival_ns)
         while place + 4 <= end:
             number, size = struct.unpack_from(">HH", content, place)
             if size < 4 or place + size > end:
                 self.notes.drop(BROKEN_SET)
                 return
-            yield from self._set(number, content[place + 4 : place + size], scope, clock)
+            yield from self._set(number, content[place + 4 : place + size], scope, moment)
             place += size
 
-    def _set(
-        self, number: int, body: bytes, scope: Scope, clock: tuple[int | None, int]
-    ) -> Iterator[Records]:
+    def _set(self, number: int, body: bytes, scope: Scope, moment: Moment) -> Iterator[Records]:
         if number in (0, 2):
             yield from self._learn(templates(body, scope[1]), scope)
         elif number == 1:
@@ -134,18 +164,18 @@ class Decoder:
         elif number >= 256:
             template = self._templates.get((scope, number))
             if template is None:
-                self._wait((scope, number), body, clock)
+                self._wait((scope, number), body, moment)
             else:
-                yield from self._data(template, body, scope, clock)
+                yield from self._data(template, body, scope, moment)
         else:
             self.notes.drop(RESERVED)
 
-    def _wait(self, key: tuple[Scope, int], body: bytes, clock: tuple[int | None, int]) -> None:
+    def _wait(self, key: tuple[Scope, int], body: bytes, moment: Moment) -> None:
         if self._waiting_bytes + len(body) > _WAITING_BYTES:
             self.notes.drop(WAITED)
             return
         self._waiting_bytes += len(body)
-        self._waiting[key].append((body, *clock))
+        self._waiting[key].append((body, moment))
 
     def _learn(self, found: Iterator[tuple[int, Template]], scope: Scope) -> Iterator[Records]:
         for number, template in found:
@@ -154,37 +184,15 @@ class Decoder:
             late = self._waiting.pop((scope, number), [])
             if late:
                 self.notes.remark("a template came after its data, which had waited for it")
-            for body, uptime, clock_ns in late:
+            for body, moment in late:
                 self._waiting_bytes -= len(body)
-                yield from self._data(template, body, scope, (uptime, clock_ns))
+                yield from self._data(template, body, scope, moment)
 
     def _data(
-        self, template: Template, body: bytes, scope: Scope, clock: tuple[int | None, int]
+        self, template: Template, body: bytes, scope: Scope, moment: Moment
     ) -> Iterator[Records]:
-        columns, count = columns_of(template, body)
-        if template.is_options:
-            self._describe(columns, count, scope)
-        elif count:
-            yield Records(columns, count, scope, *clock, self._rate(columns, scope))
-
-    def _describe(self, columns: dict[str, Any], count: int, scope: Scope) -> None:
-        """Keep the sampling rate and the boot time that an exporter reports."""
-        for row in range(count):
-            sampler = next((int(columns[one][row]) for one in _SAMPLER if one in columns), 0)
-            for name in _RATES:
-                if name in columns and columns[name].dtype.kind == "u":
-                    rate = int(columns[name][row])
-                    if name == "305" and "306" in columns and rate:
-                        rate = round((rate + int(columns["306"][row])) / rate)
-                    self._sampling[scope, sampler] = self._sampling[scope, 0] = max(rate, 1)
-            if "160" in columns and columns["160"].dtype.kind == "u":
-                start_ms = int(columns["160"][row])
-                if start_ms < _LARGEST_MS:
-                    self.boot_ns[scope] = start_ms * 1_000_000
-
-    def _rate(self, columns: dict[str, Any], scope: Scope) -> int:
-        for name in _RATES:
-            if name in columns and columns[name].dtype.kind == "u":
-                return max(int(columns[name].max()), 1)
-        sampler = next((int(columns[one][0]) for one in _SAMPLER if one in columns), 0)
-        return self._sampling.get((scope, sampler), self._sampling.get((scope, 0), 1))
+        columns, count, is_cut = columns_of(template, body)
+        self.notes.drop(BROKEN_SET, int(is_cut))
+        if count:
+            options = template.is_options
+            yield Records(columns, count, template.headers, options, scope, moment)

@@ -1,9 +1,10 @@
 """What one captured packet says of its flow: addresses, ports, sizes.
 
-Headers are walked from the link to the transport: Ethernet with any VLAN tags, Linux cooked
-captures, IPv4, IPv6, TCP, UDP, and RoCE v2, whose destination queue pair is a part of what
-identifies a flow. A mirrored packet (ERSPAN I, II and III in GRE) speaks for the packet inside; the
-outer source is the switch that saw it. Packets may be cut: sizes come from the IP header.
+Headers are walked from the link (:mod:`llmprism.ingest.links`) to the transport: IPv4, IPv6, TCP,
+UDP, and RoCE, whose destination queue pair is a part of what identifies a flow: over UDP (v2), or
+behind the global route header of InfiniBand (v1), which has addresses as IPv6 has. A mirrored
+packet (ERSPAN I, II and III in GRE) speaks for the packet inside; the outer source is the switch
+that saw it. Packets may be cut: sizes come from the IP header.
 """
 
 from __future__ import annotations
@@ -11,190 +12,198 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-NOT_IP = "packet that is no IP (ARP, LLDP and others)"
+from llmprism.ingest.fragments import Fragment, Memory
+from llmprism.ingest.links import (
+    IPV4,
+    IPV6,
+    ROCE_V1,
+    Place,
+    by_version,
+    ethernet,
+    network,
+    not_ip,
+    number,
+)
+
 TOO_SHORT = "packet cut before the end of its addresses"
-UNKNOWN_LINK = "packet on a link of unknown type"
+LATER = "later fragment of a mirrored packet, whose first one shows its size"
 
 ROCE_PORT = 4791
-_BTH_BYTES, _ICRC_BYTES = 12, 4
-_IPV4, _IPV6, _BRIDGED = 0x0800, 0x86DD, 0x6558
-_VLAN_TAGS = frozenset({0x8100, 0x88A8, 0x9100})
+_BTH_BYTES, _ICRC_BYTES, _GRH_BYTES = 12, 4, 40
+_BRIDGED = 0x6558
 _ERSPAN_2, _ERSPAN_3 = 0x88BE, 0x22EB
-_TCP, _UDP, _GRE = 6, 17, 47
+TCP, UDP, _GRE = 6, 17, 47
 _SKIPPED_V6 = frozenset({0, 43, 60})  # extension headers with a length byte
 _FRAGMENT_V6 = 44
 _DEEPEST = 3  # nested mirrors
 _IPV4_HEADER = Struct(">BxHHHxBxx4s4s")
 _TWO_PORTS = Struct(">HH")
-_KIND = Struct(">H")
+
+Flow = tuple[bytes, bytes, int, int, int, int]
+"""Source, destination, source port, destination port, protocol, destination queue pair; addresses
+are bytes, -1 is unknown."""
 
 
 class Packet(NamedTuple):
     """One packet of a flow.
 
-    ``flow`` is (source, destination, source port, destination port, protocol, destination queue
-    pair), addresses as bytes, -1 where unknown; ``size`` counts the IP header, ``payload`` what
-    is above the transport header (-1: unknown); ``switch`` is the address of the mirroring
-    switch, if any.
+    ``size`` counts the IP header, ``payload`` what is above the transport header (-1: unknown);
+    ``switch`` is the address of the mirroring switch, if any.
     """
 
-    flow: tuple[bytes, bytes, int, int, int, int]
+    flow: Flow
     size: int
     payload: int
     switch: bytes | None
 
 
-def decode(link_type: int, data: bytes, length: int) -> Packet | str:
-    """Return what a packet says, or the reason why it says nothing."""
-    start, kind = _link(link_type, data)
-    if kind is None:
-        return UNKNOWN_LINK
-    return _network(kind, data, start, length, None, 0)
+class Ip(NamedTuple):
+    """An IP packet: what it carries starts at ``place``, with ``left`` bytes on the wire."""
+
+    source: bytes
+    target: bytes
+    protocol: int
+    place: int
+    size: int
+    left: int
+    fragment: Fragment | None
 
 
-def _link(link_type: int, data: bytes) -> tuple[int, int | None]:
-    """Return where the network header starts and its Ethernet type; None: unknown link."""
-    if link_type == 1:
-        return _ethernet(data, 0)
-    if link_type == 113:
-        return 16, _number(data, 14, 2)
-    if link_type == 276:
-        return 20, _number(data, 0, 2)
-    if link_type in (12, 14, 101, 228, 229):
-        return 0, _by_version(data, 0)
-    if link_type in (0, 108):
-        return 4, _by_version(data, 4)
-    return 0, None
+class Packets:
+    """Reads packets; remembers the first fragments of those that come in several."""
+
+    def __init__(self) -> None:
+        self._firsts: Memory[Flow | None] = Memory()  # None: of a mirrored packet
+
+    def decode(self, link_type: int, data: bytes, length: int) -> Packet | str:
+        """Return what a packet says, or the reason why it says nothing."""
+        found = network(link_type, data)
+        return found if isinstance(found, str) else self._network(found, data, length, None, 0)
+
+    def _network(
+        self, at: Place, data: bytes, length: int, switch: bytes | None, depth: int
+    ) -> Packet | str:
+        if at[0] == ROCE_V1:
+            return _roce_v1(data, at[1], switch)
+        ip = read_ip(at, data, length)
+        if isinstance(ip, str):
+            return ip
+        if ip.fragment is not None and ip.fragment.offset:
+            return self._later(ip, ip.fragment, switch)
+        inner = _mirrored(data, ip.place) if ip.protocol == _GRE and depth < _DEEPEST else None
+        if inner is None:
+            packet = _transport(ip, data, switch)
+            if ip.fragment is not None:
+                self._firsts.keep(ip.fragment.name, packet.flow)
+            return packet
+        if ip.fragment is not None:
+            self._firsts.keep(ip.fragment.name, None)
+        return self._network(inner, data, ip.place + ip.left, ip.source, depth + 1)
+
+    def _later(self, ip: Ip, fragment: Fragment, switch: bytes | None) -> Packet | str:
+        """Return what a later fragment adds to the flow of its first one."""
+        flow = self._firsts.get(fragment.name)
+        if flow is None and ip.protocol == _GRE:
+            return LATER
+        if flow is None:
+            port = -1 if ip.protocol in (TCP, UDP) else 0
+            flow = (ip.source, ip.target, port, port, ip.protocol, -1)
+        return Packet(flow, ip.size, max(ip.left, 0), switch)
 
 
-def _ethernet(data: bytes, start: int) -> tuple[int, int]:
-    place = start + 12
-    kind = _KIND.unpack_from(data, place)[0] if len(data) >= place + 2 else 0
-    while kind in _VLAN_TAGS:
-        place += 4
-        kind = _number(data, place, 2)
-    return place + 2, kind
+def read_ip(at: Place, data: bytes, length: int) -> Ip | str:
+    """Return the IP packet that starts at a place, or the reason why there is none."""
+    if at[0] == IPV4:
+        return _ipv4(data, at[1], length)
+    if at[0] == IPV6:
+        return _ipv6(data, at[1], length)
+    return not_ip(at[0])
 
 
-def _by_version(data: bytes, start: int) -> int:
-    return {4: _IPV4, 6: _IPV6}.get(_number(data, start, 1) >> 4, 0)
-
-
-def _number(data: bytes, start: int, size: int) -> int:
-    """Return an unsigned number; 0 where the packet is cut."""
-    part = data[start : start + size]
-    return int.from_bytes(part, "big") if len(part) == size else 0
-
-
-def _network(
-    kind: int, data: bytes, start: int, length: int, switch: bytes | None, depth: int
-) -> Packet | str:
-    if kind == _IPV4:
-        return _ipv4(data, start, length, switch, depth)
-    if kind == _IPV6:
-        return _ipv6(data, start, length, switch, depth)
-    return NOT_IP
-
-
-def _ipv4(data: bytes, start: int, length: int, switch: bytes | None, depth: int) -> Packet | str:
+def _ipv4(data: bytes, start: int, length: int) -> Ip | str:
     if len(data) < start + 20:
         return TOO_SHORT
-    first, total, _, fragment, protocol, source, target = _IPV4_HEADER.unpack_from(data, start)
+    first, total, ident, flags, protocol, source, target = _IPV4_HEADER.unpack_from(data, start)
     header = (first & 0x0F) * 4
     if first >> 4 != 4 or header < 20:
-        return NOT_IP
+        return not_ip(IPV4)
     total = total or max(length - start, header)  # 0: segmented by the NIC
-    is_first = fragment & 0x1FFF == 0
-    if not is_first:
-        return Packet((source, target, 0, 0, protocol, -1), total, max(total - header, 0), switch)
-    ends = (source, target)
-    return _transport(protocol, data, start + header, total, total - header, ends, switch, depth)
+    fragment = None
+    if flags & 0x3FFF:
+        name = (source, target, protocol, ident)
+        fragment = Fragment(name, (flags & 0x1FFF) * 8, bool(flags & 0x2000))
+    return Ip(source, target, protocol, start + header, total, max(total - header, 0), fragment)
 
 
-def _ipv6(data: bytes, start: int, length: int, switch: bytes | None, depth: int) -> Packet | str:
+def _ipv6(data: bytes, start: int, length: int) -> Ip | str:
     if len(data) < start + 40:
         return TOO_SHORT
     if data[start] >> 4 != 6:
-        return NOT_IP
-    above = _number(data, start + 4, 2)
+        return not_ip(IPV6)
+    above = number(data, start + 4, 2)
     total = 40 + above if above else max(length - start, 40)
-    ends = (data[start + 8 : start + 24], data[start + 24 : start + 40])
-    protocol, place = data[start + 6], start + 40
-    while protocol in _SKIPPED_V6 and len(data) >= place + 2:
-        protocol, place = data[place], place + 8 + 8 * data[place + 1]
-    if protocol == _FRAGMENT_V6 and len(data) >= place + 8:
-        if _number(data, place + 2, 2) >> 3:
-            left = max(total - (place + 8 - start), 0)
-            return Packet((*ends, 0, 0, data[place], -1), total, left, switch)
-        protocol, place = data[place], place + 8
-    left = total - (place - start)
-    return _transport(protocol, data, place, total, left, ends, switch, depth)
+    source, target = data[start + 8 : start + 24], data[start + 24 : start + 40]
+    protocol, place, fragment = data[start + 6], start + 40, None
+    while len(data) >= place + 8 and fragment is None:
+        if protocol in _SKIPPED_V6:
+            protocol, place = data[place], place + 8 + 8 * data[place + 1]
+        elif protocol == _FRAGMENT_V6:
+            protocol, word, ident = data[place], number(data, place + 2, 2), data[place + 4 :]
+            name = (source, target, protocol, int.from_bytes(ident[:4], "big"))
+            fragment, place = Fragment(name, word & 0xFFF8, bool(word & 1)), place + 8
+        else:
+            break
+    return Ip(source, target, protocol, place, total, max(total - (place - start), 0), fragment)
 
 
-def _transport(
-    protocol: int,
-    data: bytes,
-    start: int,
-    total: int,
-    left: int,
-    ends: tuple[bytes, bytes],
-    switch: bytes | None,
-    depth: int,
-) -> Packet | str:
-    """Return the packet; ``left`` bytes of it follow the network header on the wire."""
-    if protocol == _GRE and depth < _DEEPEST:
-        inner = _mirrored(data, start)
-        if inner is not None:
-            place, kind = inner
-            return _network(kind, data, place, start + left, ends[0], depth + 1)
-    if protocol not in (_TCP, _UDP):
-        return Packet((*ends, 0, 0, protocol, -1), total, max(left, 0), switch)
+def _transport(ip: Ip, data: bytes, switch: bytes | None) -> Packet:
+    """Return the packet with its ports, and what it carries above the transport header."""
+    start, protocol = ip.place, ip.protocol
+    if protocol not in (TCP, UDP):
+        return Packet((ip.source, ip.target, 0, 0, protocol, -1), ip.size, ip.left, switch)
     if len(data) < start + 4:
-        return Packet((*ends, -1, -1, protocol, -1), total, -1, switch)
+        return Packet((ip.source, ip.target, -1, -1, protocol, -1), ip.size, -1, switch)
     source_port, target_port = _TWO_PORTS.unpack_from(data, start)
     queue_pair = -1
-    if protocol == _TCP:
-        above = left - (data[start + 12] >> 4) * 4 if len(data) > start + 12 else None
+    if protocol == TCP:
+        above = ip.left - (data[start + 12] >> 4) * 4 if len(data) > start + 12 else None
     else:
-        above = left - 8
+        above = ip.left - 8
         if target_port == ROCE_PORT and len(data) >= start + 16:
-            queue_pair = _number(data, start + 13, 3)
+            queue_pair = number(data, start + 13, 3)
             above -= _BTH_BYTES + _ICRC_BYTES
     payload = -1 if above is None else max(above, 0)
-    flow = (*ends, source_port, target_port, protocol, queue_pair)
-    return Packet(flow, total, payload, switch)
+    flow = (ip.source, ip.target, source_port, target_port, protocol, queue_pair)
+    return Packet(flow, ip.size, payload, switch)
 
 
-def _mirrored(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return where the packet inside a mirror's GRE starts, and its type; None: no mirror."""
-    flags, kind = _number(data, start, 2), _number(data, start + 2, 2)
+def _roce_v1(data: bytes, start: int, switch: bytes | None) -> Packet | str:
+    """Return a packet of InfiniBand with its global route header; it has no ports."""
+    transport = start + _GRH_BYTES
+    if len(data) < transport:
+        return TOO_SHORT
+    if data[start] >> 4 != 6:
+        return not_ip(ROCE_V1)
+    above = number(data, start + 4, 2)
+    queue_pair = number(data, transport + 5, 3) if len(data) >= transport + 8 else -1
+    ends = (data[start + 8 : start + 24], data[start + 24 : start + 40])
+    payload = max(above - _BTH_BYTES - _ICRC_BYTES, 0)
+    flow = (*ends, 0, 0, data[start + 6], queue_pair)
+    return Packet(flow, _GRH_BYTES + above, payload, switch)
+
+
+def _mirrored(data: bytes, start: int) -> Place | None:
+    """Return where the packet inside a mirror's GRE starts; None: it is no mirror's."""
+    flags, kind = number(data, start, 2), number(data, start + 2, 2)
     place = start + 4 + 4 * sum(bool(flags & bit) for bit in (0x8000, 0x2000, 0x1000))
     if kind == _ERSPAN_2:
         has_header = bool(flags & 0x1000)  # type I has neither sequence number nor header
-        return _ethernet(data, place + 8 if has_header else place)
+        return ethernet(data, place + 8 if has_header else place)
     if kind == _ERSPAN_3:
-        last = _number(data, place + 10, 2)
+        last = number(data, place + 10, 2)
         frame_type, has_more = (last >> 10) & 0x1F, last & 1
         place += 20 if has_more else 12
-        return (place, _by_version(data, place)) if frame_type == 2 else _ethernet(data, place)
+        return (by_version(data, place), place) if frame_type == 2 else ethernet(data, place)
     if kind == _BRIDGED:
-        return _ethernet(data, place)
+        return ethernet(data, place)
     return None
-
-
-def udp_payload(link_type: int, data: bytes) -> tuple[bytes, bytes, int] | None:
-    """Return what a UDP packet carries, its source and its port; None for any other packet."""
-    start, kind = _link(link_type, data)
-    if kind == _IPV4 and len(data) >= start + 20:
-        header, protocol = (data[start] & 0x0F) * 4, data[start + 9]
-        source = data[start + 12 : start + 16]
-    elif kind == _IPV6 and len(data) >= start + 40:
-        header, protocol = 40, data[start + 6]
-        source = data[start + 8 : start + 24]
-    else:
-        return None
-    place = start + header
-    size = _number(data, place + 4, 2)
-    if protocol != _UDP or size < 8:
-        return None
-    return data[place + 8 : place + size], source, _number(data, place + 2, 2)

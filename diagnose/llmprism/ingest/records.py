@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+
+from llmprism.ingest.bounds import as_int64, column
 
 SCHEMA = pa.schema(
     [
@@ -33,6 +36,7 @@ SCHEMA = pa.schema(
 )
 OPTIONAL = ("src_port", "dst_port", "packets", "payload", "protocol", "dst_qp", "path")
 """Columns that are left out of the flow table where no source tells them."""
+_TURNED = {"src": "dst", "dst": "src", "src_port": "dst_port", "dst_port": "src_port"}
 
 BATCH_ROWS = 1 << 16
 """Records in a batch, about: enough for vector arithmetic, little memory."""
@@ -43,14 +47,31 @@ def batch(columns: Mapping[str, Any]) -> pa.Table:
     rows = len(columns["start_ns"])
     arrays = []
     for field in SCHEMA:
-        column = columns.get(field.name)
-        if column is None:
+        values = columns.get(field.name)
+        if values is None:
             arrays.append(pa.nulls(rows, field.type))
-        elif isinstance(column, (pa.Array, pa.ChunkedArray)):
-            arrays.append(column.cast(field.type))
+        elif isinstance(values, (pa.Array, pa.ChunkedArray)):
+            arrays.append(values.cast(field.type))
         else:
-            arrays.append(pa.array(column, type=field.type))
+            arrays.append(_array(values, field.type))
     return pa.table(arrays, schema=SCHEMA)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    """Return values as a column; counts and times that are none are null."""
+    if kind != pa.int64():
+        return pa.array(values, type=kind)
+    try:
+        numbers = np.array(values, dtype=np.int64)
+    except (OverflowError, TypeError):  # beyond 64 bits, or None
+        numbers = np.array(values, dtype=np.object_)
+    return column(*as_int64(numbers))
+
+
+def turned(table: pa.Table) -> pa.Table:
+    """Return a batch with sources and destinations in each other's place."""
+    names = [_TURNED.get(name, name) for name in SCHEMA.names]
+    return table.select(names).rename_columns(SCHEMA.names)
 
 
 class BatchBuilder:

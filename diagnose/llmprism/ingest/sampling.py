@@ -9,8 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.bounds import LARGEST
+
 _SCALED = ("bytes", "packets", "payload")
-_LARGEST = 1 << 40  # bytes of one record before scaling; more would not fit after it
 
 
 def scaled(table: pa.Table) -> pa.Table:
@@ -21,7 +22,8 @@ def scaled(table: pa.Table) -> pa.Table:
     )
     for name in _SCALED:
         counted = table[name]
-        small = pc.if_else(pc.less(counted, _LARGEST), counted, None)
+        limit = pc.divide(LARGEST, rate.cast("int64"))
+        small = pc.if_else(pc.less_equal(counted, limit), counted, None)
         estimate = pc.multiply(small, rate.cast("int64"))
         column = pc.if_else(pc.equal(rate, 1), counted, estimate)
         table = table.set_column(

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from llmprism.errors import Problem, UserError
 
-HEAD_BYTES = 4096  # enough to recognise a format
+HEAD_BYTES = 1 << 16  # enough to recognise a format, by tens of packets of a capture
 BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error, pa.ArrowException)
 """What reading a damaged compressed file raises."""
 

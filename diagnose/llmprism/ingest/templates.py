@@ -1,27 +1,49 @@
 """Templates of NetFlow v9 and IPFIX: what the fields of a record are, and a data set read by one.
 
 A template lists the number and the length of each field. Data sets are decoded with numpy, a whole
-set at a time; only where the length of a field varies, record by record.
+set at a time; only where the length of a field varies, record by record. Whole numbers have any
+length from 1 to 8 bytes (RFC 7011, 6.2).
+
+A column is named by the number of its field; ``r1`` is field 1 of the reverse direction (RFC 5103),
+``8#1`` the second field 8 of a record (:mod:`llmprism.ingest.headers`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from llmprism.ingest.headers import KINDS, MOST_HEADERS, Header, headers_of, numbered
+from llmprism.numerics.arrays import Array
+
+Columns = Mapping[str, Array]
+"""By name: uint64 of each record; of addresses, their bytes."""
+
 _VARIABLE = 65_535
+_REVERSE = 29_305  # the enterprise number of the reverse direction
+_ADDRESSES = {"8": 4, "12": 4, "27": 16, "28": 16}
 _WANTED = frozenset(
     str(number)
     for number in (
-        *(1, 2, 4, 7, 8, 11, 12, 21, 22, 23, 24, 27, 28, 34, 48, 50, 61, 85, 86),
-        *range(150, 161),
-        *(302, 305, 306),
+        *(1, 2, 4, 7, 8, 10, 11, 12, 14, 21, 22, 23, 24, 27, 28, 34, 48, 50, 61, 85, 86),
+        *range(150, 163),
+        *(171, 172, 231, 232, 233, 298, 299, 302, 305, 306, 309, 310),
+        *range(322, 326),
     )
 )
+_V9_INTERFACE = 2  # the scope "interface" of NetFlow v9
+
+
+class Field(NamedTuple):
+    """A field that is needed: its column, its place in a record, and its length [bytes]."""
+
+    name: str
+    place: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -30,39 +52,44 @@ class Template:
 
     Attributes
     ----------
-    fields : (name, length); a name is the number of the field, or starts with _ if not needed.
-    dtype : of a record; None where a length varies.
+    fields : those that are needed; their places hold if no length varies.
+    sizes : of all fields [bytes], 65,535 where it varies.
+    names : of all fields, empty if not needed.
+    headers : which of the fields belong to one packet header, best first.
     is_options : whether its records describe the exporter and not flows.
     """
 
-    fields: tuple[tuple[str, int], ...]
-    dtype: np.dtype[Any] | None
+    fields: tuple[Field, ...]
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    headers: tuple[Header, ...]
     is_options: bool
 
     @property
     def smallest(self) -> int:
         """Bytes of the shortest record."""
-        return sum(1 if size == _VARIABLE else size for _, size in self.fields)
-
-
-def _field(number: int, size: int, place: int, is_wanted: bool) -> tuple[str, int]:
-    return (str(number) if is_wanted and str(number) in _WANTED else f"_{place}", size)
+        return sum(1 if size == _VARIABLE else size for size in self.sizes)
 
 
 def _template(fields: list[tuple[str, int]], is_options: bool) -> Template:
-    names = [name for name, _ in fields]
-    unique = [name if names.index(name) == i else f"_{i}" for i, name in enumerate(names)]
-    fields = [(name, size) for name, (_, size) in zip(unique, fields, strict=True)]
-    if any(size == _VARIABLE for _, size in fields):
-        return Template(tuple(fields), None, is_options)
-    kinds = [(name, _kind(name, size)) for name, size in fields]
-    return Template(tuple(fields), np.dtype(kinds), is_options)
+    """Return the template of (number, size); the number of a field that is not needed is empty."""
+    sizes = tuple(size for _, size in fields)
+    names = tuple(map(_kept, numbered([number for number, _ in fields])))
+    places = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    needed = tuple(
+        Field(name, place, size)
+        for name, place, size in zip(names, places, sizes, strict=False)
+        if name
+    )
+    return Template(needed, sizes, names, headers_of([one for one in names if one]), is_options)
 
 
-def _kind(name: str, size: int) -> str:
-    if name.startswith("_") or size not in (1, 2, 4, 8):
-        return f"V{size}"
-    return f">u{size}"
+def _kept(name: str) -> str:
+    """Return the name of a field that is needed, or nothing: few fields may repeat."""
+    number, _, again = name.partition("#")
+    if number.removeprefix("r") not in _WANTED:
+        return ""
+    return name if not again or (number in KINDS and int(again) < MOST_HEADERS) else ""
 
 
 def templates(body: bytes, version: int) -> Iterator[tuple[int, Template]]:
@@ -72,8 +99,7 @@ def templates(body: bytes, version: int) -> Iterator[tuple[int, Template]]:
         number, count = struct.unpack_from(">HH", body, place)
         if number < 256:
             return  # padding
-        place += 4
-        fields, place = _fields(body, place, count, version == 10)
+        fields, place = _fields(body, place + 4, count, version == 10)
         if fields:
             yield number, _template(fields, False)
 
@@ -82,12 +108,15 @@ def _fields(
     body: bytes, place: int, count: int, is_ipfix: bool
 ) -> tuple[list[tuple[str, int]], int]:
     fields = []
-    for i in range(count):
+    for _ in range(count):
         number, size = struct.unpack_from(">HH", body, place)
         place += 4
-        is_foreign = is_ipfix and number >= 0x8000
-        place += 4 * is_foreign
-        fields.append(_field(number, size, i, not is_foreign))
+        name = str(number)
+        if is_ipfix and number >= 0x8000:
+            enterprise = struct.unpack_from(">I", body, place)[0]
+            place += 4
+            name = f"r{number & 0x7FFF}" if enterprise == _REVERSE else ""
+        fields.append((name, size))
     return fields, place
 
 
@@ -99,9 +128,9 @@ def v9_options(body: bytes) -> Iterator[tuple[int, Template]]:
         if number < 256:
             return
         found, _ = _fields(body, place + 6, scopes // 4, False)
-        scope_fields = [(f"_s{i}", size) for i, (_, size) in enumerate(found)]
+        scope = [("10" if kind == str(_V9_INTERFACE) else "", size) for kind, size in found]
         fields, place = _fields(body, place + 6 + scopes, options // 4, False)
-        yield number, _template(scope_fields + fields, True)
+        yield number, _template(scope + fields, True)
 
 
 def ipfix_options(body: bytes) -> Iterator[tuple[int, Template]]:
@@ -116,36 +145,70 @@ def ipfix_options(body: bytes) -> Iterator[tuple[int, Template]]:
             yield number, _template(fields, True)
 
 
-def columns_of(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
-    """Return the needed columns of a data set, and how many records it has."""
-    if template.dtype is None:
+def columns_of(template: Template, body: bytes) -> tuple[Columns, int, bool]:
+    """Return the needed columns of a data set, its records, and whether the last one is cut."""
+    if _VARIABLE in template.sizes:
         return _varying(template, body)
-    if template.dtype.itemsize == 0:
-        return {}, 0
-    found = np.frombuffer(body, template.dtype, len(body) // template.dtype.itemsize)
-    names = [name for name, _ in template.fields if not name.startswith("_")]
-    return {name: found[name] for name in names}, found.size
-
-
-def _varying(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
-    values: dict[str, list[bytes]] = {name: [] for name, _ in template.fields if name[0] != "_"}
-    sizes = {name: size for name, size in template.fields if name[0] != "_"}
-    place = count = 0
-    while place + template.smallest <= len(body):
-        for name, size in template.fields:
-            if size == _VARIABLE:
-                size, place = body[place], place + 1
-                if size == 255:
-                    size, place = int.from_bytes(body[place : place + 2], "big"), place + 2
-            if place + size > len(body):
-                raise ValueError("a record longer than its set")
-            if name in values:
-                values[name].append(body[place : place + size])
-            place += size
-        count += 1
-    columns = {
-        name: np.frombuffer(b"".join(parts), _kind(name, sizes[name]))
-        for name, parts in values.items()
-        if sizes[name] != _VARIABLE
+    size = template.smallest
+    if not size:
+        return {}, 0, False
+    count = len(body) // size
+    rows = np.frombuffer(body, np.uint8, count * size).reshape(count, size)
+    found = {
+        one.name: _column(one.name, rows[:, one.place : one.place + one.size])
+        for one in template.fields
     }
-    return columns, count
+    return {name: column for name, column in found.items() if column is not None}, count, False
+
+
+def _column(name: str, raw: Array) -> Array | None:
+    """Return the values of bytes, shape (records, bytes); None where their number is wrong."""
+    count, size = raw.shape
+    wanted = _ADDRESSES.get(name.partition("#")[0])
+    if wanted is not None:
+        return np.ascontiguousarray(raw).view(f"V{size}").ravel() if size == wanted else None
+    if not 1 <= size <= 8:
+        return None
+    wide = np.zeros((count, 8), dtype=np.uint8)
+    wide[:, 8 - size :] = raw
+    return wide.view(">u8").ravel().astype(np.uint64)
+
+
+def _varying(template: Template, body: bytes) -> tuple[Columns, int, bool]:
+    parts: dict[str, list[bytes]] = {one.name: [] for one in template.fields}
+    place, smallest, is_cut = 0, template.smallest, False
+    count = 0
+    while place + smallest <= len(body):
+        row, place = _record(template, body, place)
+        is_cut = place > len(body)
+        if is_cut:
+            break
+        count += 1
+        for name, value in row:
+            parts[name].append(value)
+    columns = {name: _joined(name, values) for name, values in parts.items()}
+    return {name: col for name, col in columns.items() if col is not None}, count, is_cut
+
+
+def _record(template: Template, body: bytes, place: int) -> tuple[list[tuple[str, bytes]], int]:
+    """Return the needed fields of a record and its end, which is beyond the set if it is cut."""
+    row = []
+    for name, size in zip(template.names, template.sizes, strict=True):
+        if size == _VARIABLE:
+            size, place = int.from_bytes(body[place : place + 1], "big"), place + 1
+            if size == 255:
+                size, place = int.from_bytes(body[place : place + 2], "big"), place + 2
+        if name:
+            row.append((name, body[place : place + size]))
+        place += size
+    return row, place
+
+
+def _joined(name: str, values: list[bytes]) -> Array | None:
+    """Return the values of one field; None if some have no length that it may have."""
+    size = max(map(len, values), default=1)
+    if name.partition("#")[0] not in _ADDRESSES:
+        values = [one.rjust(size, b"\0") for one in values]
+    if size == 0 or any(len(one) != size for one in values):
+        return None
+    return _column(name, np.frombuffer(b"".join(values), np.uint8).reshape(len(values), size))

@@ -104,7 +104,7 @@ def test_address_families_mix_and_the_rest_is_counted(tmp_path: Path, read: Read
     packets = [(0, Ether(**MAC) / six), (1000, Ether(**MAC) / tcp()), (2000, Ether(**MAC) / ARP())]
     rows, done = read(saved(tmp_path / "a.pcap", packets))
     assert [(row["src"], row["bytes"]) for row in rows] == [("fd00::1", 70), ("10.0.0.1", 140)]
-    assert done.notes.set_aside == {"packet that is no IP (ARP, LLDP and others)": 1}
+    assert done.notes.set_aside == {"packet that is no IP: Ethernet type 0x0806 (ARP)": 1}
 
 
 def test_pcapng_is_read_as_well(tmp_path: Path, read: Read) -> None:

@@ -60,7 +60,7 @@ def test_packets_show_every_burst_with_its_bytes(name: str, sender: str, read: R
     assert bursts["payload"].tolist() == [300_000] * BURSTS
     spacing = bursts["start_ns"].diff().dropna()
     assert ((spacing > 195 * MS) & (spacing < 260 * MS)).all()
-    assert set(done.notes.set_aside) <= {"packet that is no IP (ARP, LLDP and others)"}
+    assert set(done.notes.set_aside) <= {"packet that is no IP: Ethernet type 0x0806 (ARP)"}
 
 
 @pytest.mark.parametrize("port", VERSIONS, ids=VERSIONS.values())

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from llmprism.ingest.captures import frames, is_capture
+from llmprism.ingest.datagrams import count_datagrams
 from llmprism.ingest.flow_cache import FlowCache, address_text
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.packets import decode
-from llmprism.ingest.readers import register
+from llmprism.ingest.packets import Packets
+from llmprism.ingest.readers import netflow, register, sflow
 from llmprism.ingest.sources import Source
 
 
@@ -26,9 +27,14 @@ def _recognises(head: bytes, _name: str) -> bool:
 @register("pcap", "pcap and pcapng, mirrored packets (ERSPAN) included", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the flow records of a capture."""
-    cache = FlowCache(options, notes)
+    cache, packets = FlowCache(options, notes), Packets()
+    for protocol, name in ((netflow.PROTOCOL, "netflow"), (sflow.PROTOCOL, "sflow")):
+        if count_datagrams(source.head, protocol).datagrams:
+            notes.remark(
+                f"{source}: some packets are datagrams of exporters; --format {name} reads those"
+            )
     for frame in frames(source, notes):
-        packet = decode(frame.link_type, frame.content, frame.length)
+        packet = packets.decode(frame.link_type, frame.content, frame.length)
         if isinstance(packet, str):
             notes.drop(packet)
             continue

@@ -17,14 +17,13 @@ from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
 from llmprism.ingest.flow_cache import FlowCache, address_text
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.packets import decode
+from llmprism.ingest.packets import Packet, Packets
 from llmprism.ingest.readers import register
 from llmprism.ingest.sources import Source
 
 BROKEN = "sFlow datagram that does not fit its lengths"
-_PORTS = frozenset({6343})
 _FLOW_SAMPLE, _EXPANDED_SAMPLE, _RAW_HEADER = 1, 3, 1
-_ETHERNET = 1
+_LINK_TYPES = {1: 1, 7: 9, 11: 101, 12: 101, 13: 219}  # of Ethernet, PPP, IPv4, IPv6, MPLS
 _MOST_SAMPLES = 2_000
 _LARGEST_RATE = 1 << 24
 
@@ -44,7 +43,7 @@ def datagram_length(content: bytes) -> int:
     return place if place <= len(content) else 0
 
 
-PROTOCOL = Protocol(datagram_length, (b"\0\0\0\5",), _PORTS)
+PROTOCOL = Protocol(datagram_length, (b"\0\0\0\5",))
 
 
 def _recognises(head: bytes, _name: str) -> bool:
@@ -54,18 +53,18 @@ def _recognises(head: bytes, _name: str) -> bool:
 @register("sflow", "sFlow v5 datagrams, raw or captured", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records that samples show."""
-    cache = FlowCache(options, notes)
+    cache, packets = FlowCache(options, notes), Packets()
     notes.remark(f"{source}: sFlow samples packets; sizes are estimates, silences do not show")
     for datagram in datagrams(source, PROTOCOL, notes):
         try:
-            _add(datagram, cache, notes)
+            _add(datagram, cache, packets, notes)
         except struct.error:
             notes.drop(BROKEN)
         yield from cache.batches()
     yield from cache.rest()
 
 
-def _add(datagram: Datagram, cache: FlowCache, notes: Notes) -> None:
+def _add(datagram: Datagram, cache: FlowCache, packets: Packets, notes: Notes) -> None:
     content = datagram.content
     version, family = struct.unpack_from(">II", content)
     if version != 5 or family not in (1, 2):
@@ -85,16 +84,20 @@ def _add(datagram: Datagram, cache: FlowCache, notes: Notes) -> None:
         kind, length = struct.unpack_from(">II", content, place)
         body = content[place + 8 : place + 8 + length]
         if kind in (_FLOW_SAMPLE, _EXPANDED_SAMPLE):
-            _sample(body, kind == _EXPANDED_SAMPLE, agent, time_ns, cache, notes)
+            for packet, rate in _samples(body, kind == _EXPANDED_SAMPLE, packets, notes):
+                cache.add(packet, time_ns, agent, rate)
         else:
             notes.drop("sFlow sample of counters, which shows no flow")
         place += 8 + length
 
 
-def _sample(
-    body: bytes, is_expanded: bool, agent: str, time_ns: int, cache: FlowCache, notes: Notes
-) -> None:
-    """Count the sampled packet; two words of a compact sample are four of an expanded one."""
+def _samples(
+    body: bytes, is_expanded: bool, packets: Packets, notes: Notes
+) -> Iterator[tuple[Packet, int]]:
+    """Yield the sampled packet and its rate.
+
+    Two words of a compact sample are four of an expanded one.
+    """
     rate = struct.unpack_from(">I", body, 12 if is_expanded else 8)[0]
     place = 40 if is_expanded else 28
     has_header = False
@@ -106,11 +109,11 @@ def _sample(
             continue
         has_header = True
         protocol, frame_length, _, header_length = struct.unpack_from(">IIII", record)
-        link_type = 1 if protocol == _ETHERNET else 101 if protocol in (11, 12) else -1
-        packet = decode(link_type, record[16 : 16 + header_length], frame_length)
+        head = record[16 : 16 + header_length]
+        packet = packets.decode(_LINK_TYPES.get(protocol, -protocol), head, frame_length)
         if isinstance(packet, str):
             notes.drop(packet)
         else:
-            cache.add(packet, time_ns, agent, min(max(rate, 1), _LARGEST_RATE))
+            yield packet, min(max(rate, 1), _LARGEST_RATE)
     if not has_header:
         notes.drop("sFlow sample without a packet's head")

@@ -34,7 +34,7 @@ lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-regress: $(VENV)/.installed-dev ## Compare every figure of a small suite with its reference; under a minute.
+regress: $(VENV)/.installed-dev ## Hold the headline figures of a small suite to their reference; about a minute.
 	@$(BIN)/prism-sim regress --junit junit-regress.xml
 
 # The type check keeps one core busy, so the regression suite runs beside it.

@@ -47,34 +47,57 @@ def test_regress_passes_with_its_own_reference(call: Call, suite: Path) -> None:
     assert "held.json: there is no reference" in missing.stderr
     first = regress(call, suite, "--update", "--quiet")
     assert (first.exit_code, first.stderr) == (0, "")
-    again = regress(call, suite, "--junit", "out/junit.xml")
+    assert first.stdout.startswith("a new reference: ")
+    assert "fail" not in first.stdout
+    Path("out").mkdir()
+    again = regress(call, suite, "--junit", "out/junit.xml", "--summary", "out/summary.md")
     assert again.exit_code == 0
-    assert "none moved; 0 cases failed" in again.stdout
-    assert ElementTree.parse("out/junit.xml").getroot()[0].attrib["tests"] == "2"
+    assert "none moved; 2 simulated, none drifted" in again.stdout
+    simulations, held = ElementTree.parse("out/junit.xml").getroot()
+    assert simulations.attrib["tests"] == "2"
+    assert float(simulations[0].attrib["time"]) > 0
+    assert int(held.attrib["tests"]) > 5
+    assert Path("out/summary.md").read_text().startswith("### prism-sim regress\n")
 
 
 @pytest.mark.slow
-def test_regress_lists_changed_figures_and_exits_with_3(call: Call, suite: Path) -> None:
+def test_regress_tells_a_method_from_the_simulator_and_exits_with_3(
+    call: Call, suite: Path
+) -> None:
     suite.write_text(suite.read_text().replace("[1, 2]", "[1]"))
     regress(call, suite, "--update", "--quiet")
     held = json.loads(Path("held.json").read_text())
-    name = "pair.yaml seed 1 paper"
-    true = held["cases"][name]["truth.records"]
-    held["cases"][name]["truth.records"] = true + 1
+    (steps,) = [one for one in held["headlines"] if one["name"] == "step error"]
+    found, steps["value"] = steps["value"], -1.0
     Path("held.json").write_text(json.dumps(held))
-    result = regress(call, suite, "--quiet", "--junit", "junit.xml")
+    result = regress(call, suite, "--quiet", "--summary", "summary.md")
     assert (result.exit_code, result.stderr) == (3, "")
-    assert "truth.records" in result.stdout
-    assert "1 moved; 1 case failed" in result.stdout
-    (failure,) = ElementTree.parse("junit.xml").iter("failure")
-    assert failure.text == f"truth.records: {true + 1} -> {true} (moved)"
+    assert "1 lost; 1 simulated, none drifted" in result.stdout
+    assert f"| step error | -1 | {found:.5g} | lost |" in Path("summary.md").read_text()
+    (case,) = held["cases"].values()
+    case["simulation"] |= {"digest": "", "amounts": ""}
+    Path("held.json").write_text(json.dumps(held))
+    result = regress(call, suite, "--quiet")
+    assert result.exit_code == 3
+    assert "the simulator has changed" in result.stdout
     data = json.loads(regress(call, suite, "--quiet", "--json").stdout)
-    (move,) = [move for case in data["cases"] for move in case["moves"]]
-    assert (move["was"], move["now"], move["verdict"]) == (true + 1, true, "moved")
+    (move,) = [move for move in data["headlines"] if move["verdict"] != "same"]
+    assert (move["was"], move["now"], move["by"]) == (-1.0, found, "simulator")
     update = regress(call, suite, "--quiet", "--update")
     assert update.exit_code == 0
-    assert "truth.records" in update.stdout
+    assert f"| step error | -1 | {found:.5g} | lost (simulator) |" in update.stdout
     assert regress(call, suite).exit_code == 0
+
+
+@pytest.mark.slow
+def test_regress_refuses_a_reference_of_other_scenarios(call: Call, suite: Path) -> None:
+    suite.write_text(suite.read_text().replace("[1, 2]", "[1]"))
+    regress(call, suite, "--update", "--quiet")
+    suite.write_text(suite.read_text().replace("[1]", "[2]"))
+    result = regress(call, suite, "--quiet")
+    assert result.exit_code == 1
+    assert "the reference does not have the case 'pair.yaml seed 2'" in result.stderr
+    assert result.stderr.splitlines()[-1] == "2 problems"
 
 
 def test_whatif_reports_the_cost_of_each_fault(call: Call, pair: Path) -> None:

@@ -1,22 +1,25 @@
-"""``prism-sim regress``: run the suite, list changed figures, exit 3 if one is worse."""
+"""``prism-sim regress``: run the suite, list headlines that moved, exit 3 if one is worse."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from llmprism.errors import Problem, UserError
 from prism_sim.commands.options import Debug, Json, Processes, Quiet
 from prism_sim.commands.session import BELOW, Session, counted, open_session
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from prism_sim.studies.regression import CaseResult
-
-REFERENCE = Path("results/reference/regression.json")
-_SHOWN = 40  # moved figures in the table of one call; --json has all
+    from prism_sim.studies.pool import Outcome
+    from prism_sim.studies.regression.comparing import Comparison
+    from prism_sim.studies.regression.reference import Reference
+    from prism_sim.studies.regression.running import CaseRun
+    from prism_sim.studies.regression.suite import Case
 
 
 def regress(
@@ -27,40 +30,105 @@ def regress(
         ),
     ] = None,
     reference: Annotated[
-        Path, typer.Option("--reference", metavar="FILE", help="Figures to compare with, JSON.")
-    ] = REFERENCE,
+        Path | None,
+        typer.Option(
+            "--reference",
+            metavar="FILE",
+            help="Figures to compare with, JSON. Default: the file of the suite's name beside it.",
+        ),
+    ] = None,
     update: Annotated[
-        bool, typer.Option("--update", help="Rewrite the reference, and show the difference.")
+        bool,
+        typer.Option("--update", help="Rewrite the reference; print the difference in Markdown."),
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also show every figure of every case that moved.")
     ] = False,
     junit_file: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.")
+    ] = None,
+    summary_file: Annotated[
+        Path | None,
+        typer.Option("--summary", metavar="FILE", help="Append the result to FILE, in Markdown."),
     ] = None,
     processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run the regression suite; exit 3 if a figure is worse."""
+    """Run the regression suite; exit 3 if a headline is worse, or a simulation is another one."""
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading import bundled
-        from prism_sim.studies import regression
-        from prism_sim.studies.pool import default_processes
+        from prism_sim.studies.regression import comparing, documents, running
+        from prism_sim.studies.regression.suite import read_suite
 
         path = suite or bundled.folder() / "regression.yaml"
-        cases = regression.read_suite(path)
-        fresh = update and not reference.exists()
-        held = {} if fresh else regression.read_reference(reference)
+        held_at = reference or path.with_suffix(".json")
+        cases = read_suite(path)
+        held = _held(held_at, cases, update=update)
+        if update and reference is None and suite is None and bundled.is_installed():
+            raise UserError(Problem("this reference belongs to the installation", str(held_at),
+                                    "name a file of yours with --reference"))  # fmt: skip
         with session.stage(f"{counted(len(cases), 'case')} of {path.name}") as progress:
-            found = regression.run_suite(cases, processes or default_processes(), progress)
-        verdicts = regression.compare(found, held)
+            found = running.run_suite(cases, processes or _cores(), progress)
+        comparison = comparing.compare(cases, found, held)
         if junit_file:
-            _write(junit_file, regression.junit(verdicts, path.stem))
+            _write(junit_file, documents.junit(comparison, path.stem))
+        if summary_file:
+            _append(summary_file, documents.markdown(comparison, "prism-sim regress"))
         if update:
-            regression.write_reference(reference, found)
-            session.note(f"wrote {reference}")
-        _report(session, verdicts)
-        if any(verdict.failed for verdict in verdicts) and not update:
+            _update(session, held_at, cases, found, comparison, first=not held.keys)
+            return
+        data = comparing.as_data(comparison, raw=raw)
+        session.result(data, *_tables(comparison, raw=raw), *documents.reasons(comparison),
+                       documents.summary(comparison))  # fmt: skip
+        if comparison.failed:
             raise SystemExit(BELOW)
+
+
+def _held(path: Path, cases: list[Case], *, update: bool) -> Reference:
+    """The reference to compare with; one that is replaced may be stale, or missing."""
+    from prism_sim.studies.regression import reference
+
+    if update:
+        return reference.read_former(path)
+    held = reference.read_reference(path)
+    reference.refuse_stale(held, cases, path)
+    return held
+
+
+def _cores() -> int:
+    from prism_sim.studies.pool import default_processes
+
+    return default_processes()
+
+
+def _update(
+    session: Session,
+    path: Path,
+    cases: list[Case],
+    found: dict[str, Outcome[CaseRun]],
+    comparison: Comparison,
+    *,
+    first: bool,
+) -> None:
+    """Write the reference, and print how it differs from the one before."""
+    from prism_sim.studies.regression import comparing, documents, reference
+    from prism_sim.studies.regression.headlines import headlines
+
+    if comparison.errors:
+        raise UserError(Problem(error, name) for name, error in comparison.errors.items())
+    runs = comparing.runs_of(found)
+    made = reference.reference_of(cases, headlines(cases, runs), runs)
+    reference.write_reference(path, made)
+    session.note(f"wrote {path}")
+    shown = (
+        f"a new reference: {counted(len(made.headlines), 'headline')} of "
+        f"{counted(len(cases), 'case')}, {comparison.raw_figures} raw figures"
+        if first
+        else documents.markdown(comparison, "prism-sim regress --update")
+    )
+    session.result({"wrote": str(path), **comparing.as_data(comparison, raw=True)}, shown)
 
 
 def _write(path: Path, text: str) -> None:
@@ -70,42 +138,37 @@ def _write(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def _report(session: Session, verdicts: list[CaseResult]) -> None:
-    moves = [move for verdict in verdicts for move in verdict.moves]
-    worse = sum(verdict.failed for verdict in verdicts)
-    figures = sum(verdict.figures for verdict in verdicts)
-    lines = [f"{verdict.case}: {verdict.error}" for verdict in verdicts if verdict.error]
-    counts = {
-        kind: sum(m.verdict == kind for m in moves) for kind in ("lost", "moved", "gained", "new")
-    }
-    summary = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
-    lines.append(
-        f"{counted(len(verdicts), 'case')}, {counted(figures, 'figure')}: "
-        f"{summary or 'none moved'}; {counted(worse, 'case')} failed"
-    )
-    data = {"cases": [verdict.as_data() for verdict in verdicts], "worse": worse, **counts}
-    shown: list[Any] = [_table(moves[:_SHOWN])] if moves else []
-    if len(moves) > _SHOWN:
-        lines.insert(0, f"and {len(moves) - _SHOWN} more; --json lists all")
-    session.result(data, *shown, *lines)
+def _append(path: Path, text: str) -> None:
+    """Append, as a job summary may hold what earlier steps have written."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
-def _table(moves: list[Any]) -> Table:
+def _tables(comparison: Comparison, *, raw: bool) -> list[Any]:
+    from prism_sim.studies.regression.comparing import FAILING
+    from prism_sim.studies.regression.documents import COLUMNS, cells, shown
+
+    tables = []
+    if raw and comparison.raw:
+        rows = [
+            ((one.case, one.method, one.figure, shown(one.was), shown(one.now), one.verdict), "")
+            for one in comparison.raw
+        ]
+        tables.append(_table(("case", "method", "figure", "was", "now", ""), rows))
+    if comparison.moved:
+        held = [(cells(one), "red" if one.verdict in FAILING else "") for one in comparison.moved]
+        tables.append(_table(COLUMNS, held))
+    return tables
+
+
+def _table(columns: Sequence[str], rows: Iterable[tuple[Sequence[str], str]]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from prism_sim.studies.regression import FAILING
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("case", "figure", "was", "now", ""):
+    for column in columns:
         table.add_column(column, justify="right" if column in ("was", "now") else "left")
-    for move in sorted(moves, key=lambda move: move.verdict not in FAILING):
-        style = "red" if move.verdict in FAILING else ""
-        values = (_shown(move.was), _shown(move.now), move.verdict)
-        table.add_row(*(Text(text) for text in (move.case, move.figure, *values)), style=style)
+    for row, style in rows:
+        table.add_row(*map(Text, row), style=style)
     return table
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"

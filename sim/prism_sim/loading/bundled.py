@@ -19,8 +19,12 @@ _IS_STUDY = re.compile(r"^figures:", re.MULTILINE)
 
 def folder() -> Path:
     """The folder of the bundled scenarios."""
-    installed = PACKAGE / "scenarios"
-    return installed if installed.is_dir() else PACKAGE.parents[1] / "scenarios"
+    return PACKAGE / "scenarios" if is_installed() else PACKAGE.parents[1] / "scenarios"
+
+
+def is_installed() -> bool:
+    """Whether they are those of an installed wheel, which nobody edits."""
+    return (PACKAGE / "scenarios").is_dir()
 
 
 def bundled() -> dict[str, Path]:

@@ -35,7 +35,8 @@ import pandas as pd
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.places import OfRank
 from prism_sim.score.culprits import culprit_of, mentioned, names_of
-from prism_sim.score.declare import NS, Named, Words, descriptive, higher, lower, right
+from prism_sim.score.declare import FRACTION, NS, Named, Words, descriptive, higher, lower, right
+from prism_sim.score.extents import cost_error, overlap
 from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case, Flags
 from prism_sim.score.stats import mean, ratio
@@ -57,6 +58,14 @@ class FaultFigures:
     steps_to_detect: Annotated[
         float | None, lower("steps from the first affected one to the first flagged one")
     ]
+    window_overlap: Annotated[
+        float | None,
+        right("overlap of the windows of fault and top alarm, 0 for faults without one: mean"),
+    ]
+    cost_error: Annotated[
+        float | None,
+        lower("error of the cost / time of the steps: mean of detected faults", FRACTION),
+    ]
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,10 @@ class FaultMatch:
     cause_right: Annotated[bool | None, higher("1 if its top alarm gives the right cause")]
     steps_to_detect: Annotated[
         int | None, lower("steps from the first affected one to the first flagged one")
+    ]
+    window_overlap: Annotated[float, right("overlap of its window with that of its top alarm")]
+    cost_error: Annotated[
+        float | None, lower("error of its cost / time of the steps without it", FRACTION)
     ]
     finding: Annotated[int | None, descriptive("number of its top alarm", "")]
 
@@ -178,6 +191,8 @@ def _match(
         localized=False,
         cause_right=None,
         steps_to_detect=None,
+        window_overlap=0.0,
+        cost_error=None,
         finding=None,
     )
     if not len(alarms):
@@ -191,6 +206,8 @@ def _match(
         localized=bool(top["culprit"] in names),
         cause_right=bool(top["cause"] in causes_of(match.kind)) if asked else None,
         steps_to_detect=_delay(case, fault, top),
+        window_overlap=overlap(top, start, end),
+        cost_error=cost_error(fault, alarms),
     )
 
 
@@ -198,6 +215,7 @@ def _figures(matches: list[FaultMatch], *, asked: bool) -> FaultFigures:
     found = [match for match in matches if match.detected]
     delays = [m.steps_to_detect for m in found if m.steps_to_detect is not None]
     right_causes = np.array([bool(match.cause_right) for match in found], bool)
+    errors = [match.cost_error for match in found if match.cost_error is not None]
     return FaultFigures(
         injected=len(matches),
         detected=len(found),
@@ -205,6 +223,8 @@ def _figures(matches: list[FaultMatch], *, asked: bool) -> FaultFigures:
         localized_top1=mean(np.array([match.localized for match in matches], bool)),
         cause_accuracy=mean(right_causes) if asked else None,
         steps_to_detect=mean(np.array(delays, float)),
+        window_overlap=mean(np.array([match.window_overlap for match in matches], float)),
+        cost_error=mean(np.array(errors, float)),
     )
 
 

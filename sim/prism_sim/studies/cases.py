@@ -64,15 +64,25 @@ def figures_of(case: RunCase) -> dict[str, float | None]:
     with working_folder() as folder:
         run = Run(folder)
         simulate(case.scenario, run)
-        figures: dict[str, Any] = {"truth": to_json(truth_figures(run))}
+        figures = simulated_figures(run)
         if case.method != SIMULATED_ONLY:
-            from llmprism.pipeline import diagnose_files
-            from prism_sim.score import score_run
-
-            diagnosis = diagnose_files(run.flows, run.topology, method=case.method)
-            diagnosis.write(run.diagnosis_folder)
-            figures |= score_run(run).to_json()
+            figures |= scored_figures(run, case.method)
     return flatten(figures)
+
+
+def simulated_figures(run: Run) -> dict[str, Any]:
+    """The figures of the simulation in ``run``, below ``truth``."""
+    return {"truth": to_json(truth_figures(run))}
+
+
+def scored_figures(run: Run, method: str) -> dict[str, Any]:
+    """Diagnose ``run`` by ``method``; returns the content of ``score.json``."""
+    from llmprism.pipeline import diagnose_files
+    from prism_sim.score import score_run
+
+    diagnosis = diagnose_files(run.flows, run.topology, method=method)
+    diagnosis.write(run.diagnosis_folder)
+    return score_run(run).to_json()
 
 
 @dataclass(frozen=True)

@@ -213,3 +213,48 @@ def test_servers_stages_and_jobs_are_named_as_a_diagnosis_knows_them(world, culp
     world.inject({"culprit_kind": culprit[0], "culprit": culprit[1]})
     world.report({"culprit": named})
     assert world.score()["faults"]["localized_top1"] == float(right)
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "overlap"),
+    [(4, 6, 1.0), (4, 5, 0.5), (5, 7, 1 / 3), (3, 7, 0.5)],
+)
+def test_the_overlap_is_the_shared_time_over_the_whole_one(world, first, end, overlap):
+    """The fault is there in steps 4 and 5."""
+    world.report({"start_ns": world.begin("A", first), "end_ns": world.begin("A", end)})
+    faults = world.score()["faults"]
+    assert faults["window_overlap"] == pytest.approx(overlap)
+
+
+def test_a_missed_fault_has_no_overlap(world):
+    late = {"start_ns": world.begin("A", 8), "end_ns": world.begin("A", 9)}
+    world.inject({}, {"culprit": "a0"} | late)
+    world.report({})
+    assert world.score()["faults"]["window_overlap"] == 0.5
+
+
+MEASURED = {"slowed_job": "A", "slowdown": 0.25, "extra_ns": 500_000}
+"""The two steps take 2 ms without the fault."""
+
+
+@pytest.mark.parametrize(
+    ("cost_ns", "error"), [(500_000, 0.0), (1_000_000, 0.25), (0, 0.25), (520_000, 0.01)]
+)
+def test_the_cost_error_is_a_share_of_the_time_without_the_fault(world, cost_ns, error):
+    world.inject(MEASURED)
+    world.report({"cost": cost_ns})
+    assert world.score()["faults"]["cost_error"] == pytest.approx(error)
+
+
+def test_the_cost_is_that_of_the_finding_about_the_job_that_is_slowed_most(world):
+    world.inject(MEASURED | {"jobs": json.dumps(["A", "B"])})
+    other = {"job": "job1", "cost": 0.0, "confidence": 1.0}
+    world.report(other, {"cost": 500_000.0, "confidence": 0.5})
+    assert world.score()["faults"]["cost_error"] == 0.0
+
+
+@pytest.mark.parametrize("fault", [{}, MEASURED | {"slowdown": 0.0}, MEASURED | {"extra_ns": None}])
+def test_a_fault_without_a_measured_cost_has_no_cost_error(world, fault):
+    world.inject(fault)
+    world.report({"cost": 1.0})
+    assert world.score()["faults"]["cost_error"] is None

@@ -1,260 +1,247 @@
-"""The regression suite: it passes with its own reference and fails with every planted defect."""
+"""The regression suite: headlines pass or fail, and a drift of the simulator is distinguished."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
-import llmprism.methods.paper.timeline
-from llmprism import methods
 from llmprism.errors import UserError
-from llmprism.methods.paper import StagedMethod
-from llmprism.methods.paper.cutting import Cuts, cut_steps
-from llmprism.methods.paper.groups import form_groups
-from llmprism.methods.paper.parallelism import classify_pairs
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
-from prism_sim.studies import regression
-from prism_sim.studies.cases import RunCase
 from prism_sim.studies.pool import Outcome
-from prism_sim.studies.regression import CaseResult, Move, Reference, compare, junit, read_suite
+from prism_sim.studies.regression.comparing import Comparison, Move, as_data, compare
+from prism_sim.studies.regression.documents import junit, markdown
+from prism_sim.studies.regression.headlines import GATES, headlines
+from prism_sim.studies.regression.reference import (
+    NONE,
+    Reference,
+    read_former,
+    read_reference,
+    reference_of,
+    refuse_stale,
+    write_reference,
+)
+from prism_sim.studies.regression.running import CaseRun, run_suite
+from prism_sim.studies.regression.simulation import Simulation
+from prism_sim.studies.regression.suite import Case, read_suite
 
 SUITE = """\
 cases:
-  - scenario: tiny/pair
-    seeds: [1]
-  - scenario: tiny/clean
-    seeds: [1]
-    set: {jobs.0.steps: 6, jobs.1.steps: 6}
-  - scenario: telemetry/tcp-cluster  # refinement joins pairs that control messages had split
-    seeds: [1]
+  - {scenario: tiny/pair, seeds: [1, 2], group: small, methods: [paper]}
+  - {scenario: tiny/clean, seeds: [1], group: large, methods: [paper]}
 """
+WORLD = Simulation("digest", "amounts", (1e9, 2e6, 1e9, 3e6))
+RIGHT = {"jobs.accuracy": 1.0, "timeline.step_error_all_mean": 0.01, "pairs.total": 20}
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[RunCase]:
-    path = tmp_path_factory.mktemp("suite") / "suite.yaml"
+@pytest.fixture
+def cases(tmp_path: Path) -> list[Case]:
+    path = tmp_path / "suite.yaml"
     path.write_text(SUITE)
     return read_suite(path)
 
 
-@pytest.fixture(scope="module")
-def reference(cases: list[RunCase]) -> Reference:
-    found = regression.run_suite(cases, processes=1)
-    return {name: outcome.result for name, outcome in found.items() if outcome.result}
+def runs(cases: list[Case], **changed: Any) -> dict[str, CaseRun]:
+    """Every case with the same figures; ``changed`` are figures of the first, dots as ``__``."""
+    figures = [{**RIGHT} for _ in cases]
+    figures[0] |= {name.replace("__", "."): value for name, value in changed.items()}
+    each = zip(cases, figures, strict=True)
+    return {case.name: CaseRun(WORLD, {"paper": own}, 1.5) for case, own in each}
 
 
-@pytest.fixture(scope="module")
-def simulated(cases: list[RunCase], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The simulation of each case, by its key: planted defects are in the diagnosis."""
-    folders = {case.key: tmp_path_factory.mktemp("simulated") for case in cases}
-    for case in cases:
-        simulate(case.scenario, Run(folders[case.key]))
-    return folders
+def reference(cases: list[Case]) -> Reference:
+    found = runs(cases)
+    return reference_of(cases, headlines(cases, found), found)
 
 
-def boundary_off_by_one_record(patch: pytest.MonkeyPatch) -> None:
-    def late(*arguments: Any) -> Cuts:
-        cuts = cut_steps(*arguments)
-        by = arguments[2]
-        step = np.append(0, cuts.step[:-1])  # every record in the step of the one before
-        step[by.offsets[:-1][np.diff(by.offsets) > 0]] = 0
-        return replace(cuts, step=step)
-
-    patch.setattr(llmprism.methods.paper.timeline, "cut_steps", late)
+def compared(cases: list[Case], found: dict[str, CaseRun]) -> Comparison:
+    return compare(cases, {name: Outcome(one) for name, one in found.items()}, reference(cases))
 
 
-def micro_for_nanoseconds(patch: pytest.MonkeyPatch) -> None:
-    def method(flows: Any, *rest: Any) -> Any:
-        short = flows.start_ns + flows.durations_ns // 1000
-        return StagedMethod()(replace(flows, end_ns=short), *rest)
-
-    patch.setitem(methods._methods, "paper", method)
-
-
-def pipeline_stages_swapped(patch: pytest.MonkeyPatch) -> None:
-    def groups(*arguments: Any) -> Any:
-        found = form_groups(*arguments)
-        position = np.where(found.position >= 0, found.position ^ 1, found.position)
-        return replace(found, position=position)
-
-    patch.setitem(methods._methods, "paper", StagedMethod(groups=groups))
-
-
-def refinement_dropped(patch: pytest.MonkeyPatch) -> None:
-    def pairs(*arguments: Any) -> Any:
-        found = classify_pairs(*arguments)
-        return replace(found, kind=found.kind_unrefined)
-
-    patch.setitem(methods._methods, "paper", StagedMethod(pairs=pairs))
-
-
-def clock_ahead(patch: pytest.MonkeyPatch) -> None:
-    def method(flows: Any, *rest: Any) -> Any:
-        ahead = {name: getattr(flows, name) + 50_000 for name in ("start_ns", "end_ns")}
-        return StagedMethod()(replace(flows, **ahead), *rest)
-
-    patch.setitem(methods._methods, "paper", method)
-
-
-DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
-    boundary_off_by_one_record: "timeline.boundary_abs_error_ns_mean",
-    micro_for_nanoseconds: "timeline.dp_time_error_mean",
-    pipeline_stages_swapped: "parallelism.stage_order",
-    refinement_dropped: "pairs.accuracy",
-    clock_ahead: "timeline.boundary_bias_ns",
-}
-"""Each defect, and a figure that must tell of it."""
-
-
-@pytest.mark.slow
-def test_an_unchanged_suite_has_no_changed_figure(
-    cases: list[RunCase], reference: Reference
-) -> None:
-    verdicts = compare(regression.run_suite(cases, processes=1), reference)
-    assert [verdict.moves for verdict in verdicts] == [[], [], []]
-    assert all(verdict.figures > 100 and not verdict.failed for verdict in verdicts)
-
-
-@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
-def test_a_planted_defect_turns_it_red(
-    plant: Callable[[pytest.MonkeyPatch], None],
-    cases: list[RunCase],
-    reference: Reference,
-    simulated: dict[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def copy(scenario: Scenario, run: Run) -> None:
-        (key,) = [case.key for case in cases if case.scenario == scenario]
-        shutil.copytree(simulated[key], run.folder, dirs_exist_ok=True)
-
-    monkeypatch.setattr("prism_sim.simulate.simulate", copy)
-    methods.get("paper")
-    plant(monkeypatch)
-    verdicts = compare(regression.run_suite(cases, processes=1), reference)
-    assert all(verdict.error is None for verdict in verdicts)
-    lost = {move.figure for verdict in verdicts for move in verdict.lost}
-    assert DEFECTS[plant] in lost
-
-
-REFERENCE = {"case": {"pairs.accuracy": 0.9, "timeline.step_error_mean": 0.01, "jobs.true": 2}}
+def test_a_headline_is_the_mean_of_its_group(cases):
+    found = {one.key: one.value for one in headlines(cases, runs(cases, jobs__accuracy=0.0))}
+    assert found["paper", "small", "jobs exact"] == 0.5
+    assert found["paper", "large", "jobs exact"] == 1.0
 
 
 @pytest.mark.parametrize(
     ("figure", "now", "verdict"),
     [
-        ("pairs.accuracy", 0.8, "lost"),
-        ("pairs.accuracy", 0.95, "gained"),
-        ("pairs.accuracy", 0.899, None),
-        ("pairs.accuracy", None, "lost"),
-        ("timeline.step_error_mean", 0.02, "lost"),
-        ("timeline.step_error_mean", 0.005, "gained"),
-        ("timeline.step_error_mean", 0.0101, None),
-        ("jobs.true", 3, "moved"),
-        ("jobs.true", 1, "moved"),
-        ("pairs.total", 3, "new"),
+        ("jobs.accuracy", 1.0, "same"),
+        ("jobs.accuracy", 0.5, "lost"),
+        ("jobs.accuracy", None, "same"),  # the other case of the group still has it
+        ("timeline.step_error_all_mean", 0.0101, "same"),  # a tenth of the tolerance, halved
+        ("timeline.step_error_all_mean", 0.02, "lost"),
+        ("timeline.step_error_all_mean", 0.0, "gained"),
+        ("faults.localized_top1", 1.0, "new"),
     ],
 )
-def test_a_figure_moves_one_way_or_the_other(
-    figure: str, now: float | None, verdict: str | None
-) -> None:
-    found = {"case": Outcome({**REFERENCE["case"], figure: now})}
-    moves = compare(found, REFERENCE)[0].moves
-    assert [(move.figure, move.verdict) for move in moves] == ([(figure, verdict)] * bool(verdict))
+def test_a_headline_moves_one_way_or_the_other(cases, figure, now, verdict):
+    found = compared(cases, runs(cases, **{figure.replace(".", "__"): now}))
+    assert {move.verdict for move in found.moves} - {"same"} == {verdict} - {"same"}
+    assert found.failed == (verdict == "lost")
+    assert all((move.group, move.by) == ("small", "method") for move in found.moved)
 
 
-def test_a_move_that_is_neither_better_nor_worse_fails() -> None:
-    """A change of the scenarios is noticed in both directions."""
-    for now in (1, 3):
-        verdict = compare({"case": Outcome({**REFERENCE["case"], "jobs.true": now})}, REFERENCE)[0]
-        assert verdict.failed
-    better = compare({"case": Outcome({**REFERENCE["case"], "pairs.accuracy": 1})}, REFERENCE)[0]
-    assert not better.failed
+def test_a_headline_that_has_no_value_any_more_is_lost(cases):
+    found = runs(cases)
+    figures = {"paper": {"pairs.total": 20}}
+    found = {name: replace(one, figures=figures) for name, one in found.items()}
+    lost = {(one.group, one.name) for one in compared(cases, found).moved if one.failed}
+    assert lost == {(g, n) for g in ("small", "large") for n in ("jobs exact", "step error")}
 
 
-@pytest.mark.parametrize("table", ["confusion", "confusion_unrefined"])
+def test_raw_figures_are_shown_and_pass(cases):
+    found = compared(cases, runs(cases, pairs__total=19))
+    (raw,) = found.raw
+    assert (raw.figure, raw.was, raw.now) == ("pairs.total", 20, 19)
+    assert not found.failed
+    assert "raw" not in as_data(found, raw=False)
+    assert as_data(found, raw=True)["raw"][0]["case"] == cases[0].name
+
+
 @pytest.mark.parametrize(
-    ("cell", "was", "now", "verdict"),
+    ("figure", "was", "now", "verdict"),
     [
-        ("dp.dp", 8, 9, "gained"),
-        ("pp.pp", 8, 7, "lost"),
-        ("pp.pp", 8, None, "lost"),
-        ("dp.pp", 1, 2, "lost"),
-        ("dp.pp", 1, None, "gained"),
-        ("pp.missing", None, 1, "lost"),
-        ("ep.dp", 0, None, None),
-        ("pp.pp", None, 1, "gained"),
+        ("pairs.confusion.dp.dp", 8, 9, "gained"),
+        ("pairs.confusion.pp.pp", 8, None, "lost"),  # absent: no pair has this type
+        ("pairs.confusion.dp.pp", 1, 2, "lost"),
+        ("pairs.confusion_unrefined.dp.pp", 1, None, "gained"),
+        ("pairs.confusion.ep.dp", 0, None, None),
+        ("timeline.boundary_bias_ns", -5e6, 8e6, "lost"),
+        ("timeline.boundary_bias_ns", -5e6, 1e6, "gained"),
+        ("pairs.total", 2, 3, "moved"),
+        ("pairs.accuracy", 0.9, 0.899, None),
+        ("pairs.accuracy", 0.9, None, "lost"),
     ],
 )
-def test_correct_pairs_should_grow_and_wrong_ones_fall(
-    table: str, cell: str, was: int | None, now: int | None, verdict: str | None
-) -> None:
-    """An absent entry counts as 0: no pair had this type."""
-    figure = f"pairs.{table}.{cell}"
-    before, after = ({} if n is None else {figure: n} for n in (was, now))
-    moves = compare({"case": Outcome(after)}, {"case": before})[0].moves  # type: ignore[dict-item]
-    assert [move.verdict for move in moves] == [verdict] * bool(verdict)
+def test_a_raw_figure_moves_by_the_rules_of_the_catalogue(cases, figure, was, now, verdict):
+    held = reference(cases)
+    held.raw[cases[0].name]["paper"][figure] = was
+    found = runs(cases)
+    found[cases[0].name].figures["paper"][figure] = now
+    result = compare(cases, {name: Outcome(one) for name, one in found.items()}, held)
+    assert [one.verdict for one in result.raw if one.figure == figure] == [verdict] * bool(verdict)
 
 
-def test_a_bias_is_better_the_nearer_it_is_to_zero() -> None:
-    was = {"case": {"timeline.boundary_bias_ns": -5e6}}
-    for now, verdict in ((-8e6, "lost"), (8e6, "lost"), (1e6, "gained")):
-        found: Any = {"case": Outcome({"timeline.boundary_bias_ns": now})}
-        assert compare(found, was)[0].moves[0].verdict == verdict
+@pytest.mark.parametrize(
+    ("changed", "drifts"),
+    [
+        ({"digest": "other"}, False),  # the last digits, on another machine
+        ({"digest": "other", "times_ns": (1e9 + 900, 2e6, 1e9, 3e6)}, False),
+        ({"digest": "other", "times_ns": (1e9 + 50_000, 2e6, 1e9, 3e6)}, True),
+        ({"digest": "other", "amounts": "other"}, True),
+    ],
+)
+def test_a_drift_of_the_simulator_fails_and_is_the_reason_of_what_moved(cases, changed, drifts):
+    found = runs(cases, jobs__accuracy=0.0)
+    first = found[cases[0].name]
+    found[cases[0].name] = replace(first, simulation=replace(WORLD, **changed))
+    result = compared(cases, found)
+    assert result.drifted == [cases[0].name] * drifts
+    (moved,) = result.moved
+    assert moved.by == ("simulator" if drifts else "method")
+    assert ("the simulator has changed" in markdown(result, "")) == drifts
 
 
-def test_cases_that_one_side_does_not_have_fail() -> None:
-    found: Any = {"new": Outcome({}), "broken": Outcome(error="no memory")}
-    verdicts = {v.case: v for v in compare(found, {"broken": {}, "gone": {}})}
-    assert {name: verdict.error for name, verdict in verdicts.items()} == {
-        "new": "the reference does not have this case",
-        "broken": "no memory",
-        "gone": "the reference has this case, and the suite does not",
-    }
-    assert all(verdict.failed for verdict in verdicts.values())
+def test_a_rule_that_changed_fails(cases):
+    held = reference(cases)
+    turned = [replace(one, better="lower") if one.name == "jobs exact" else one
+              for one in held.headlines]  # fmt: skip
+    outcomes = {name: Outcome(one) for name, one in runs(cases).items()}
+    found = compare(cases, outcomes, replace(held, headlines=turned))
+    assert {move.verdict for move in found.moved} == {"redefined"}
+    assert found.failed
 
 
-def test_a_reference_is_the_same_after_writing_and_reading(tmp_path: Path) -> None:
-    path = tmp_path / "reference.json"
-    found: Any = {"case": Outcome(REFERENCE["case"] | {"faults.recall": None})}
-    regression.write_reference(path, found)
-    assert not compare(found, regression.read_reference(path))[0].moves
+def test_a_case_without_a_result_fails(cases):
+    outcomes: dict[str, Outcome[CaseRun]] = {name: Outcome(r) for name, r in runs(cases).items()}
+    outcomes[cases[2].name] = Outcome(error="no memory")
+    found = compare(cases, outcomes, reference(cases))
+    assert found.errors == {cases[2].name: "no memory"}
+    assert found.failed
 
 
-def test_a_failed_case_does_not_become_a_reference(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="case: no memory"):
-        regression.write_reference(tmp_path / "r.json", {"case": Outcome(error="no memory")})
-    assert not (tmp_path / "r.json").exists()
+def test_a_reference_is_the_same_after_writing_and_reading(cases, tmp_path):
+    path, held = tmp_path / "held.json", reference(cases)
+    write_reference(path, held)
+    assert read_reference(path) == held
+    refuse_stale(held, cases, path)
+    assert held.made_by.keys() == {"prism_sim", "scenarios"}
 
 
-def test_junit_has_a_test_case_for_each_case() -> None:
-    worse = CaseResult("b", 3, [Move("b", "jobs.true", 2, 1, "moved"), Move("b", "y", 1, 2, "lost"),
-                            Move("b", "x", 1, 2, "gained")])  # fmt: skip
-    top = ElementTree.fromstring(
-        junit([CaseResult("a", 3), worse, CaseResult("c", error="no <memory>")], "suite").partition(
-            "\n"
-        )[2]
-    )
-    group = top[0]
-    assert {key: group.attrib[key] for key in ("tests", "failures", "errors")} == {
-        "tests": "3", "failures": "1", "errors": "1",
+def test_a_reference_of_other_scenarios_is_refused_with_every_difference(cases, tmp_path):
+    changed = cases[0].scenario.model_copy(update={"seed": 9})
+    others = [replace(cases[0], scenario=changed), cases[1], replace(cases[2], name="third")]
+    with pytest.raises(UserError) as caught:
+        refuse_stale(reference(cases), others, tmp_path / "held.json")
+    found = [problem.what for problem in caught.value.problems]
+    assert found == [
+        f"the scenario of the case {cases[0].name!r} has changed since the reference was made",
+        "the reference does not have the case 'third'",
+        f"the suite does not have the case {cases[2].name!r} of the reference",
+    ]
+    assert {problem.how for problem in caught.value.problems} == {"make it again with --update"}
+
+
+def test_a_reference_of_another_version_is_refused_and_may_be_replaced(tmp_path):
+    path = tmp_path / "held.json"
+    path.write_text('{"cases": {}}')
+    with pytest.raises(UserError, match="another version"):
+        read_reference(path)
+    assert read_former(path) == NONE
+
+
+def test_junit_has_a_test_case_for_each_simulation_and_headline():
+    moves = [Move("m", "g", "a", 1.0, 1.0, "same"), Move("m", "g", "b", 1.0, 0.5, "lost"),
+             Move("m", "g", "c", 1.0, 2.0, "gained")]  # fmt: skip
+    took_s = {"one": 1.25, "two": 2.0}
+    found = Comparison(moves, ["two"], {"three": "no <memory>"}, took_s=took_s)
+    simulations, held = ElementTree.fromstring(junit(found, "suite").partition("\n")[2])
+    assert simulations.attrib == {
+        "name": "suite: simulations", "tests": "3", "time": "3.250", "failures": "1", "errors": "1",
     }  # fmt: skip
-    reported = [(case.attrib["name"], [child.tag for child in case]) for case in group]
-    assert reported == [("a", []), ("b", ["failure"]), ("c", ["error"])]
-    assert group[1][0].text == "jobs.true: 2 -> 1 (moved)\ny: 1 -> 2 (lost)"
-    assert group[1][0].attrib["message"] == "1 lost, 1 moved against the reference"
-    assert group[2][0].attrib["message"] == "no <memory>"
+    assert [(case.attrib["time"], [part.tag for part in case]) for case in simulations] == [
+        ("1.250", []), ("2.000", ["failure"]), ("0.000", ["error"]),
+    ]  # fmt: skip
+    assert [[part.attrib["message"] for part in case] for case in held] == [
+        [], ["1 -> 0.5: lost"], [],
+    ]  # fmt: skip
 
 
-def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path: Path) -> None:
+def test_markdown_lists_what_moved_the_losses_first():
+    moves = [Move("m", "g", "a", 1.0, 1.0, "same"), Move("m", "g", "b", None, 0.5, "new"),
+             Move("m", "g", "c", 1.0, 0.25, "lost", "simulator")]  # fmt: skip
+    rows = [line for line in markdown(Comparison(moves), "title").splitlines() if line[:1] == "|"]
+    assert rows[2:] == [
+        "| m | g | c | 1 | 0.25 | lost (simulator) |",
+        "| m | g | b | - | 0.5 | new |",
+    ]
+
+
+def test_every_gate_has_a_direction_and_a_reason(cases):
+    assert all(gate.reason and gate.tolerance >= 0 for gate in GATES)
+    found = headlines(cases, runs(cases, **{gate.figure.replace(".", "__"): 1.0 for gate in GATES}))
+    assert {one.name for one in found} == {gate.name for gate in GATES}
+    assert {one.better for one in found} == {"higher", "lower"}
+
+
+@pytest.mark.slow
+def test_the_same_suite_gives_the_same_twice(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text("cases:\n  - {scenario: tiny/pair, seeds: [1], methods: [paper, prism]}\n")
+    once, again = ({name: one.result for name, one in run_suite(read_suite(path), 1).items()}
+                   for _ in range(2))  # fmt: skip
+    assert once.keys() == {"tiny/pair seed 1"}
+    for name, run in once.items():
+        assert run is not None
+        assert again[name] == replace(run, took_s=again[name].took_s)
+        assert [*run.figures] == ["paper", "prism"]
+
+
+def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("cases:\n  - scenario: tiny/pair\n    seed: [1]\n    methods: []\n")
     with pytest.raises(UserError) as caught:
@@ -278,8 +265,8 @@ def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path: Path) -> None
     ],
 )
 def test_a_wrong_change_of_a_scenario_is_refused_at_its_line_in_the_suite(
-    tmp_path: Path, lines: str, line: int | None, what: str
-) -> None:
+    tmp_path, lines, line, what
+):
     path = tmp_path / "suite.yaml"
     path.write_text(f"cases:\n{lines}\n")
     with pytest.raises(UserError) as caught:
@@ -289,7 +276,7 @@ def test_a_wrong_change_of_a_scenario_is_refused_at_its_line_in_the_suite(
     assert problem.where == (f"{path}:{line}" if line else str(path))
 
 
-def test_an_unknown_method_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_method_is_refused(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("cases:\n  - {scenario: tiny/pair, seeds: [1], methods: [guess]}\n")
     with pytest.raises(UserError, match="there is no method 'guess'"):

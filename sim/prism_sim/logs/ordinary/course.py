@@ -1,0 +1,91 @@
+"""The lines of a job's course: its start, checkpoints, evaluations and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prism_sim.logs.job import SLURM, LogJob, Pause, Source
+from prism_sim.logs.scene import Written
+from prism_sim.logs.text import SECOND_NS, date_time
+from prism_sim.logs.tools import Tools
+
+_MILLISECOND_NS = 1_000_000
+_FIRST = 0
+
+
+def course(job: LogJob, tools: Tools) -> Iterator[Written]:
+    """The lines, in no order."""
+    yield from _batch(job)
+    yield from _agents(job, tools)
+    yield from _start(job, tools)
+    for pause in job.times.saves:
+        yield from _save(job, tools, pause)
+    for pause in job.times.evaluations:
+        yield from _evaluation(job, tools, pause)
+    if job.times.first + len(job.times.ends_ns) > job.times.total:
+        yield from _end(job, tools)
+
+
+def _plain(source: Source, time_ns: int, *texts: str) -> Iterator[Written]:
+    for number, text in enumerate(texts):
+        yield Written(source, time_ns + number * 1000, text, None, "")
+
+
+def _batch(job: LogJob) -> Iterator[Written]:
+    begin_ns, kill = job.times.begin_ns - 2 * SECOND_NS, int(job.kills)
+    yield from _plain(
+        SLURM,
+        begin_ns,
+        f"START TIME: {date_time(begin_ns)}",
+        f"+ SLURM_JOB_ID={job.job_id} SLURM_NNODES={len(job.nodes)} MASTER_ADDR={job.nodes[0]}",
+        f"+ srun --kill-on-bad-exit={kill} torchrun --nnodes {len(job.nodes)} --nproc_per_node "
+        f"{job.gpus} --rdzv_backend c10d --rdzv_endpoint {job.nodes[0]}:29500",
+    )
+
+
+def _agents(job: LogJob, tools: Tools) -> Iterator[Written]:
+    for node in range(len(job.nodes)):
+        at_ns = job.times.begin_ns + node * _MILLISECOND_NS
+        output = tools.torchrun.threads(node, at_ns)
+        for number, text in enumerate(output.lines):
+            yield Written(Source(node), at_ns + number * 1000, text, "benign", output.event)
+
+
+def _start(job: LogJob, tools: Tools) -> Iterator[Written]:
+    trainer, out = tools.trainer, job.source(_FIRST, "out")
+    begin_ns = job.times.begin_ns
+    launch_ns = job.times.training_ns - begin_ns
+
+    def at(share: float) -> int:
+        return begin_ns + int(launch_ns * share)
+
+    yield from _plain(out, at(0.2), *trainer.arguments())
+    yield from _plain(out, at(0.3), *trainer.building())
+    yield from _plain(out, at(0.39), tools.nccl.library)
+    yield from _plain(out, at(0.8), *trainer.loading(_FIRST, at(0.8)))
+    yield from _plain(out, at(0.98), *trainer.starting(_FIRST, at(0.98)))
+
+
+def _save(job: LogJob, tools: Tools, pause: Pause) -> Iterator[Written]:
+    trainer, out = tools.trainer, job.source(_FIRST, "out")
+    yield from _plain(out, pause.start_ns, *trainer.saving(_FIRST, pause.start_ns, pause.iteration))
+    if pause.end_ns is None:
+        return
+    length_ms = (pause.end_ns - pause.start_ns) / _MILLISECOND_NS
+    texts = trainer.saved(_FIRST, pause.end_ns, pause.iteration, length_ms)
+    yield from _plain(out, pause.end_ns, *texts)
+
+
+def _evaluation(job: LogJob, tools: Tools, pause: Pause) -> Iterator[Written]:
+    if pause.end_ns is not None:
+        trainer = tools.trainer
+        rank = trainer.printer()
+        loss = 2.2 + 8.0 / (1 + pause.iteration / 300)
+        texts = trainer.evaluated(rank, pause.end_ns, pause.iteration, loss)
+        yield from _plain(job.source(rank, "out"), pause.end_ns, *texts)
+
+
+def _end(job: LogJob, tools: Tools) -> Iterator[Written]:
+    at_ns = job.times.last_ns + 100 * _MILLISECOND_NS
+    yield from _plain(job.source(_FIRST, "out"), at_ns, *tools.trainer.finishing(_FIRST, at_ns))
+    yield from _plain(SLURM, at_ns + 5 * SECOND_NS, f"END TIME: {date_time(at_ns + 5 * SECOND_NS)}")

@@ -149,6 +149,26 @@ def simulate(
         session.facts(facts)
 
 
+@_register("logs logs/demo --seed 7 --set logs.failures=300")
+def logs(
+    scenario: ScenarioName,
+    settings: Settings,
+    seed: Seed = None,
+    out: Out = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write logs of drawn jobs, with their truth, without flows."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        loaded = _load(session, scenario, settings, seed)
+        made = _run_of(loaded, out)
+        stages.logs(session, loaded, made, _invocation())
+        session.facts({"run": str(made.folder), "logs": str(made.logs)})
+
+
 @app.command(
     cls=Command,
     epilog="Example: prism-sim diagnose flows.parquet --topology topology.json --out diagnosis",

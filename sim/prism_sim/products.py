@@ -29,13 +29,15 @@ LOCK = ".prism-sim.lock"
 _ABOUT = "Files that prism-sim wrote here. It replaces and removes these, and no others."
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "spans", "findings")
 _TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts")
+_LOGS_TRUTH = ("logs_jobs", "logs_nodes", "logs_failures", "logs_lines")
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "simulate": (
         "flows.parquet",
         "topology.json",
         "manifest.json",
-        *(f"truth/{name}.parquet" for name in _TRUTH),
+        *(f"truth/{name}.parquet" for name in (*_TRUTH, *_LOGS_TRUTH)),
+        "logs/index.json",
     ),
     "diagnose": (*(f"diagnosis/{name}.parquet" for name in _TABLES), "diagnosis/intake.json"),
     "score": ("score.json",),

@@ -129,6 +129,10 @@ class Run:
         return self.folder / "flows.parquet"
 
     @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
     def topology(self) -> Path:
         return self.folder / "topology.json"
 

@@ -1,4 +1,4 @@
-"""The first stage of a run: simulates a scenario; writes flows, topology and truth."""
+"""The first stage of a run: simulates a scenario; writes flows, topology, truth and logs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
-from llmprism.errors import Problem
+from llmprism.errors import Problem, UserError
 from llmprism.io.writing import replacing
 from prism_sim.loading.scenario import Scenario
+from prism_sim.logs.config import Logs
+from prism_sim.logs.corpus import CorpusWriter, Logged, drawn_jobs
+from prism_sim.logs.simulated import simulated_jobs
 from prism_sim.run_folder import Run
 from prism_sim.version import __version__
-from prism_sim.world import World, write_truth
+from prism_sim.world import World, logged_jobs, write_truth
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done in [0, 1] and a description of the work."""
@@ -42,8 +46,49 @@ def simulate(
         world.run(_reporter(world, progress))
         write_truth(world, run)
     run.write_json(run.topology, world.topology())
+    if scenario.logs is not None:
+        gpus = scenario.cluster.gpus_per_server
+        jobs = simulated_jobs(logged_jobs(world, run), scenario.logs, gpus, scenario.seed)
+        _write_logs(scenario, scenario.logs, run, list(jobs), progress)
     run.write_json(run.manifest, _manifest(world, command, time.perf_counter() - began))
     return list(world.faults.warnings())
+
+
+def write_drawn_logs(
+    scenario: Scenario,
+    run: Run,
+    progress: Progress | None = None,
+    command: list[str] | None = None,
+) -> None:
+    """Write the logs of the jobs that the section ``logs`` of ``scenario`` draws, and their truth.
+
+    Raises
+    ------
+    UserError : the scenario draws no jobs.
+    """
+    began = time.perf_counter()
+    options = scenario.logs
+    if options is None or not options.failures:
+        how = "add it, or write the logs of the simulated jobs: prism-sim simulate SCENARIO"
+        raise UserError(Problem("the scenario has no failures in its section logs", "logs", how))
+    _write_logs(scenario, options, run, [], progress)
+    facts = _facts(scenario, command, time.perf_counter() - began)
+    run.write_json(run.manifest, facts)
+
+
+def _write_logs(
+    scenario: Scenario,
+    options: Logs,
+    run: Run,
+    simulated: list[Logged],
+    progress: Progress | None,
+) -> None:
+    """Write the logs of drawn jobs, which end before the first simulated one, and of these."""
+    begins = [logged.job.times.submit_ns for logged in simulated]
+    before_ns = min([scenario.epoch_ns, *begins])
+    count, drawn = drawn_jobs(options, scenario.cluster, scenario.seed, before_ns)
+    jobs = chain(drawn, sorted(simulated, key=lambda logged: logged.job.times.begin_ns))
+    CorpusWriter(run.folder, options).write_all(jobs, count + len(simulated), progress)
 
 
 def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:
@@ -63,17 +108,8 @@ def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:
 
 
 def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[str, Any]:
-    packages = ("numpy", "pandas", "pyarrow", "simpy", "numba", "pydantic")
     return {
-        "schema": 1,
-        "name": world.scenario.name,
-        "seed": world.scenario.seed,
-        "command": command or [],
-        "versions": {
-            "prism-sim": __version__,
-            "python": sys.version.split()[0],
-            **{name: version(name) for name in packages},
-        },
+        **_facts(world.scenario, command, seconds),
         "warnings": [str(warning) for warning in world.faults.warnings()],
         "simulated_ns": int(world.env.now),
         "records": world.collector.records,
@@ -81,7 +117,23 @@ def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[s
             name: [{"first_step": first, "lost_steps": lost} for first, lost in job.attempts]
             for name, job in world.jobs.items()
         },
+    }
+
+
+def _facts(scenario: Scenario, command: list[str] | None, seconds: float) -> dict[str, Any]:
+    """The part of the manifest that does not need a simulation."""
+    packages = ("numpy", "pandas", "pyarrow", "simpy", "numba", "pydantic")
+    return {
+        "schema": 1,
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "command": command or [],
+        "versions": {
+            "prism-sim": __version__,
+            "python": sys.version.split()[0],
+            **{name: version(name) for name in packages},
+        },
         "timings_s": {"simulate": round(seconds, 3)},
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "scenario": world.scenario.model_dump(mode="json"),
+        "scenario": scenario.model_dump(mode="json"),
     }

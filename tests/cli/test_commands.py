@@ -23,10 +23,10 @@ from prism_sim.score.encoding import flatten
 
 Call = Callable[..., Result]
 EVERY_COMMAND = [
-    "run", "simulate", "diagnose", "score", "report", "validate", "new", "list", "schema",
+    "run", "simulate", "logs", "diagnose", "score", "report", "validate", "new", "list", "schema",
     "whatif", "sweep", "regress",
 ]  # fmt: skip
-COMMANDS = ["run", "simulate", "diagnose", "score", "report", "validate", "new", "list", "schema"]
+COMMANDS = [name for name in EVERY_COMMAND if name not in ("whatif", "sweep", "regress")]
 
 
 def test_the_version_is_that_of_the_package(call: Call) -> None:
@@ -52,7 +52,7 @@ def test_every_command_has_help_worth_reading(call: Call, command: list[str]) ->
     assert call(*command, "--version").stdout == f"prism-sim {__version__}\n"
 
 
-@pytest.mark.parametrize("topic", [[], ["faults"], ["figures"]])
+@pytest.mark.parametrize("topic", [[], ["faults"], ["failures"], ["figures"]])
 def test_lists_fit_80_columns(call: Call, topic: list[str]) -> None:
     lines = call("list", *topic).stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -439,7 +439,7 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
 
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
-    kinds = {"faults", "traces", "schedules", "strategies", "habits", "methods"}
+    kinds = {"faults", "failures", "traces", "schedules", "strategies", "habits", "methods"}
     assert set(things) == {"scenarios", "studies", "models", *kinds}
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))

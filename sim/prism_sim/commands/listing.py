@@ -13,6 +13,7 @@ from prism_sim.commands.session import counted
 from prism_sim.loading.bundled import bundled, bundled_studies, question_of
 
 if TYPE_CHECKING:
+    from prism_sim.logs.failures import FailureKind
     from prism_sim.scenario.model_sizes import ModelSizes
 
 
@@ -24,6 +25,7 @@ def everything() -> dict[str, dict[str, str]]:
     from llmprism import methods
     from prism_sim.faults import KINDS
     from prism_sim.importers import KINDS as TRACES
+    from prism_sim.logs.failures import FAILURES
     from prism_sim.scenario.presets import PRESETS
     from prism_sim.scenario.source import read_source
     from prism_sim.training.data_parallel import STRATEGIES
@@ -38,6 +40,7 @@ def everything() -> dict[str, dict[str, str]]:
         "studies": {name: question_of(path) for name, path in bundled_studies().items()},
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
+        "failures": {name: _about_failure(kind) for name, kind in FAILURES.items()},
         "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},
         "schedules": {name: _first_sentence(kind) for name, kind in SCHEDULES.items()},
         "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},
@@ -137,6 +140,12 @@ def _about_model(sizes: ModelSizes) -> str:
         routed = f"{sizes.moe.top_k} of {sizes.moe.experts} experts"
         billions += f" ({sizes.active_parameters / 1e9:.1f} a token: {routed})"
     return f"{billions}, {sizes.layers} layers of width {sizes.hidden}"
+
+
+def _about_failure(kind: type[FailureKind]) -> str:
+    held_out = ", exam only" if kind.held_out else ""
+    facts = f"{kind.category}, {kind.stage}{held_out}; {kind.count:g}, {kind.source}"
+    return f"{kind.about}. [{facts}]"
 
 
 def _about_module_of(thing: Any) -> str:

@@ -50,6 +50,14 @@ def simulate(session: Session, scenario: Scenario, run: Run, command: list[str])
     session.warn(warnings)
 
 
+def logs(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
+    """Write the logs that ``scenario`` draws into the folder of ``run``."""
+    with _stage(session, run.folder, "simulate") as (aside, progress):
+        from prism_sim.simulate import write_drawn_logs
+
+        write_drawn_logs(scenario, aside, progress, command)
+
+
 def check_method(name: str) -> None:
     """Refuse an unknown method before any work starts."""
     from llmprism import methods

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from prism_sim.loading.capacity import placement_remarks
 from prism_sim.loading.job_checks import (
@@ -196,6 +197,12 @@ def _pointless_faults(scenario: Scenario) -> Remarks:
             yield Remark((*at, *doubt.loc), doubt.what, doubt.how, doubt.reads)
 
 
+def _logs(scenario: Scenario) -> Remarks:
+    if scenario.logs is not None:
+        for remark in scenario.logs.remarks(scenario.cluster):
+            yield replace(remark, loc=("logs", *remark.loc))
+
+
 _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _names,
     _hardware,
@@ -209,6 +216,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _faults,
     _campaign,
     _effects,
+    _logs,
 )
 _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
     _bubbles,

@@ -10,6 +10,7 @@ from prism_sim.collector.config import CollectorConfig
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.campaign import Campaign
 from prism_sim.loading.job import Job, WrittenJob
+from prism_sim.logs.config import Logs
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.habits import Background
@@ -56,6 +57,10 @@ class Scenario(Closed):
     )
     campaign: Campaign | None = Field(
         default=None, description="Further faults, drawn at random. Left out: none."
+    )
+    logs: Logs | None = Field(
+        default=None,
+        description="Logs of the jobs, with the truth of each line. Left out: none.",
     )
     duration_s: float | None = Field(
         default=None,

@@ -228,6 +228,8 @@ class _Plan:
         evaluations = _pauses(numbers[evaluates], ends[evaluates], _EVALUATION_S)
         begins = ends + np.round(evaluates * _EVALUATION_S * SECOND_NS).astype(np.int64)
         checkpoints = _pauses(numbers[saves], begins[saves], _SAVE_S)
+        if broken:
+            gaps[-1] = evaluates[-1] * _EVALUATION_S if broken == "checkpoint" else 0.0
         if broken == "checkpoint":
             checkpoints[-1] = checkpoints[-1]._replace(end_ns=None)
         elif broken == "evaluation":
@@ -239,6 +241,7 @@ class _Plan:
             self.training_ns,
             self.first,
             self.total,
+            np.append(self.training_ns, ends + np.round(gaps * SECOND_NS).astype(np.int64)),
             ends,
             tuple(checkpoints),
             tuple(evaluations),

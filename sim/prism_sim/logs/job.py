@@ -53,7 +53,8 @@ class Times:
     training_ns : its first iteration begins.
     first : number of that iteration, from 1.
     total : iterations that are planned.
-    ends_ns : ends of the iterations that were completed.
+    starts_ns, ends_ns : starts and ends of the iterations that were completed; ``starts_ns`` also
+        has that of the next, at the end of the pauses before it.
     saves, evaluations : checkpoints and evaluations that began.
     """
 
@@ -62,22 +63,14 @@ class Times:
     training_ns: int
     first: int
     total: int
+    starts_ns: Ints
     ends_ns: Ints
     saves: tuple[Pause, ...] = ()
     evaluations: tuple[Pause, ...] = ()
 
-    @cached_property
-    def starts_ns(self) -> Ints:
-        """Starts of the iterations, and of the one after the last."""
-        starts = np.append(self.training_ns, self.ends_ns).astype(np.int64)
-        for pause in (*self.saves, *self.evaluations):
-            place = pause.iteration - self.first + 1
-            starts[place] = max(int(starts[place]), pause.end_ns or pause.start_ns)
-        return starts
-
     @property
     def last_ns(self) -> int:
-        """The start of the iteration after the last, at the end of pauses before it."""
+        """The start of the iteration after the last."""
         return int(self.starts_ns[-1])
 
     @property

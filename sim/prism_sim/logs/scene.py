@@ -60,7 +60,8 @@ class Scene:
     slow : whether the job goes on, more slowly.
     ranks, nodes : all faulty ranks and nodes; both are empty if the fault has no place.
     lines : what was written.
-    silent_ns : from when each rank prints nothing more.
+    silent_ns : from when each rank does nothing more that it would do without the failure.
+    gone_ns : from when the process of each rank has ended.
     dead_ns : from when nothing of a node reaches its files.
     ended_ns : from when each node has no processes of the job.
     ending : how the job is accounted.
@@ -78,6 +79,7 @@ class Scene:
     nodes: list[int] = field(default_factory=list)
     lines: list[Written] = field(default_factory=list)
     silent_ns: dict[int, int] = field(default_factory=dict)
+    gone_ns: dict[int, int] = field(default_factory=dict)
     dead_ns: dict[int, int] = field(default_factory=dict)
     ended_ns: dict[int, int] = field(default_factory=dict)
     ending: Ending = field(default_factory=lambda: Ending("FAILED", "1:0"))
@@ -121,8 +123,24 @@ class Scene:
         self.write(SLURM, time_ns, output, role)
 
     def silence(self, rank: int, time_ns: int) -> None:
-        """``rank`` prints nothing from ``time_ns`` on."""
+        """``rank`` stops its work at ``time_ns``; its threads may still report."""
         self.silent_ns[rank] = min(time_ns, self.silent_ns.get(rank, time_ns))
+
+    def end_rank(self, rank: int, time_ns: int) -> None:
+        """The process of ``rank`` ends at ``time_ns``."""
+        self.silence(rank, time_ns)
+        self.gone_ns[rank] = min(time_ns, self.gone_ns.get(rank, time_ns))
+
+    @property
+    def printed(self) -> list[Written]:
+        """The lines, except those of processes that had ended before they would have printed."""
+        job, never_ns = self.job, 1 << 62
+        gone = {job.homes[rank]: time_ns for rank, time_ns in self.gone_ns.items()}
+        return [
+            line
+            for line in self.lines
+            if line.time_ns <= gone.get((line.source.node, line.source.local), never_ns)
+        ]
 
     def placeless(self) -> None:
         """The fault is in the program of all ranks."""

@@ -69,10 +69,11 @@ def node_dies(scene: Scene, role: Role = "indicator") -> None:
     """The node of the scene stops at once; ``role`` is that of Slurm's report of it."""
     node, tools = scene.node, scene.tools
     for rank in scene.job.ranks_of[node]:
-        scene.silence(rank, scene.when_ns)
+        scene.end_rank(rank, scene.when_ns)
     scene.dead_ns[node] = scene.ended_ns[node] = scene.when_ns
     _neighbours_notice(scene, scene.when_ns)
-    noticed_ns = scene.when_ns + scene.seconds(*_SLURMD_TIMEOUT_S)
+    patience_ns = round(scene.job.timeout_s * SECOND_NS)
+    noticed_ns = scene.when_ns + min(scene.seconds(*_SLURMD_TIMEOUT_S), patience_ns)
     scene.slurm_writes(noticed_ns, tools.slurm.node_failed(node), role)
     reason = "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     scene.slurm_writes(noticed_ns, tools.slurm.cancelled(noticed_ns, reason), "teardown")
@@ -111,7 +112,7 @@ def abort(scene: Scene, rank: int, at_ns: int, reason: str, role: Role) -> End:
     after_ns = at_ns + scene.seconds(0.01, 0.1)
     scene.rank_writes(rank, after_ns, c10d.terminated(rank, after_ns, reason), role)
     end = End(after_ns + scene.seconds(0.1, 1.5), ABORTED)
-    scene.silence(rank, end.time_ns)
+    scene.end_rank(rank, end.time_ns)
     return end
 
 
@@ -135,7 +136,7 @@ def _agent_reports(scene: Scene, node: int, ends: Mapping[int, End], role: Role)
     forced = [rank for rank in running if scene.silent_ns.get(rank, noticed_ns) < noticed_ns]
     for rank in running:
         scene.agent_writes(node, noticed_ns, torchrun.closing(node, noticed_ns, rank), "teardown")
-        scene.silence(rank, noticed_ns)
+        scene.end_rank(rank, noticed_ns)
     ended_ns = noticed_ns + (30 * SECOND_NS if forced else scene.seconds(0.2, 3.0))
     for rank in forced:
         scene.agent_writes(node, ended_ns, torchrun.forced(node, ended_ns, rank), "teardown")
@@ -224,7 +225,7 @@ def _end_nodes(scene: Scene, kill_ns: int) -> None:
         outputs: list[Message] = [torchrun.death(node, at_ns)]
         for rank in scene.job.ranks_of[node]:
             outputs.append(torchrun.closing(node, at_ns, rank))
-            scene.silence(rank, at_ns)
+            scene.end_rank(rank, at_ns)
         for output in (*outputs, torchrun.ended(node)):
             scene.agent_writes(node, at_ns, output, "teardown")
             at_ns += 2_000_000

@@ -165,7 +165,7 @@ class JobWriter:
             *noise(self._job, self._tools, self._options.noise),
         ]
         lines = [line for line in ordinary if line.time_ns < self._silent_from(line.source)]
-        lines += [line for scene in self._scenes for line in scene.lines]
+        lines += [line for scene in self._scenes for line in scene.printed]
         if self._slow is not None:
             lines += self._slow_line(self._slow)
         for line in sorted(lines, key=lambda line: line.time_ns):

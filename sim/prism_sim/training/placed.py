@@ -55,6 +55,8 @@ class PlacedJob(ABC, Generic[M, W]):
     varied : random quantities that faults change in some steps.
     may_fail : whether faults may stop the job; set before it starts.
     attempts : number of the first step of each attempt, and of earlier steps that were lost.
+    failures : for each attempt that failed: when, how long until it was noticed [simulation ns],
+        and whether one of the job's ``restarts`` planned it.
     """
 
     workers: Sequence[W]
@@ -72,6 +74,7 @@ class PlacedJob(ABC, Generic[M, W]):
         self.record = StepRecord(workers)
         self.may_fail = False
         self.attempts = [(0, 0)]
+        self.failures: list[tuple[int, int, bool]] = []
         self.varied: Varied = {"length_spread": [], "expert_imbalance": []}
 
     @abstractmethod

@@ -44,8 +44,10 @@ class Restartable(Protocol):
     network : the cluster; its observer is notified.
     workers : those of the present attempt.
     supervision : the present attempt.
+    failures : when each attempt failed, how long until it was noticed, whether it was planned.
     """
 
+    failures: list[tuple[int, int, bool]]
     network: Network
     supervision: Supervision
 
@@ -103,6 +105,7 @@ def attempts(
         if not failed.triggered:
             return
         failure = cast(Failure, failed.value)
+        job.failures.append((env.now, failure.noticed_after_ns, failure.planned))
         yield from _until_noticed(job, processes, failure.noticed_after_ns)
         for process in processes:
             stop(process)

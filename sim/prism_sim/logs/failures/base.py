@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from prism_sim.logs.scene import Scene
 from prism_sim.logs.spread import FAILED, End, abort, ranks_end
 from prism_sim.logs.text import SECOND_NS
-from prism_sim.logs.tools.python import Frame
+from prism_sim.logs.tools.python import PACKAGES, Frame
 
 Category = Literal["hardware", "user", "framework", "platform"]
 Stage = Literal["launch", "crash", "hang", "slow"]
@@ -57,7 +57,7 @@ _FRAMES: dict[tuple[str, str], tuple[tuple[str, int, str, str], ...]] = {
         (_SCRIPT, 433, "<module>", "main()"),
         (_SCRIPT, 377, "main", "loss = engine(batch)"),
         (
-            "/usr/local/lib/python3.10/dist-packages/deepspeed/runtime/engine.py",
+            f"{PACKAGES}/deepspeed/runtime/engine.py",
             1899,
             "forward",
             "loss = self.module(*inputs, **kwargs)",
@@ -133,7 +133,7 @@ def raises(
     output = python.traceback(rank, event, frames(scene, *inner), error, grouped=grouped)
     scene.rank_writes(rank, at_ns, output, "indicator")
     end = End(at_ns + scene.seconds(0.3, 2.5), code)
-    scene.silence(rank, end.time_ns)
+    scene.end_rank(rank, end.time_ns)
     return end
 
 
@@ -146,13 +146,17 @@ def cuda_fails(scene: Scene, rank: int, error: str) -> End:
         "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
         "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
     )
-    raised = raises(scene, rank, "cuda_error", f"RuntimeError: {text}")
-    return abort(scene, rank, raised.time_ns, text, "indicator")
+    at_ns = scene.when_ns + scene.seconds(0.001, 0.2)
+    output = scene.tools.python.traceback(
+        rank, "cuda_error", frames(scene), f"RuntimeError: {text}"
+    )
+    scene.rank_writes(rank, at_ns, output, "indicator")
+    return abort(scene, rank, at_ns + scene.seconds(0.1, 2.0), text, "indicator")
 
 
 def library(file: str, line: int, function: str, code: str) -> Frame:
     """A call in an installed package."""
-    return Frame(f"/usr/local/lib/python3.10/dist-packages/{file}", line, function, code)
+    return Frame(f"{PACKAGES}/{file}", line, function, code)
 
 
 def script(scene: Scene, file: str, line: int, function: str, code: str) -> Frame:

@@ -1,4 +1,4 @@
-"""The storage for checkpoints is full (a quarter of the 266 errors of the operating system in Acme)."""
+"""The storage for checkpoints is full: a quarter of the 266 operating system errors of Acme."""
 
 from __future__ import annotations
 

@@ -27,4 +27,5 @@ class TransportStall(FailureKind):
 
     def unfold(self, scene: Scene) -> None:
         scene.ranks = [*scene.job.ranks_of[scene.node]][: max(1, scene.job.gpus // 2)]
+        scene.rank = scene.ranks[0]
         ranks_hang(scene, scene.ranks, prints=True)

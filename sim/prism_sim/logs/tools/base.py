@@ -26,6 +26,11 @@ class Tool:
     def __init__(self, job: LogJob) -> None:
         self.job = job
 
+    @property
+    def packages(self) -> str:
+        """The folder of installed packages, which has the version of Python in its name."""
+        return f"/usr/local/lib/python{self.job.versions['python']}/dist-packages"
+
     def of_rank(self, rank: int, time_ns: int) -> int:
         """The time that the clock of the rank's node shows."""
         return self.job.clock(self.job.node_of(rank), time_ns)

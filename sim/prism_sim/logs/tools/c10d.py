@@ -12,17 +12,22 @@ from typing import ClassVar, NamedTuple
 from prism_sim.logs.text import Message, bare_day, message
 from prism_sim.logs.tools.base import Tool
 
+_LIBRARIES = "{packages}/torch/lib"
 _FRAMES = (
     "c10::Error::Error(c10::SourceLocation, std::__cxx11::basic_string<char>) + 0x{0:x} "
-    "(0x7f{1:010x} in /usr/local/lib/python3.10/dist-packages/torch/lib/libc10.so)",
-    "c10d::ProcessGroupNCCL::WorkNCCL::{2}() + 0x{0:x} (0x7f{1:010x} in "
-    "/usr/local/lib/python3.10/dist-packages/torch/lib/libtorch_cuda.so)",
-    "c10d::ProcessGroupNCCL::watchdogHandler() + 0x{0:x} (0x7f{1:010x} in "
-    "/usr/local/lib/python3.10/dist-packages/torch/lib/libtorch_cuda.so)",
-    "c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x{0:x} (0x7f{1:010x} in "
-    "/usr/local/lib/python3.10/dist-packages/torch/lib/libtorch_cuda.so)",
+    f"(0x7f{{1:010x}} in {_LIBRARIES}/libc10.so)",
+    f"c10d::ProcessGroupNCCL::watchdogHandler() + 0x{{0:x}} (0x7f{{1:010x}} in {_LIBRARIES}/"
+    "libtorch_cuda.so)",
+    f"c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x{{0:x}} (0x7f{{1:010x}} in {_LIBRARIES}/"
+    "libtorch_cuda.so)",
     "<unknown function> + 0x{0:x} (0x7f{1:010x} in /lib/x86_64-linux-gnu/libc.so.6)",
 )
+_NCCL_FILE = "/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp"
+_ORIGINS = {
+    "CUDA error": "c10_cuda_check_implementation at /pytorch/c10/cuda/CUDAException.cpp:43",
+    "NCCL error": f"checkForNCCLErrorsInternal at {_NCCL_FILE}:2363",
+}
+_TIMED_OUT = f"checkTimeout at {_NCCL_FILE}:632"
 _TORN = (
     "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA "
     "kernels, subsequent GPU operations might run on corrupted/incomplete data."
@@ -132,7 +137,7 @@ class C10d(Tool):
         return message(
             "c10d.terminated",
             self.line("E", rank, time_ns, "terminated", text),
-            *self.frames(rank, "checkTimeout"),
+            *self.frames(rank, reason),
             "",
             "terminate called after throwing an instance of 'c10::DistBackendError'",
             f"  what():  {text}",
@@ -142,18 +147,15 @@ class C10d(Tool):
         group = self.group(rank)
         return f"{group}Process group watchdog thread terminated with exception: {reason}"
 
-    def frames(self, rank: int, within: str) -> list[str]:
+    def frames(self, rank: int, reason: str) -> list[str]:
         """The C++ stack of an exception."""
-        head = (
-            f"Exception raised from {within} at /pytorch/torch/csrc/distributed/c10d/"
-            "ProcessGroupNCCL.cpp:632 (most recent call first):"
-        )
+        origin = _ORIGINS.get(reason[: len("CUDA error")], _TIMED_OUT)
         numbers = self.job.generator("frames", rank).integers(1 << 39, size=len(_FRAMES)).tolist()
         frames = (
-            f"frame #{number}: " + frame.format(value & 0xFFF, value, within)
+            f"frame #{number}: {frame.format(value & 0xFFF, value, packages=self.packages)}"
             for number, (frame, value) in enumerate(zip(_FRAMES, numbers, strict=True))
         )
-        return [head, *frames]
+        return [f"Exception raised from {origin} (most recent call first):", *frames]
 
     def stuck(self, rank: int, time_ns: int, seconds: int) -> Message:
         """The watchdog itself makes no progress, as if a thread holds the interpreter."""

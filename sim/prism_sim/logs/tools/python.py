@@ -13,6 +13,9 @@ from typing import ClassVar, NamedTuple
 from prism_sim.logs.text import Message, message
 from prism_sim.logs.tools.base import Tool
 
+PACKAGES = "PACKAGES"
+"""Stands for the folder of installed packages in the file of a frame."""
+
 
 class Frame(NamedTuple):
     """A call: file, line, function and the code of the line."""
@@ -34,7 +37,8 @@ class Python(Tool):
         """An uncaught exception of ``rank``; ``grouped`` is whether its process groups exist."""
         lines = ["Traceback (most recent call last):"]
         for frame in frames:
-            lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
+            file = frame.file.replace(PACKAGES, self.packages)
+            lines.append(f'  File "{file}", line {frame.line}, in {frame.function}')
             lines.append(f"    {frame.code}")
             lines += self.marks(frame)
         lines += error.split("\n")

@@ -16,7 +16,6 @@ from prism_sim.logs.tools.base import Tool
 SCRIPT = {"megatron": "pretrain_gpt.py", "deepspeed": "train.py"}
 BORDER, LINE = "=" * 60, "-" * 60
 _API = "elastic/multiprocessing/api.py"
-_LIBRARY = "/usr/local/lib/python3.10/dist-packages/torch/distributed"
 _STARS = "*" * 41
 _ADVICE = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
 
@@ -123,13 +122,14 @@ class Torchrun(Tool):
         return message("torchrun.unreachable", *self._traceback("self._store = "), refused, text)
 
     def _traceback(self, code: str) -> tuple[str, ...]:
+        library = f"{self.packages}/torch/distributed"
         return (
             "Traceback (most recent call last):",
             '  File "/usr/local/bin/torchrun", line 8, in <module>',
             "    sys.exit(main())",
-            f'  File "{_LIBRARY}/run.py", line 918, in main',
+            f'  File "{library}/run.py", line 918, in main',
             "    run(args)",
-            f'  File "{_LIBRARY}/launcher/api.py", line 270, in launch_agent',
+            f'  File "{library}/launcher/api.py", line 270, in launch_agent',
             f"    {code}",
         )
 

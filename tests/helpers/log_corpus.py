@@ -18,7 +18,7 @@ SCENARIO = """
 cluster: {servers: 12, gpus_per_server: 4, nics_per_server: 4}
 jobs: []
 duration_s: 1
-logs: {failures: FAILURES, nodes_min: 2, nodes_max: 3, iterations: 12, SETTINGS}
+logs: {failures: FAILURES, min_nodes: 2, max_nodes: 3, iterations: 12, SETTINGS}
 """
 
 

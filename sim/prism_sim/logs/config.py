@@ -40,8 +40,8 @@ class Logs(Closed):
         description="Failure kinds that may occur; see: prism-sim list failures. They replace the "
         "choice of `population` among kinds. Left out: all of it.",
     )
-    nodes_min: int = Field(default=2, ge=1, le=100_000, description="Nodes of the smallest job.")
-    nodes_max: int = Field(
+    min_nodes: int = Field(default=2, ge=1, le=100_000, description="Nodes of the smallest job.")
+    max_nodes: int = Field(
         default=8,
         ge=1,
         le=100_000,
@@ -103,13 +103,13 @@ class Logs(Closed):
 
     def remarks(self, cluster: Cluster) -> Remarks:
         """Errors of the section with this cluster; locations are relative to the section."""
-        if self.nodes_min > self.nodes_max:
-            what = f"nodes_min ({self.nodes_min}) is larger than nodes_max ({self.nodes_max})"
-            yield Remark(("nodes_min",), what, "lower it", (("logs", "nodes_max"),))
-        if self.failures and self.nodes_max > cluster.servers:
-            what = f"jobs of {self.nodes_max} nodes do not fit into {cluster.servers} servers"
-            how = f"write nodes_max: {cluster.servers}"
-            yield Remark(("nodes_max",), what, how, (("cluster", "servers"),))
+        if self.min_nodes > self.max_nodes:
+            what = f"min_nodes ({self.min_nodes}) is larger than max_nodes ({self.max_nodes})"
+            yield Remark(("min_nodes",), what, "lower it", (("logs", "max_nodes"),))
+        if self.failures and self.max_nodes > cluster.servers:
+            what = f"jobs of {self.max_nodes} nodes do not fit into {cluster.servers} servers"
+            how = f"write max_nodes: {cluster.servers}"
+            yield Remark(("max_nodes",), what, how, (("cluster", "servers"),))
         for index, name in enumerate(self.kinds or ()):
             if name not in FAILURES:
                 what = f"{name!r} is not a failure kind"

@@ -59,8 +59,8 @@ def drawn_job(
     """The job of ``fate``, which begins at ``begin_ns``; ``place`` is the GPU that fails again."""
     name = f"job{fate.number:05d}"
     rng = draws.stream("job", fate.number)
-    low, high = np.log((options.nodes_min, options.nodes_max + 0.999)).tolist()
-    count = min(int(np.exp(rng.uniform(low, high))), options.nodes_max)
+    low, high = np.log((options.min_nodes, options.max_nodes + 0.999)).tolist()
+    count = min(int(np.exp(rng.uniform(low, high))), options.max_nodes)
     course = _course(fate, options, rng, begin_ns)
     user = f"u{fate.user:02d}"
     tp, pp, dp = _parallelism(rng, count, cluster.gpus_per_server)

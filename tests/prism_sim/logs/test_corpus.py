@@ -108,8 +108,8 @@ def test_parts_of_a_rotated_file_join_to_the_whole(tmp_path: Path) -> None:
     ("settings", "place"),
     [
         (["logs.failures=0"], "no failures"),
-        (["logs.nodes_max=99"], "99 nodes"),
-        (["logs.nodes_min=4", "logs.nodes_max=3"], "nodes_min (4)"),
+        (["logs.max_nodes=99"], "99 nodes"),
+        (["logs.min_nodes=4", "logs.max_nodes=3"], "min_nodes (4)"),
         (["logs.kinds=[gpu_los]"], "gpu_lost"),
     ],
 )

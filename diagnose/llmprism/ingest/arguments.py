@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from llmprism.ingest.columns import OURS
+
 Inputs = Annotated[
     list[str], typer.Argument(metavar="INPUTS...", help="What to read.", show_default=False)
 ]
@@ -16,10 +18,26 @@ FileFormat = Annotated[
     typer.Option("--format", metavar="NAME", help="Format of all inputs, if not recognised."),
 ]
 Mapping = Annotated[
-    str, typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a CSV or Parquet.")
+    str,
+    typer.Option(
+        "--map",
+        metavar="OURS=THEIRS,...",
+        help=f"Columns of a table, if not recognised. OURS: {', '.join(OURS)}.",
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARACTER",
+        help="Between the columns of a table of text, if not recognised; also tab or space.",
+    ),
 ]
 TimeUnit = Annotated[
-    str | None, typer.Option(metavar="UNIT", help="Of numeric times: s, ms, us or ns.")
+    str | None,
+    typer.Option(
+        metavar="UNIT",
+        help="Of numeric times: s, ms, us or ns; if a column's name does not end with it.",
+    ),
 ]
 Since = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Leave out records before it.")
@@ -40,7 +58,8 @@ Topology = Annotated[
     typer.Option(
         metavar="FILE",
         help="The network: topology.json, a CSV of cables, ibnetdiscover, LLDP (JSON), Slurm's "
-        "topology.conf or containerlab; a folder, or several times, for several files.",
+        "topology.yaml or topology.conf, containerlab; a folder, or several times, for several "
+        "files.",
     ),
 ]
 Hosts = Annotated[

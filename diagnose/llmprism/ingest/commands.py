@@ -29,7 +29,8 @@ _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
 INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
-of goflow2 and Akvorado, nfdump CSV, Zeek conn.log, any CSV or Parquet. Files may be compressed.
+of goflow2 and Akvorado, what nfdump prints, Zeek conn.log, AWS flow logs, any CSV, table of text or
+Parquet. Files may be compressed.
 
 Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network), and what was
 set aside and why in FOLDER/ingest.json.
@@ -90,6 +91,7 @@ def ingest_command(
     file_format: arguments.FileFormat = None,
     mapping: arguments.Mapping = "",
     time_unit: arguments.TimeUnit = None,
+    separator: arguments.Separator = None,
     since: arguments.Since = None,
     until: arguments.Until = None,
     idle_gap: arguments.IdleGap = "5ms",
@@ -108,7 +110,14 @@ def ingest_command(
     with user_errors(debug):
         from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
-        from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
+        from llmprism.ingest.options import (
+            Options,
+            parse_duration,
+            parse_pairs,
+            parse_separator,
+            parse_time,
+        )
+        from llmprism.io.writing import new_folder
 
         _check_target(out)  # before the work
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
@@ -119,6 +128,7 @@ def ingest_command(
         options = Options(
             mapping=parse_pairs(mapping, "--map"),
             time_unit=time_unit,
+            separator=parse_separator(separator) if separator else None,
             idle_gap_ns=parse_duration(idle_gap, "--idle-gap"),
             active_timeout_ns=parse_duration(active_timeout, "--active-timeout"),
             sampling=sampling,
@@ -129,9 +139,10 @@ def ingest_command(
             to_ns=parse_time(until, "--to") if until else None,
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
-        done = _ingest(inputs, Path(out), options, file_format, metadata, notes, quiet)
-        _write_topology(done, network, Path(out))
-        _write_notes(done, Path(out))
+        with new_folder(Path(out)):
+            done = _ingest(inputs, Path(out), options, file_format, metadata, notes, quiet)
+            _write_topology(done, network, Path(out))
+            _write_notes(done, Path(out))
         _print_ingested(done, Path(out), as_json, quiet)
     if not done.notes.records:
         from llmprism.verdict import CANNOT_TELL_EXIT

@@ -38,8 +38,8 @@ class Notes:
             self.set_aside[reason] += int(count)
 
     def remark(self, text: str) -> None:
-        """Add a remark, once."""
-        if text not in self.remarks and len(self.remarks) < _REMARKS:
+        """Add a remark, once; no text is none."""
+        if text and text not in self.remarks and len(self.remarks) < _REMARKS:
             self.remarks.append(text)
 
     def as_dict(self) -> dict[str, Any]:

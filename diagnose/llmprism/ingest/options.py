@@ -15,6 +15,15 @@ DEFAULT_IDLE_GAP_NS = 5_000_000
 DEFAULT_TOLERANCE_NS = 2_500_000
 """Half of the idle gap: records of one point are further apart."""
 DEFAULT_ACTIVE_TIMEOUT_NS = 60 * 1_000_000_000
+_SEPARATORS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "space": " ",
+    "spaces": " ",
+    "comma": ",",
+    "semicolon": ";",
+}
+_LONGEST_NS = 2**61
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class Options:
     Attributes
     ----------
     mapping : for tables, the source's column of each of ours (``src``: ``srcaddr``).
-    time_unit : of numeric times in tables: s, ms, us, ns; None: by their size.
+    time_unit : of numeric times in tables: s, ms, us, ns; None: by their names or size.
+    separator : of the columns of a table of text; a space stands for any number of them.
     idle_gap_ns, active_timeout_ns : how packets are cut into records [ns].
     sampling : one packet in this many was captured; counts of packets are scaled by it.
     tolerance_ns : how far apart the clocks of observation points may be [ns].
@@ -35,6 +45,7 @@ class Options:
 
     mapping: Mapping[str, str] = field(default_factory=dict)
     time_unit: str | None = None
+    separator: str | None = None
     idle_gap_ns: int = DEFAULT_IDLE_GAP_NS
     active_timeout_ns: int = DEFAULT_ACTIVE_TIMEOUT_NS
     sampling: int = 1
@@ -53,10 +64,23 @@ def parse_duration(text: str, option: str) -> int:
     """
     found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s|)\s*", text)
     length = round(float(found[1]) * UNITS_NS[found[2] or "s"]) if found else 0
-    if length <= 0:
-        what = f"{text!r} is no duration above zero"
+    if not 0 < length <= _LONGEST_NS:
+        what = f"{text!r} is no duration above zero and below 73 years"
         raise UserError(Problem(what, option, "write it as 5ms, 200us or 60s"))
     return length
+
+
+def parse_separator(text: str) -> str:
+    r"""Return one character that separates columns, from it or its name.
+
+    >>> parse_separator("tab"), parse_separator(";")
+    ('\t', ';')
+    """
+    found = _SEPARATORS.get(text.lower(), text)
+    if len(found) != 1 or found in '\r\n"\0' or not found.isascii():
+        how = "write one character, or tab or space"
+        raise UserError(Problem(f"{text!r} separates no columns", "--separator", how))
+    return found
 
 
 def parse_time(text: str, option: str) -> int:

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.bounds import LARGEST
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.numerics.arrays import Bools
 
 OUTSIDE = "outside the time asked for"
-_LARGEST = 2**61
 
 
 def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
@@ -27,9 +27,9 @@ def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
         "no address, or one that cannot be read": _nulls(table, "src", "dst"),
         "no time, or one that cannot be read": _nulls(table, "start_ns", "end_ns"),
         "no size, or one that cannot be read": _nulls(table, "bytes"),
-        "time or size beyond 2^61": (np.abs(start) > _LARGEST)
-        | (np.abs(end) > _LARGEST)
-        | (size > _LARGEST),
+        "time or size beyond 2^61": (np.abs(start) > LARGEST)
+        | (np.abs(end) > LARGEST)
+        | (size > LARGEST),
         "ends before it starts": end < start,
         "negative size": size < 0,
         OUTSIDE: _outside(start, options),
@@ -55,7 +55,7 @@ def _nulls(table: pa.Table, *names: str) -> Bools:
 def _outside(start: np.ndarray[tuple[int], np.dtype[np.int64]], options: Options) -> Bools:
     bad = np.zeros(start.size, dtype=np.bool_)
     if options.from_ns is not None:
-        bad |= start < options.from_ns
-    if options.to_ns is not None:
-        bad |= start >= options.to_ns
+        bad |= start < max(-LARGEST, min(options.from_ns, LARGEST))
+    if options.to_ns is not None and options.to_ns <= LARGEST:
+        bad |= start >= max(-LARGEST, options.to_ns)
     return bad

@@ -77,12 +77,14 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes, decompressed; fewer where the file is short or damaged."""
+        """The first bytes, decompressed and in UTF-8 if it is text; fewer where it is damaged."""
         with self.open() as stream:
             try:
-                return stream.read(HEAD_BYTES) or b""
+                start = stream.read(HEAD_BYTES) or b""
             except BROKEN:
                 return b""
+        wide = _wide_encoding(start)
+        return start.decode(wide, errors="replace").encode() if wide else start
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -107,23 +109,36 @@ class Source:
     def utf8(self) -> Iterator[IO[bytes]]:
         """Open the file as a stream of UTF-8; bytes that are none are replaced."""
         with self.open() as stream:
-            yield cast("IO[bytes]", io.BufferedReader(_Utf8(stream), _PIECE_BYTES))
+            start = stream.read(len(codecs.BOM_UTF16))
+            encoding = _wide_encoding(start) or "utf-8"
+            yield cast("IO[bytes]", io.BufferedReader(_Utf8(stream, encoding, start), _PIECE_BYTES))
 
     @contextmanager
     def text(self) -> Iterator[IO[str]]:
         """Open the file as UTF-8 text; bytes that are none are replaced."""
-        with self.open() as stream:
+        with self.utf8() as stream:
             readable: Any = stream
             yield io.TextIOWrapper(readable, encoding="utf-8-sig", errors="replace", newline="")
 
 
-class _Utf8(io.RawIOBase):
-    """A stream of bytes in which what is no UTF-8 is replaced."""
+def _wide_encoding(start: bytes) -> str:
+    """Return the encoding of text in two bytes a character, which begins with a mark; or none.
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    Windows PowerShell writes it where output is sent to a file.
+    """
+    return "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ""
+
+
+class _Utf8(io.RawIOBase):
+    """A stream of text in UTF-8; bytes that are no text in its own encoding are replaced.
+
+    ``start`` has been read from the stream already.
+    """
+
+    def __init__(self, stream: IO[bytes], encoding: str, start: bytes) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._held = b""
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        self._held = self._decoder.decode(start).encode()
 
     def readable(self) -> bool:
         return True

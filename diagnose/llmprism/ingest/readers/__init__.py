@@ -48,6 +48,8 @@ _OWN = (  # specific ones first
     "nfcapd",
     "pcap",
     "nfdump_csv",
+    "nfdump_text",
+    "vpc_flow_log",
     "zeek",
     "goflow2",
     "akvorado",

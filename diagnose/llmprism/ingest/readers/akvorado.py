@@ -12,17 +12,16 @@ they are multiplied by ``SamplingRate`` here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
+from llmprism.ingest.columns import choose
 from llmprism.ingest.json_lines import first_object, text_tables
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.sampling import scaled
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import choose, convert
+from llmprism.ingest.tables import convert
 
 _INNER = "OtherColumns"
 _MAPPING = {"start": "TimeReceived", "src": "SrcAddr", "dst": "DstAddr", "bytes": "Bytes"}
@@ -38,9 +37,8 @@ def _recognises(head: bytes, _name: str) -> bool:
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of an Akvorado export."""
     mapping = {**_MAPPING, **options.mapping}
-    asked = replace(options, mapping=mapping)
     keys = sorted(set(mapping.values()))
-    chosen = choose(keys, asked, str(source))
+    chosen = choose(keys, mapping, options.time_unit, str(source))
     notes.remark(f"{source}: Akvorado keeps one time a flow, in whole seconds")
     for table in text_tables(source, keys, notes, _INNER):
-        yield scaled(convert(table, chosen, asked))
+        yield convert(table, chosen, options, has_wall_clock=True)

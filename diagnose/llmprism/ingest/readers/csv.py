@@ -1,45 +1,64 @@
-"""Any CSV with a header line: one record a line, columns by their usual names or ``--map``."""
+"""Any table of text with a header line: one record a line, columns by their usual names or ``--map``.
+
+What separates the columns shows in the header: the most frequent of comma, semicolon, tab and bar,
+or else spaces; ``--separator`` says otherwise. Several spaces separate as one.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.columns import choose, recognised, unused
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.sources import BROKEN, Source
-from llmprism.ingest.tables import choose, convert
+from llmprism.ingest.tables import convert
 
 _DELIMITERS = ",;\t|"
+SPACES = " "
 _BLOCK_BYTES = 1 << 22
+_PIECE_BYTES = 1 << 16
 _WRONG = "line with another number of columns than the header"
+_SHOWN = {"src", "dst", "bytes"}
+"""Columns that show that words in a line are a header."""
 
 
 def _recognises(head: bytes, _name: str) -> bool:
     line = head.split(b"\n", 1)[0]
-    return b"\0" not in head and any(mark.encode() in line for mark in _DELIMITERS)
+    if b"\0" in head:
+        return False
+    return any(mark.encode() in line for mark in _DELIMITERS) or recognised(
+        _first_line(head).split()
+    ) >= (_SHOWN)
 
 
-@register("csv", "any CSV with a header line; --map names its columns", _recognises)
+@register("csv", "any table with a header line; --map names its columns", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
-    """Yield the records of a CSV."""
-    names, delimiter = header(source)
-    chosen = choose(names, options, str(source))
+    """Yield the records of a table of text."""
+    names, delimiter = header(source, options.separator)
+    chosen = choose(names, options.mapping, options.time_unit, str(source))
+    notes.remark(unused(names, chosen))
     for table in text_tables(source, names, delimiter, notes):
         yield convert(table, chosen, options)
 
 
-def header(source: Source) -> tuple[list[str], str]:
+def header(source: Source, separator: str | None = None) -> tuple[list[str], str]:
     """Return the names of the columns and what separates them."""
-    line = source.head.decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
-    delimiter = max(_DELIMITERS, key=Counter(line).__getitem__)
-    names = [name.strip().strip('"') for name in line.split(delimiter)]
+    line = _first_line(source.head)
+    most = max(_DELIMITERS, key=Counter(line).__getitem__)
+    delimiter = separator or (most if most in line else SPACES)
+    parts = line.split() if delimiter == SPACES else line.split(delimiter)
+    names = [name.strip().strip('"') for name in parts]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         what = f"column {twice[0]!r} appears more than once in the header"
@@ -47,34 +66,47 @@ def header(source: Source) -> tuple[list[str], str]:
     return names, delimiter
 
 
-def text_tables(
-    source: Source, names: list[str], delimiter: str, notes: Notes, ending: str | None = None
-) -> Iterator[pa.Table]:
-    """Yield the lines of a CSV after its header as tables of text.
+def _first_line(head: bytes) -> str:
+    line = head.decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
+    return line.removeprefix("#").lstrip(" ")
 
-    What begins with the line ``ending`` is not part of the table.
+
+def text_tables(
+    source: Source,
+    names: list[str],
+    delimiter: str,
+    notes: Notes,
+    ending: str | None = None,
+    has_header: bool = True,
+) -> Iterator[pa.Table]:
+    """Yield the lines of a table, after its header, as tables of text.
+
+    What begins with a line that starts with ``ending`` is not part of the table.
     """
     has_ended = False
 
     def bad_line(row: Any) -> str:
         nonlocal has_ended
-        has_ended |= ending is not None and row.text == ending
+        has_ended |= ending is not None and (row.text or "").startswith(ending)
         notes.drop(_WRONG, not has_ended)
         return "skip"
 
-    with source.utf8() as stream:
+    with _separated(source, delimiter) as stream:
         try:
             blocks = pc.open_csv(
                 stream,
                 pc.ReadOptions(
-                    block_size=_BLOCK_BYTES, column_names=names, skip_rows=1, use_threads=False
+                    block_size=_BLOCK_BYTES,
+                    column_names=names,
+                    skip_rows=int(has_header),
+                    use_threads=False,
                 ),
                 pc.ParseOptions(delimiter=delimiter, invalid_row_handler=bad_line),
                 pc.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
                     check_utf8=False,
                     strings_can_be_null=True,
-                    null_values=["", "-", "(null)", "NULL", "null", "NA", "N/A"],
+                    null_values=["", "-", "(null)", "NULL", "null", "NA", "N/A", "\\N"],
                 ),
             )
             for block in blocks:
@@ -85,3 +117,38 @@ def text_tables(
             first = (str(error).splitlines() or ["damaged"])[0]
             notes.drop("file not read to its end")
             notes.remark(f"{source}: read up to where it is damaged: {first}")
+
+
+@contextmanager
+def _separated(source: Source, delimiter: str) -> Iterator[IO[bytes]]:
+    with source.utf8() as stream:
+        if delimiter == SPACES:
+            yield cast("IO[bytes]", io.BufferedReader(_OneSpace(stream), _PIECE_BYTES))
+        else:
+            yield stream
+
+
+class _OneSpace(io.RawIOBase):
+    """A stream of lines whose columns are separated by one space each."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._held = b""
+        self._before = b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        while not self._held:
+            piece = self._stream.read(_PIECE_BYTES)
+            if not piece:
+                break
+            joined = re.sub(rb"[ \t\r]+", b" ", self._before + piece)
+            joined = re.sub(rb" ?\n ?", b"\n", joined)
+            # what a space at the end becomes, the next piece decides
+            self._before = b" " if joined.endswith(b" ") else joined[-1:]
+            self._held = joined[1:-1] if self._before == b" " else joined[1:]
+        taken, self._held = self._held[: len(target)], self._held[len(target) :]
+        target[: len(taken)] = taken
+        return len(taken)

@@ -17,13 +17,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.bounds import EARLIEST_NS
+from llmprism.ingest.columns import choose, unit_in
 from llmprism.ingest.json_lines import first_object, text_tables
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.sampling import scaled
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import choose, convert, times_ns
+from llmprism.ingest.tables import convert
+from llmprism.ingest.times import times_ns
 
 _SNAKE = {"src": "src_addr", "dst": "dst_addr", "bytes": "bytes", "packets": "packets"}
 _SNAKE |= {"src_port": "src_port", "dst_port": "dst_port", "protocol": "proto"}
@@ -33,6 +35,8 @@ _TIMES = {
     "start": [f"time_{what}{unit}" for what in ("flow_start", "received") for unit in _UNITS],
     "end": [f"time_{what}{unit}" for what in ("flow_end", "received") for unit in _UNITS],
 }
+_JOINED = {ours: f"\0{ours}" for ours in _TIMES}
+"""Names of the joined times: no key of the source is called so."""
 
 
 def _camel(name: str) -> str:
@@ -60,23 +64,25 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     mapping = {ours: style(theirs) for ours, theirs in _SNAKE.items()} | dict(options.mapping)
     times = {ours: _names_of_time(ours, style, mapping) for ours in _TIMES}
     keys = sorted({*mapping.values(), *times["start"], *times["end"]})
-    asked = replace(options, mapping={**mapping, **{ours: ours for ours in times}}, time_unit="ns")
-    chosen = choose([*keys, *times], asked, str(source))
+    joined = {f"{ours}_ns": name for ours, name in _JOINED.items()}
+    chosen = choose([*keys, *_JOINED.values()], {**mapping, **joined}, None, str(source))
     for table in text_tables(source, keys, notes):
         for ours, units in times.items():
             known = [
-                _known_ns(table[name], unit or options.time_unit) for name, unit in units.items()
+                _known_ns(table[name], unit or unit_in(name) or options.time_unit)
+                for name, unit in units.items()
             ]
-            table = table.append_column(ours, pc.coalesce(*known))
-        yield scaled(convert(table, chosen, asked))
+            table = table.append_column(_JOINED[ours], pc.coalesce(*known))
+        yield convert(table, chosen, replace(options, time_unit="ns"), has_wall_clock=True)
 
 
 def _names_of_time(
     ours: str, style: Callable[[str], str], mapping: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return the keys of a time and their units, best first; only the mapped one, if one is."""
-    if ours in mapping:
-        return {mapping[ours]: None}
+    mapped = mapping.get(f"{ours}_ns", mapping.get(ours))
+    if mapped:
+        return {mapped: None}
     return {style(name): _unit(name) for name in _TIMES[ours]}
 
 
@@ -87,4 +93,4 @@ def _unit(name: str) -> str:
 def _known_ns(column: pa.ChunkedArray, unit: str | None) -> pa.Array:
     """Return times in ns; null where the time is unknown, which goflow2 writes as 0."""
     found = times_ns(column, unit)
-    return pc.if_else(pc.equal(found, 0), None, found)
+    return pc.if_else(pc.less(found, EARLIEST_NS), None, found)

@@ -1,9 +1,13 @@
-"""``nfdump -o csv``: NetFlow records as nfdump 1.6 and 1.7 print them.
+"""``nfdump -o csv``: NetFlow records as nfdump prints them, in any of its forms with a header.
 
-``ts`` and ``te`` are text in the time zone of the machine that ran nfdump (run it with
-``TZ=UTC``), in whole seconds in many versions; ``td`` is the duration in seconds, to the ms.
-The summary that nfdump prints after the records is left out. nfdump has scaled sampled counts
-already.
+Up to 1.7.4 the columns are called ``ts``, ``te``, ``td``, ``sa``; since then ``firstSeen``,
+``duration``, ``srcAddr``, also in the forms ``csv-fast`` and ``csv:%ts,...``. ``fmt:%ts,%sa,...``
+has the headings of its text formats. Times are text in the time zone of the machine that ran
+nfdump (run it with ``TZ=UTC``), in whole seconds in many versions, or numbers; the duration is
+exact to the ms. 0 is a time that nfdump does not know. The summary after the records is left out.
+nfdump has scaled sampled counts already.
+
+Reference: https://github.com/phaag/nfdump, ``src/output/output_csv.c``, ``output_csv_fast.c``.
 """
 
 from __future__ import annotations
@@ -13,47 +17,52 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.columns import choose
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.readers.csv import header, text_tables
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import choose, convert
+from llmprism.ingest.tables import convert
 
-_STARTS = (b"ts,te,td,sa,da,sp,dp,pr,", b"ts,te,td,pr,")
-_MAPPING = {"start": "ts", "src": "sa", "dst": "da", "bytes": "ibyt", "src_port": "sp"}
-_MAPPING |= {"dst_port": "dp", "packets": "ipkt", "protocol": "pr", "observer": "ra"}
+_OLD = (b"ts,te,td,sa,da,sp,dp,pr,", b"ts,te,td,pr,")
+_HEADINGS = {"firstseen", "lastseen", "date first seen", "date last seen", "first seen raw",
+             "last seen raw", "first seen gmt", "last seen gmt"}  # fmt: skip
+_ADDRESSES = {"srcaddr", "dstaddr", "src ip addr", "dst ip addr"}
+LOCAL = (
+    "nfdump prints times in the time zone of its machine; they are read as UTC (run it with TZ=UTC)"
+)
 
 
 def _recognises(head: bytes, _name: str) -> bool:
-    return head.startswith(_STARTS)
+    words = {word.strip().lower() for word in head.split(b"\n", 1)[0].decode("latin-1").split(",")}
+    return head.startswith(_OLD) or bool(words & _HEADINGS and words & _ADDRESSES)
 
 
 @register("nfdump_csv", "nfdump -o csv (run it with TZ=UTC)", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records that nfdump printed."""
-    names, delimiter = header(source)
-    known = {ours: theirs for ours, theirs in _MAPPING.items() if theirs in names}
-    asked = Options(mapping={**known, **options.mapping}, time_unit=options.time_unit)
-    chosen = choose(names, asked, str(source))
-    has_length = "td" in names
-    if has_length:
+    names, delimiter = header(source, options.separator)
+    chosen = choose(names, options.mapping, options.time_unit, str(source))
+    if "duration" in chosen and not options.mapping.keys() & {"end", "end_ns"}:
         chosen.pop("end_ns", None)  # it has no ms where the duration has
-        chosen["duration"] = "td"
-    whole_seconds = True
+    has_text, has_fractions = False, False
     for table in text_tables(source, names, delimiter, notes, "Summary"):
-        lines = table.num_rows
-        table = table.filter(_is_record(table[names[0]]))
-        notes.drop("line that does not begin with a time", lines - table.num_rows)
-        whole_seconds &= not pc.any(pc.match_substring(table["ts"], ".")).as_py()
-        yield convert(table, chosen, asked)
-    if whole_seconds:
+        start = table[chosen["start_ns"]]
+        kept = table.filter(_begins_with_a_digit(start))
+        notes.drop("line that does not begin with a time", table.num_rows - kept.num_rows)
+        has_text |= bool(pc.any(pc.match_substring(start, ":")).as_py())
+        has_fractions |= bool(pc.any(pc.match_substring(start, ".")).as_py())
+        yield convert(kept, chosen, options, has_wall_clock=True)
+    if has_text:
+        notes.remark(f"{source}: {LOCAL}")
+    if has_text and not has_fractions:
         notes.remark(
             f"{source}: nfdump printed times in whole seconds; read its nfcapd file instead, "
             "which has milliseconds"
         )
 
 
-def _is_record(first: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Mark the lines that start with a digit; the summary's first line does not."""
-    return pc.fill_null(pc.match_substring_regex(first, r"^\d{4}-"), False)
+def _begins_with_a_digit(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Mark the lines whose time is one; the summary's first line does not have one."""
+    return pc.fill_null(pc.match_substring_regex(text, r"^\s*\d"), False)

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.columns import choose, unused
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import choose, convert
+from llmprism.ingest.tables import convert
 
 _FAILURES = (pa.ArrowException, OSError, ValueError, OverflowError)
 
@@ -30,7 +31,9 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of a Parquet file."""
     try:
         file = pq.ParquetFile(source.path)
-        chosen = choose(file.schema_arrow.names, options, str(source))
+        names = file.schema_arrow.names
+        chosen = choose(names, options.mapping, options.time_unit, str(source))
+        notes.remark(unused(names, chosen))
         _note_cuts(file.metadata.metadata or {}, notes)
         for rows in file.iter_batches(BATCH_ROWS, columns=sorted(set(chosen.values()))):
             rows.validate(full=True)

@@ -41,6 +41,7 @@ _ALL = (
     *(f"{side}_{count}" for side in _SIDES for count in _COUNTS),
 )
 _OURS = {"start_ns": "ts", "duration": "duration", "protocol": "proto"}
+_LONGEST = 1 << 20  # characters of a line
 _OTHER_LOG = "line of another log of Zeek"
 
 
@@ -63,9 +64,11 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
 
 
 def _with_sizes(table: pa.Table, sender: str) -> pa.Table:
-    """Return the table with a size on every line that has one: of packets, or of payload."""
+    """Return the table with a size on every line that has one (of packets, or of payload)."""
     sizes = pc.coalesce(table[f"{sender}_ip_bytes"], table[f"{sender}_bytes"])
-    return table.append_column("size", sizes)
+    place = table.schema.get_field_index("duration")
+    instant = pc.fill_null(table["duration"], "0")  # of a connection of one packet, Zeek logs none
+    return table.append_column("size", sizes).set_column(place, "duration", instant)
 
 
 def _direction(sender: str, receiver: str) -> dict[str, str]:
@@ -159,7 +162,7 @@ def _separated_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
 def _rows(lines: IO[str], notes: Notes) -> Iterator[list[str | None]]:
     """Yield the values of our columns a line, by the last head before it."""
     head = _Head()
-    for text in lines:
+    while text := lines.readline(_LONGEST):
         line = text.rstrip("\r\n")
         if line.startswith("#"):
             head.take(line)

@@ -1,0 +1,183 @@
+"""Which column of a table is which of ours, and in which unit its times are.
+
+Each of our columns has names under which it is commonly found; ``--map`` says otherwise. Names are
+compared without case and separators, so that ``src_addr``, ``SrcAddr`` and ``src-addr`` are one.
+The name of a time may end with its unit (``start_ms``, ``TimeFlowStartNs``, ``duration_us``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from llmprism.errors import Problem, UserError
+
+COMMON: dict[str, str] = {
+    "start_ns": "start ts first start_time first_switched flow_start first_seen time_flow_start "
+    "time_start begin stime timestamp_start date_first_seen first_seen_raw first_seen_gmt "
+    "time timestamp time_received",
+    "end_ns": "end te last end_time last_switched flow_end last_seen time_flow_end time_end etime "
+    "ltime timestamp_end date_last_seen last_seen_raw last_seen_gmt",
+    "duration": "duration td dur flow_duration",
+    "src": "src srcaddr src_ip source sa ip_src id.orig_h source_ip source_address saddr "
+    "ipv4_src_addr source_ipv4_address src_ip_addr",
+    "dst": "dst dstaddr dst_ip destination da ip_dst id.resp_h destination_ip destination_address "
+    "daddr ipv4_dst_addr destination_ipv4_address dst_ip_addr",
+    "bytes": "bytes octets size ibyt d_octets in_bytes num_bytes octet_delta_count byte_count byt "
+    "in_byte",
+    "src_port": "src_port sport sp l4_src_port source_port source_transport_port src_pt id.orig_p",
+    "dst_port": "dst_port dport dp l4_dst_port destination_port destination_transport_port dst_pt "
+    "id.resp_p",
+    "packets": "packets pkts ipkt d_pkts in_packets in_pkts packet_delta_count packet_count pkt "
+    "in_pkt",
+    "payload": "payload",
+    "protocol": "protocol proto pr prot ip_protocol protocol_identifier",
+    "dst_qp": "dst_qp dest_qp",
+    "sampling": "sampling sampling_rate",
+    "observer": "observer exporter sampler_address exporter_address exporter_ip router_ip ra",
+    "path": "path",
+}
+"""Names of each column, the most certain ones first."""
+OURS = tuple(name.removesuffix("_ns") for name in COMMON)
+"""What ``--map`` can name."""
+_TIMES = ("start_ns", "end_ns", "duration")
+_NEEDED = ("start_ns", "src", "dst", "bytes")
+_LISTED = 30
+_UNITS = {
+    "ns": "ns nsec nsecs nanos nanosec nanosecond nanoseconds",
+    "us": "us usec usecs micros microsec microsecond microseconds",
+    "ms": "ms msec msecs millis millisec millisecond milliseconds",
+    "s": "s sec secs second seconds",
+}
+_UNIT_OF = {word: unit for unit, words in _UNITS.items() for word in words.split()}
+_FINEST_FIRST = ("ns", "us", "ms", None, "s")
+
+
+def unit_in(name: str) -> str | None:
+    """Return the unit that the name of a time ends with: s, ms, us or ns.
+
+    >>> unit_in("TimeFlowStartNs"), unit_in("duration (ms)"), unit_in("start"), unit_in("durationms")
+    ('ns', 'ms', None, 'ms')
+    """
+    return _divided(name)[1]
+
+
+def _divided(name: str) -> tuple[str, str | None]:
+    """Return the name of a time without its unit, folded, and the unit."""
+    words = _words(name)
+    if len(words) > 1 and words[-1] in _UNIT_OF:
+        return "".join(words[:-1]), _UNIT_OF[words[-1]]
+    whole = "".join(words)
+    for word, unit in _UNIT_OF.items():
+        base = whole.removesuffix(word)
+        if len(word) > 1 and base != whole and base in _TIME_NAMES:
+            return base, unit
+    return whole, None
+
+
+def _words(name: str) -> list[str]:
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return re.findall(r"[^\W_]+", apart.lower())
+
+
+def _folded(name: str) -> str:
+    return "".join(_words(name))
+
+
+_TIME_NAMES = {_folded(name) for ours in _TIMES for name in COMMON[ours].split()}
+
+
+def choose(
+    names: Iterable[str], mapping: Mapping[str, str], time_unit: str | None, where: str
+) -> dict[str, str]:
+    """Return the source's column for each of ours that it has.
+
+    Parameters
+    ----------
+    mapping : the source's column of some of ours, as ``--map`` says.
+    time_unit : of numeric times, as ``--time-unit`` says.
+
+    Raises
+    ------
+    UserError : for a mapping to or from a column that does not exist, for each column that is
+        needed and not found, and for a time whose name has another unit than ``time_unit``.
+    """
+    present = list(names)
+    problems = []
+    chosen = {}
+    for ours in COMMON:
+        wanted = _mapped(ours, mapping)
+        if wanted is not None and wanted not in present:
+            how = f"its columns: {_listed(present)}"
+            problems.append(Problem(f"there is no column {wanted!r}", where, how))
+        found = wanted or _common(ours, present)
+        if found is not None:
+            chosen[ours] = found
+    if _mapped("duration", mapping) and not _mapped("end_ns", mapping):
+        chosen.pop("end_ns", None)
+    for ours in mapping:
+        if ours not in COMMON and f"{ours}_ns" not in COMMON:
+            how = f"known: {', '.join(OURS)}"
+            problems.append(Problem(f"there is no column {ours!r} to map to", "--map", how))
+    problems += _missing(present, chosen, where)
+    problems += _contradictions(chosen, time_unit, where)
+    if problems:
+        raise UserError(problems)
+    return chosen
+
+
+def _mapped(ours: str, mapping: Mapping[str, str]) -> str | None:
+    return mapping.get(ours, mapping.get(ours.removesuffix("_ns")))
+
+
+def _common(ours: str, present: list[str]) -> str | None:
+    """Return the column with one of the common names of ours; of a time, in the finest unit."""
+    found: dict[tuple[str, str | None], str] = {}
+    for name in reversed(present):
+        found[_divided(name) if ours in _TIMES else (_folded(name), None)] = name
+    return next(
+        (
+            found[_folded(name), unit]
+            for name in COMMON[ours].split()
+            for unit in _FINEST_FIRST
+            if (_folded(name), unit) in found
+        ),
+        None,
+    )
+
+
+def _missing(present: list[str], chosen: Mapping[str, str], where: str) -> list[Problem]:
+    missing = [ours.removesuffix("_ns") for ours in _NEEDED if ours not in chosen]
+    if not missing:
+        return []
+    what = f"no column was found for {', '.join(map(repr, missing))}"
+    how = f"name it: --map {','.join(f'{ours}=COLUMN' for ours in missing)}; its columns: "
+    return [Problem(what, where, how + _listed(present))]
+
+
+def _contradictions(
+    chosen: Mapping[str, str], time_unit: str | None, where: str
+) -> Iterable[Problem]:
+    for ours in _TIMES:
+        unit = unit_in(chosen[ours]) if ours in chosen else None
+        if unit and time_unit and unit != time_unit:
+            what = (
+                f"column {chosen[ours]!r} is in {unit} by its name, and --time-unit is {time_unit}"
+            )
+            yield Problem(what, where, "leave out --time-unit, or rename the column")
+
+
+def recognised(names: Iterable[str]) -> set[str]:
+    """Return those of our columns that a table has under a common name."""
+    present = list(names)
+    return {ours for ours in COMMON if _common(ours, present)}
+
+
+def unused(present: Iterable[str], chosen: Mapping[str, str]) -> str:
+    """Return a remark on the columns that are not used; empty if all are."""
+    rest = [name for name in present if name not in chosen.values()]
+    return f"columns that are not used: {_listed(rest)}" if rest else ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")

@@ -56,8 +56,8 @@ _FINEST_FIRST = ("ns", "us", "ms", None, "s")
 def unit_in(name: str) -> str | None:
     """Return the unit that the name of a time ends with: s, ms, us or ns.
 
-    >>> unit_in("TimeFlowStartNs"), unit_in("duration (ms)"), unit_in("start"), unit_in("durationms")
-    ('ns', 'ms', None, 'ms')
+    >>> unit_in("TimeFlowStartNs"), unit_in("duration (ms)"), unit_in("durationms"), unit_in("ts")
+    ('ns', 'ms', 'ms', None)
     """
     return _divided(name)[1]
 

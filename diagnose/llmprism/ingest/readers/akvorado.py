@@ -41,4 +41,4 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     chosen = choose(keys, mapping, options.time_unit, str(source))
     notes.remark(f"{source}: Akvorado keeps one time a flow, in whole seconds")
     for table in text_tables(source, keys, notes, _INNER):
-        yield convert(table, chosen, options, has_wall_clock=True)
+        yield convert(table, chosen, options)

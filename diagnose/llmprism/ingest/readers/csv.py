@@ -1,4 +1,4 @@
-"""Any table of text with a header line: one record a line, columns by their usual names or ``--map``.
+"""Any table of text with a header line: a record a line, columns by usual names or ``--map``.
 
 What separates the columns shows in the header: the most frequent of comma, semicolon, tab and bar,
 or else spaces; ``--separator`` says otherwise. Several spaces separate as one.

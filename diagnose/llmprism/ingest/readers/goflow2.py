@@ -17,7 +17,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.ingest.bounds import EARLIEST_NS
 from llmprism.ingest.columns import choose, unit_in
 from llmprism.ingest.json_lines import first_object, text_tables
 from llmprism.ingest.notes import Notes
@@ -73,7 +72,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
                 for name, unit in units.items()
             ]
             table = table.append_column(_JOINED[ours], pc.coalesce(*known))
-        yield convert(table, chosen, replace(options, time_unit="ns"), has_wall_clock=True)
+        yield convert(table, chosen, replace(options, time_unit="ns"))
 
 
 def _names_of_time(
@@ -93,4 +92,4 @@ def _unit(name: str) -> str:
 def _known_ns(column: pa.ChunkedArray, unit: str | None) -> pa.Array:
     """Return times in ns; null where the time is unknown, which goflow2 writes as 0."""
     found = times_ns(column, unit)
-    return pc.if_else(pc.less(found, EARLIEST_NS), None, found)
+    return pc.if_else(pc.equal(found, 0), None, found)

@@ -140,7 +140,8 @@ def ingest_command(
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
         with new_folder(Path(out)):
-            done = _ingest(inputs, Path(out), options, file_format, metadata, notes, quiet)
+            chosen = file_format or ("csv" if separator else None)
+            done = _ingest(inputs, Path(out), options, chosen, metadata, notes, quiet)
             _write_topology(done, network, Path(out))
             _write_notes(done, Path(out))
         _print_ingested(done, Path(out), as_json, quiet)

@@ -15,7 +15,7 @@ import pandas as pd
 from llmprism.diagnosis import Diagnosis
 from llmprism.ingest.clocks import clock_error_ns, of_answers
 from llmprism.io.clock import clock_tick_ns
-from llmprism.io.flows import FlowTable, Intake
+from llmprism.io.flows import FlowTable, Intake, sampling_of
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
 from llmprism.numerics.arrays import order_in_groups
@@ -24,6 +24,7 @@ COVERED = 0.9
 """Share of the time: where records cover more, no silence is left but that of a timeout."""
 _SHORT_SILENCE = 0.01  # of a connection's silences: about the idle gap
 _FEWEST_SILENCES = 50
+_SURE = 0.5  # a layout with less confidence is more likely wrong than right
 _NOT_CUT = 0.9  # of the longest record: a longer one was ended by the active timeout
 
 
@@ -48,6 +49,8 @@ class Facts:
     step_ns : shortest step of a job (median over its steps).
     known_pairs, pairs : found, and those of them whose kind is known.
     pipelines : pairs with pipeline traffic.
+    layouts, sure_layouts : jobs whose layout has sizes, and those of them with a confidence of 0.5
+        or more.
     has_rates : whether the topology has link rates.
     """
 
@@ -74,6 +77,8 @@ class Facts:
     pairs: int
     known_pairs: int
     pipelines: int
+    layouts: int
+    sure_layouts: int
     has_rates: bool
 
 
@@ -105,7 +110,7 @@ def measure(
         idle_gap_ns=gap or measured,
         is_gap_measured=measured is not None,
         active_timeout_ns=_whole(flows.meta.get("active_timeout_ns")),
-        sampling=_rate(flows.meta.get("sampling", "")),
+        sampling=round(sampling_of(flows.meta)),
         clock_error_ns=noted if error is None else max(error, tick),  # less does not show
         clock_pairs=len(clocks),
         jobs=len(jobs),
@@ -115,6 +120,8 @@ def measure(
         pairs=kinds.size,
         known_pairs=int(np.count_nonzero(kinds != UNKNOWN)),
         pipelines=int(np.count_nonzero(kinds == "pp")),
+        layouts=_layouts(diagnosis, 0.0),
+        sure_layouts=_layouts(diagnosis, _SURE),
         has_rates=bool(np.isfinite(network.fastest_gbps)),
     )
 
@@ -123,9 +130,12 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _rate(text: str) -> int:
-    """Return N of sampling ``1:N``."""
-    return max([1, *(int(part) for part in text.split(":") if part.isdecimal())])
+def _layouts(diagnosis: Diagnosis | None, confidence: float) -> int:
+    """Return how many layouts have sizes, with at least this confidence."""
+    if diagnosis is None:
+        return 0
+    rows = diagnosis.layouts
+    return int(np.count_nonzero((rows["dp"] > 0) & (rows["confidence"] >= confidence)))
 
 
 def _share_with_path(flows: FlowTable, network: Topology) -> float:

@@ -35,6 +35,7 @@ def stages(facts: Facts) -> Iterator[Stage]:
     """Yield what each stage can do with the records."""
     yield _jobs(facts)
     yield _kinds(facts)
+    yield _layouts(facts)
     yield _steps(facts)
     yield _messages(facts)
     yield _ranks(facts)
@@ -74,6 +75,23 @@ def _kinds(facts: Facts) -> Stage:
     return Stage("kinds of traffic", answer, figures)
 
 
+def _layouts(facts: Facts) -> Stage:
+    """Judge layouts as the diagnosis does; the size of a sampled packet is not that of a message."""
+    figures = (
+        f"{facts.sure_layouts:,} of {_count(facts.jobs, 'job')} with a confidence of 50 % or more"
+    )
+    if facts.sampling > 1:
+        figures += f", sampled 1:{facts.sampling}: sizes show the MTU, not the message"
+    if facts.jobs and facts.sure_layouts == facts.jobs:
+        return Stage("layouts", CAN, figures)
+    mend = _unsampled(facts) if facts.sampling > 1 else "as for steps, and record longer"
+    return Stage("layouts", PARTLY if facts.layouts else CANNOT, figures, mend)
+
+
+def _unsampled(facts: Facts) -> str:
+    return f"export every packet of these hosts (sampling 1:1 instead of 1:{facts.sampling})"
+
+
 def _steps(facts: Facts) -> Stage:
     figures = [
         f"clock tick {duration(facts.tick_ns)}",
@@ -111,7 +129,7 @@ def _steps_mends(facts: Facts) -> Iterator[str]:
     """Yield the settings that keep steps from showing, or from being right."""
     step = facts.step_ns
     if facts.sampling > 1:
-        yield f"export every packet of these hosts (sampling 1:1 instead of 1:{facts.sampling})"
+        yield _unsampled(facts)
     if step is not None and facts.tick_ns * _TICKS > step:
         finer = duration(max(step / _FINE, 1))
         yield f"times in {finer} or finer (IPFIX fields 152/153 are in ms, 156/157 in ns)"
@@ -169,6 +187,9 @@ def _rates(facts: Facts) -> Stage:
     """Judge slow NICs and links: a rate needs a record that lasts many ticks."""
     name = "slow NIC or link"
     figures = f"a record lasts {duration(facts.record_ns)}, clock tick {duration(facts.tick_ns)}"
+    if not facts.record_ns:
+        mend = "export first and last packet of each flow"
+        return Stage(name, CANNOT, figures, _unsampled(facts) if facts.sampling > 1 else mend)
     if facts.step_ns is None:
         return Stage(name, CANNOT, f"{figures}, no step found", "as for steps")
     if facts.record_ns >= _FINE * facts.tick_ns:

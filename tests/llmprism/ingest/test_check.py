@@ -98,12 +98,21 @@ def short(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["start_ns"] < frame["start_ns"].min() + 300 * MS]
 
 
+def packets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Records of one packet each, as a sampling switch has them."""
+    size = 4154 * 2000
+    return frame.assign(end_ns=frame["start_ns"], bytes=size, packets=2000, payload=size)
+
+
 @pytest.mark.parametrize(
     ("change", "notes", "stage", "mend"),
     [
         (coarse, {}, "steps", "times in"),
         (joined, {}, "steps", "idle timeout"),
         (same, {"sampling": "1:1000"}, "steps", "sampling 1:1 instead of 1:1000"),
+        (packets, {"sampling": "1:2000"}, "layouts", "sampling 1:1 instead of 1:2000"),
+        (packets, {"sampling": "1:2000"}, "slow NIC or link", "sampling 1:1 instead of 1:2000"),
+        (packets, {}, "slow NIC or link", "export first and last packet"),
         (same, {"idle_gap_ns": str(2 * 10**9)}, "micro-batches", "idle (inactive) timeout of 8"),
         (same, {"clock_error_ns": str(50 * MS)}, "slow ranks", "synchronise the switches' clocks"),
         (skewed, {}, "slow ranks", "synchronise the switches' clocks within 8"),

@@ -32,7 +32,8 @@ from llmprism.ingest.programs import output_of
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS, SCHEMA, turned
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import convert, times_ns
+from llmprism.ingest.tables import convert
+from llmprism.ingest.times import times_ns
 from llmprism.ingest.volumes import NO_BYTES
 
 UNREADABLE = "record of nfdump that cannot be read"

@@ -76,12 +76,11 @@ def _kinds(facts: Facts) -> Stage:
 
 
 def _layouts(facts: Facts) -> Stage:
-    """Judge layouts as the diagnosis does; the size of a sampled packet is not that of a message."""
-    figures = (
-        f"{facts.sure_layouts:,} of {_count(facts.jobs, 'job')} with a confidence of 50 % or more"
-    )
-    if facts.sampling > 1:
-        figures += f", sampled 1:{facts.sampling}: sizes show the MTU, not the message"
+    """Judge layouts as the diagnosis does; but a sampled packet has its own size, no message's."""
+    if facts.sampling > 1 and not facts.record_ns:
+        figures = f"sampled 1:{facts.sampling}: sizes show the MTU, not the message"
+        return Stage("layouts", CANNOT, figures, _unsampled(facts))
+    figures = f"{facts.sure_layouts:,} of {_count(facts.jobs, 'job')} with confidence 50 % or more"
     if facts.jobs and facts.sure_layouts == facts.jobs:
         return Stage("layouts", CAN, figures)
     mend = _unsampled(facts) if facts.sampling > 1 else "as for steps, and record longer"

@@ -17,6 +17,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.points import SeveralPoints
 from llmprism.ingest.records import OPTIONAL, SCHEMA
+from llmprism.ingest.repetitions import Repetitions
 from llmprism.ingest.screening import screen
 from llmprism.ingest.sources import Source
 from llmprism.ingest.writing import Seen, write_flows
@@ -63,7 +64,7 @@ def ingest(
             columns |= {name for name in OPTIONAL if table[name].null_count < table.num_rows}
             points.update(table["observer"].unique().to_pylist())
             order.add(table)
-        batches = order.merged()
+        batches = Repetitions(options.tolerance_ns, notes).without(order.merged())
         if len(points) > 1:
             columns.add("path")
             batches = SeveralPoints(options.tolerance_ns, notes, options.homes).join(batches)

@@ -117,8 +117,9 @@ def test_every_exported_record_is_written_or_counted(events: list[str], tmp_path
 def test_every_record_of_v5_is_written_and_a_cut_one_counted(
     counts: list[int], cut: int, tmp_path: Path
 ) -> None:
-    flow = ("10.0.0.1", "10.0.0.2", 1, 100, 10, 20, 5, 6, 6)
-    content = b"".join(v5([flow] * count, uptime=1_000) for count in counts)
+    flows = [("10.0.0.1", "10.0.0.2", 1, 100, 10, 20, 5, port, 6) for port in range(sum(counts))]
+    parts = [flows[sum(counts[:i]) :][:count] for i, count in enumerate(counts)]
+    content = b"".join(v5(part, uptime=1_000) for part in parts)
     done = read(content[: len(content) - cut], tmp_path, "netflow")
     whole = sum(counts) if not cut else sum(counts[:-1])  # a cut datagram has no end
     assert done.notes.records == whole

@@ -1,0 +1,131 @@
+"""Records that two exporters made of one transmission, where no column names the exporters.
+
+An exporter has one record at a time for each set of addresses and ports: two of its records never
+overlap. Records of one connection with equal counts, which begin and end together and overlap for
+at least half of their time, are therefore the sight of two exporters: the first is kept, so that
+volumes are counted once. Single packets last no time; they are taken for repetitions once lasting
+records have shown that there are two exporters, and how much later the second one is.
+
+Records without ports are left: connections in parallel look the same. Records that overlap and
+differ are left as well, and remarked on if they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.records import SCHEMA
+from llmprism.io.clock import clock_tick_ns
+from llmprism.numerics.arrays import Bools, Ints
+
+REPEATED = "record of a transmission that another exporter recorded as well"
+TWO_EXPORTERS = (
+    "no column names the exporters, and records repeat: two of them saw the same traffic, which is "
+    "counted once; --map observer=COLUMN tells them apart"
+)
+OVERLAPPING = (
+    "records of one connection overlap, as those of one exporter never do: traffic may count "
+    "twice; --map observer=COLUMN tells exporters apart"
+)
+_CONNECTION = ("src", "dst", "observer", "src_port", "dst_port", "protocol", "dst_qp")
+_COUNTS = ("bytes", "packets")
+_FINE_NS = 1_000  # tick of a clock: packets of one connection differ in time
+_MANY = 0.1  # share of records
+_MIXER = 0x9E3779B97F4A7C15  # the odd number that Fibonacci hashing multiplies by
+
+
+@dataclass
+class Repetitions:
+    """Takes repetitions out of batches in order of time.
+
+    Attributes
+    ----------
+    tolerance_ns : how far apart the clocks of two exporters may be [ns].
+    """
+
+    tolerance_ns: int
+    notes: Notes
+    _late_ns: int = -1  # of the second exporter, at most; -1: there is none
+    _tick_ns: int = 0
+    _overlapping: int = 0
+    _records: int = 0
+
+    def without(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the batches with every transmission once."""
+        recent = SCHEMA.empty_table()
+        for table in batches:
+            everything = pa.concat_tables([recent, table])
+            repeats = self._repeats(everything)
+            fresh = repeats[recent.num_rows :]
+            self.notes.drop(REPEATED, int(np.count_nonzero(fresh)))
+            self._records += table.num_rows
+            yield table.filter(pa.array(~fresh)) if fresh.any() else table
+            since = int(table["start_ns"][-1].as_py()) - self.tolerance_ns
+            is_recent = everything["start_ns"].to_numpy() >= since
+            recent = everything.filter(pa.array(is_recent & ~repeats))
+        if self._late_ns >= 0:
+            self.notes.remark(TWO_EXPORTERS)
+        if self._overlapping > _MANY * self._records:
+            self.notes.remark(OVERLAPPING)
+
+    def _repeats(self, table: pa.Table) -> Bools:
+        """Mark the records that repeat the one of their connection before them."""
+        start, end = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
+        self._tick_ns = self._tick_ns or clock_tick_ns(start, end)
+        before, after = _neighbours(table)
+        late = start[after] - start[before]
+        lasts = np.maximum(end[after] - start[after], end[before] - start[before])
+        overlap = np.minimum(end[before], end[after]) - start[after]
+        near = np.maximum(late, np.abs(end[after] - end[before])) <= self.tolerance_ns
+        near &= np.logical_and(*(_equal(table, name, before, after) for name in _COUNTS))
+        found = near & (2 * overlap >= lasts) & (overlap > self._tick_ns)
+        self._late_ns = max(self._late_ns, int(late[found].max(initial=-1)))
+        if self._tick_ns <= _FINE_NS:
+            found |= near & (lasts == 0) & (late <= self._late_ns)
+        self._overlapping += int(np.count_nonzero((overlap > self._tick_ns) & ~found))
+        repeats = np.zeros(len(table), dtype=np.bool_)
+        repeats[after[found]] = True
+        return repeats
+
+
+def _neighbours(table: pa.Table) -> tuple[Ints, Ints]:
+    """Return the rows that follow each other in time, among those of one connection."""
+    columns = [_numbers(table, name) for name in _CONNECTION]
+    ports = (table[name].is_valid().to_numpy() for name in ("src_port", "dst_port"))
+    rows = np.flatnonzero(np.logical_and(*ports))
+    order = rows[np.argsort(_mixed(columns)[rows], kind="stable")]
+    before, after = order[:-1], order[1:]
+    same = np.ones(before.size, dtype=np.bool_)
+    for column in columns:
+        same &= column[after] == column[before]
+    return before[same], after[same]
+
+
+def _equal(table: pa.Table, name: str, before: Ints, after: Ints) -> Bools:
+    column = _numbers(table, name)
+    equal: Bools = column[before] == column[after]
+    return equal
+
+
+def _numbers(table: pa.Table, name: str) -> Ints:
+    """Return a column as numbers: equal ones for equal values."""
+    column = table[name]
+    if pa.types.is_string(column.type):
+        column = column.combine_chunks().dictionary_encode().indices
+    numbers: Ints = pc.fill_null(column, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def _mixed(columns: list[Ints]) -> Ints:
+    """Return one number for each row: equal rows have equal ones, others hardly ever."""
+    mixed = np.zeros(columns[0].size, dtype=np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(_MIXER)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed.astype(np.int64)

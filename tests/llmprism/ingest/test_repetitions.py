@@ -1,0 +1,61 @@
+"""Records of two exporters without a column that names them: counted once, and remarked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+Read = Callable[..., Any]
+CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
+REPEATED = "record of a transmission that another exporter recorded as well"
+COLUMNS = ["start_ns", "end_ns", "src", "dst", "src_port", "dst_port", "protocol"]
+COLUMNS += ["bytes", "packets"]
+US = 1_000
+
+
+def records(case: str) -> pd.DataFrame:
+    return pd.read_parquet(CAPTURES / case / "flows.parquet").astype({"src": str, "dst": str})
+
+
+def written(path: Path, *parts: pd.DataFrame) -> Path:
+    rows = pd.concat([part[COLUMNS] for part in parts])
+    rows.sort_values("end_ns", kind="stable").to_csv(path, index=False)
+    return path
+
+
+def later(rows: pd.DataFrame, by_ns: int) -> pd.DataFrame:
+    return rows.assign(start_ns=rows.start_ns + by_ns, end_ns=rows.end_ns + by_ns)
+
+
+@pytest.mark.parametrize("late_ns", [0, 3 * US, 80 * US])
+def test_what_two_exporters_saw_counts_once(late_ns: int, tmp_path: Path, read: Read) -> None:
+    once = records("a2_ddp4")
+    leaving = once[once.src < once.dst]  # the second one sees a part
+    rows, done = read(written(tmp_path / "two.csv", once, later(leaving, late_ns)))
+    volume = sum(row["bytes"] for row in rows)
+    assert once.bytes.sum() <= volume <= 1.001 * once.bytes.sum()
+    assert set(done.notes.set_aside) == {REPEATED}
+    assert any("--map observer=COLUMN" in one for one in done.notes.remarks)
+
+
+@pytest.mark.parametrize("case", ["a2_ddp4", "b_dp4pp2", "c_two_jobs"])
+@pytest.mark.parametrize("tick_ns", [1, 10**6, 10**9])
+def test_what_one_exporter_saw_is_kept(case: str, tick_ns: int, tmp_path: Path, read: Read) -> None:
+    """Also on a coarse clock, on which short records of equal size are equal."""
+    rows = records(case)
+    coarse = rows.assign(**{name: rows[name] // tick_ns * tick_ns for name in COLUMNS[:2]})
+    after, done = read(written(tmp_path / "one.csv", coarse))
+    assert len(after) == len(rows)
+    assert not done.notes.set_aside
+    assert not any("--map observer" in one for one in done.notes.remarks)
+
+
+def test_exporters_with_other_timeouts_are_remarked_on(tmp_path: Path, read: Read) -> None:
+    rows = records("a2_ddp4")
+    long = rows.assign(bytes=rows.bytes + 1)
+    _, done = read(written(tmp_path / "two.csv", rows, later(long, 5 * US)))
+    assert any("traffic may count twice" in one for one in done.notes.remarks)

@@ -231,7 +231,7 @@ def test_nfcapd_files_are_read_through_nfdump(
     """A stand-in prints the output of nfdump 1.7.1 for a datagram of three flows."""
     flow = """{{"type" : "FLOW", "sampled" : 1, "first" : "2023-11-14T22:13:10.12{0}",
     "last" : "2023-11-14T22:13:10.133", "in_packets" : 100, "in_bytes" : 150000, "proto" : 6,
-    "src_port" : 1000, "dst_port" : 29500, "src4_addr" : "10.0.0.1", "dst4_addr" : "10.0.0.2",
+    "src_port" : 100{0}, "dst_port" : 29500, "src4_addr" : "10.0.0.1", "dst4_addr" : "10.0.0.2",
     "ip4_router" : "127.0.0.1"}}"""
     text = "[\n" + ",\n".join(flow.format(i) for i in range(3)) + "\n]\n"
     (tmp_path / "output.json").write_text(text)

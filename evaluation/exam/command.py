@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from evaluation.exam import log
+from evaluation.exam.figures import figures_of
 from evaluation.exam.measuring import METHODS
+from evaluation.exam.page import page_of
 from evaluation.exam.running import results_of
+from evaluation.exam.worlds import ROOT
+
+PAGE = ROOT / "results" / "reference" / "exam.md"
+PUBLISHED = 10
+"""Worlds of each family on the committed page."""
 
 
 def exam(
-    worlds: Annotated[int, typer.Option(help="Worlds of each family.", min=1)] = 10,
+    worlds: Annotated[int, typer.Option(help="Worlds of each family.", min=1)] = PUBLISHED,
     of: Annotated[str, typer.Option("--set", help="develop, exam, or all.")] = "all",
+    out: Annotated[Path, typer.Option(help="The page; figures go into a JSON beside it.")] = PAGE,
 ) -> None:
-    """Grade the methods on drawn worlds, and write results/reference/exam.md."""
+    """Grade the methods on drawn worlds, and write a page and its figures."""
     results = results_of(of, worlds, METHODS)
-    typer.echo(f"{len(results)} worlds")
+    figures = document(results, worlds)
+    text = json.dumps(figures, indent=1) + "\n"
+    out.with_suffix(".json").write_text(text, encoding="utf-8")
+    out.write_text(page_of(figures), encoding="utf-8")
+    if of != "develop":
+        log.append(figures)
+
+
+def document(results: Sequence[dict[str, Any]], worlds: int) -> dict[str, Any]:
+    """Everything that the page says, from the results of ``worlds`` worlds of each family."""
+    names = {(result["set"], result["family"]) for result in results}
+    return {
+        "date": log.today(),
+        "commit": log.commit(),
+        "worlds": worlds,
+        "families": {
+            of: sorted(family for own, family in names if own == of) for of in ("develop", "exam")
+        },
+        "sets": figures_of(results),
+    }

@@ -1,0 +1,55 @@
+"""The log of the exam: a line for every run of the families that are held out.
+
+Whoever reads it sees how often these worlds were used, and so how far a method may be fitted to
+them without anybody wanting that.
+"""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from evaluation.exam.page import written
+from evaluation.exam.worlds import ROOT
+
+LOG = ROOT / "evaluation" / "exam-log.md"
+HEAD = """\
+# Runs of the exam
+
+`python -m evaluation exam` adds a line for every method whenever it runs the families that are held out. A commit with a
+`+` had changes that were not committed.
+
+| date | commit | worlds | method | recall | culprit first | precision | false in 1,000 job-steps |
+|---|---|---|---|---|---|---|---|
+"""
+SHOWN = ("recall", "culprit first", "precision", "false findings in 1,000 healthy job-steps")
+
+
+def commit() -> str:
+    """The commit that the code of both packages is at."""
+    head = _git("rev-parse", "--short", "HEAD")
+    return head + ("+" if _git("status", "--porcelain", "--", "sim", "diagnose") else "")
+
+
+def today() -> str:
+    """The date in universal time."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def append(figures: dict[str, Any], to: Path = LOG) -> None:
+    """Add the figures of the held-out families to the log."""
+    text = to.read_text(encoding="utf-8") if to.exists() else HEAD
+    for method, own in figures["sets"].get("exam", {}).items():
+        shown = [written(name, own["findings"][name]) for name in SHOWN]
+        cells = [figures["date"], f"`{figures['commit']}`", str(own["worlds"]), f"`{method}`"]
+        text += f"| {' | '.join([*cells, *shown])} |\n"
+    to.write_text(text, encoding="utf-8")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or ("unknown" if done.returncode else "")

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: help lab lab-test quickstart test coverage lint regress check-full reference paper pictures benchmark constraints clean
+.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev ## All checks of a change, without the larger ones;
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
 # tests of whole runs come last, and only the reproduction is measured in them.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
-MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/scripts
+MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/evaluation
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
@@ -60,15 +60,18 @@ coverage: $(VENV)/.installed-dev ## These tests and the slow ones, and the share
 check-full: $(VENV)/.installed-dev ## All tests and the larger checks.
 	@$(BIN)/pytest -q -n 2
 
+evaluation: $(VENV)/.installed-dev ## Grade both methods on drawn worlds; resumes if interrupted.
+	@$(BIN)/python -m evaluation exam
+
 reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the table of the README.
-	@$(BIN)/python scripts/reference.py
-	@$(BIN)/python scripts/twins.py
+	@$(BIN)/python -m evaluation reference
+	@$(BIN)/python -m evaluation twins
 
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; about 45 CPU minutes, resumes if interrupted.
 	@$(BIN)/python -m reproduction --update
 
 pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.
-	@$(BIN)/python scripts/pictures.py
+	@$(BIN)/python -m evaluation pictures
 
 $(VENV)/.installed-lab: $(VENV)/.installed
 	@echo "installing the libraries of the lab's trainers into $(VENV) ..."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from evaluation.exam.command import exam
@@ -13,6 +15,57 @@ app.command()(exam)
 @app.callback()
 def main() -> None:
     """Make figures and pages of the evaluation again, by name."""
+
+
+@app.command()
+def reference(
+    page: Annotated[list[str] | None, typer.Argument(help="Pages; left out: all.")] = None,
+) -> None:
+    """Write pages of results/reference: captures, scores (and README), timeline, workloads."""
+    from evaluation.reference.pages import write
+
+    write(page or [])
+
+
+@app.command()
+def twins() -> None:
+    """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
+    from evaluation.twins import page
+
+    page.main()
+
+
+@app.command()
+def twin_variants() -> None:
+    """Print the errors of twins under other rules for noise."""
+    from evaluation.twins import variants
+
+    for text in variants.tables(variants.tried()).values():
+        typer.echo(text)
+
+
+@app.command()
+def prism() -> None:
+    """Compare both methods on hostile worlds: results/reference/prism.md and its picture."""
+    from evaluation.study import prism as study
+
+    study.main()
+
+
+@app.command()
+def ablation() -> None:
+    """Measure what each part of prism contributes: results/reference/ablation.md."""
+    from evaluation.study import ablation as study
+
+    study.main()
+
+
+@app.command()
+def pictures() -> None:
+    """Draw the pictures of the README; needs Chromium."""
+    from evaluation import pictures as drawing
+
+    drawing.main()
 
 
 if __name__ == "__main__":

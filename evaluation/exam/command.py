@@ -14,9 +14,9 @@ from evaluation.exam.figures import figures_of
 from evaluation.exam.measuring import METHODS
 from evaluation.exam.page import page_of
 from evaluation.exam.running import results_of
-from evaluation.exam.worlds import ROOT
+from evaluation.paths import REFERENCE
 
-PAGE = ROOT / "results" / "reference" / "exam.md"
+PAGE = REFERENCE / "exam.md"
 PUBLISHED = 10
 """Worlds of each family on the committed page."""
 

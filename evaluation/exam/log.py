@@ -1,7 +1,7 @@
 """The log of the exam: a line for every run of the families that are held out.
 
-Whoever reads it sees how often these worlds were used, and so how far a method may be fitted to
-them without anybody wanting that.
+It shows how often these worlds were used, and so how far a method may have been fitted to them by
+accident.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.exam.page import written
-from evaluation.exam.worlds import ROOT
+from evaluation.paths import ROOT
 
 LOG = ROOT / "evaluation" / "exam-log.md"
 HEAD = """\
 # Runs of the exam
 
-`python -m evaluation exam` adds a line for every method whenever it runs the families that are held out. A commit with a
-`+` had changes that were not committed.
+`python -m evaluation exam` adds a line for every method whenever it runs the families that are
+held out. A commit with a `+` had changes that were not committed.
 
 | date | commit | worlds | method | recall | culprit first | precision | false in 1,000 job-steps |
 |---|---|---|---|---|---|---|---|

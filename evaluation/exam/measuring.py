@@ -109,7 +109,7 @@ def _of_fault(case: Case, seen: Score, faults: FaultsScore, match: FaultMatch) -
     }
     if top.empty:
         return row | {"in_set": False, "set_size": None, "one_of_causes": False, "cost": None}
-    finding = top.iloc[0].to_dict()
+    finding = {str(key): value for key, value in top.iloc[0].items()}
     named = named_set(finding)
     causes = {str(finding["cause"]), *names_in(evidence_of(finding).get("or_causes"))}
     return row | {
@@ -147,4 +147,5 @@ def cost_error(
     own = findings[about & findings["finding"].isin([*true])]
     surest = own.sort_values("confidence", ascending=False)["cost"]
     cost_ns = float(top["cost"] if surest.empty else surest.iloc[0])
-    return float(cost_ns - extra_ns) / (extra_ns / share) if pd.notna(cost_ns) else None
+    time_ns = float(extra_ns) / float(share)
+    return (cost_ns - float(extra_ns)) / time_ns if pd.notna(cost_ns) else None

@@ -7,7 +7,7 @@ other random number is the same.
 The *oracle* knows the true steps of the job, and when the fault was there. It compares what the
 fault adds to a step with how much steps vary anyway: with n steps in the window, a slowdown s and a
 coefficient of variation c, records can show a fault if s sqrt(n) / c is at least
-:data:`SHOWN_DEVIATIONS`. It does not ask whether the culprit can be told apart from its peers.
+:data:`SHOWN_DEVIATIONS`. It does not ask whether the culprit differs from its peers.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from evaluation.paths import ROOT
 from prism_sim.families import Family, bundled_families, draw, read_families
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from prism_sim.version import PACKAGE
 
-ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ROOT / "evaluation" / "families"
 RESULTS = ROOT / "results" / "exam"
 FIRST_SEED = 1000

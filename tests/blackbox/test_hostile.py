@@ -6,9 +6,9 @@ import json
 from functools import cache
 from pathlib import Path
 
+import hostile
 import pytest
 
-import hostile
 import prism_sim as ps
 
 HOSTILE = Path(__file__).parents[2] / "scenarios" / "hostile"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("benchmarks", "diagnose", "lab", "reproduction", "scripts", "sim", "tests")
+FOLDERS = ("benchmarks", "diagnose", "evaluation", "lab", "reproduction", "sim", "tests")
 MAKERS = {"ProcessPoolExecutor", "Pool"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import runpy
 import shlex
@@ -17,6 +18,10 @@ from typer.testing import CliRunner
 import export_fixture
 import llmprism.cli
 import prism_sim.cli
+from evaluation.exam.page import summary
+from evaluation.reference import pages
+from evaluation.twins import lab_twins, variants
+from evaluation.twins import page as twins
 from prism_sim.loading.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,19 +49,9 @@ def test_its_table_is_the_reference():
     assert table_rows(marked) == table_rows((ROOT / "results/reference/scores.md").read_text())
 
 
-def test_its_figures_of_findings_are_those_of_the_page():
-    page = (ROOT / "results/reference/faults.md").read_text()
-    rows = {cells[1].strip(" `"): cells for row in table_rows(page) if (cells := row.split("|"))}
-    recall, precision = (rows[name][2].split(" (")[0].strip() for name in ("recall", "precision"))
-    exact, sampled = (rows[name][5].split(" (")[0].strip() for name in ("exact", "sampled"))
-    due = re.search(r"(\d+) of the \d+ faults\.", page)[1]
-    false = re.search(r"([\d.]+) in 1,000", page)[1]
-    assert (
-        f"it finds {recall} of the {due} faults that slow a job by 3 % or more, or stop it, and "
-        f"{precision} of its findings are true; healthy jobs have {false} false findings in 1,000 "
-        f"steps. With exact records it names the culprit first in {exact} of the cases, with "
-        f"sampled ones in {sampled}."
-    ) in " ".join(README.split())
+def test_its_figures_of_findings_are_those_of_the_exam():
+    figures = json.loads((ROOT / "results/reference/exam.json").read_text())
+    assert summary(figures) in " ".join(README.split())
 
 
 def test_its_links_and_pictures_exist():
@@ -151,24 +146,21 @@ def test_the_committed_export_is_made_from_the_capture():
 
 
 @pytest.mark.full
-def test_the_reference_of_the_captures_is_the_output_of_its_script():
-    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["captures"]()
-    assert made == (ROOT / "results/reference/captures.md").read_text()
+def test_the_reference_of_the_captures_is_the_output_of_its_command():
+    assert pages.captures() == (ROOT / "results/reference/captures.md").read_text()
 
 
 @pytest.mark.parametrize("method", ["paper", "prism"])
 @pytest.mark.parametrize("case", ["captures/a2_ddp4", "lab/short"])
 def test_rows_of_the_reference_follow_from_their_captures(case, method):
-    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
     page = (ROOT / "results/reference/captures.md").read_text()
-    for row in made["capture_rows"]([ROOT / "tests/fixtures" / case], method):
+    for row in pages.capture_rows([ROOT / "tests/fixtures" / case], method):
         assert f"| {' | '.join(row)} |\n" in page
 
 
 def test_the_reference_has_every_capture_with_both_methods():
-    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
     page = (ROOT / "results/reference/captures.md").read_text()
-    for folder in made["capture_folders"]():
+    for folder in pages.capture_folders():
         assert len(re.findall(rf"^\| `{folder.name}` \| [25] ms \|", page, re.MULTILINE)) == 4
         jobs = pd.read_parquet(folder / "truth" / "ranks.parquet")["job"].nunique()
         exported = (folder / "flows_netflow.parquet").exists()
@@ -177,10 +169,10 @@ def test_the_reference_has_every_capture_with_both_methods():
 
 
 @pytest.mark.full
-def test_the_reference_of_the_twins_is_the_output_of_its_script(tmp_path):
-    made = runpy.run_path(str(ROOT / "scripts" / "twins.py"))
-    cases = [made["measured"](name, tmp_path) for name in made["ABOUT"]]
-    of_lab = made["lab_twins"]
-    lab = [of_lab.compared(name, tmp_path / "lab") for name in of_lab.cases()]
-    page = made["page"](cases, lab, made["twin_variants"].tried())
-    assert page == (ROOT / "results/reference/twins.md").read_text()
+def test_the_reference_of_the_twins_is_the_output_of_its_command(tmp_path):
+    cases = [twins.measured(name, tmp_path) for name in twins.ABOUT]
+    lab = [lab_twins.compared(name, tmp_path / "lab") for name in lab_twins.cases()]
+    assert (
+        twins.page(cases, lab, variants.tried())
+        == (ROOT / "results/reference/twins.md").read_text()
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("sim", "diagnose", "scripts", "reproduction", "benchmarks", "lab", "tests")
+FOLDERS = ("sim", "diagnose", "evaluation", "reproduction", "benchmarks", "lab", "tests")
 SOURCES = [
     path
     for folder in FOLDERS
@@ -102,7 +102,7 @@ def test_the_list_is_read() -> None:
 def test_every_folder_is_covered() -> None:
     for folder in FOLDERS:
         assert any(path.is_relative_to(ROOT / folder) for path in SOURCES), folder
-    for part in ("results/reference/paper.md", "benchmarks/README.md", "scripts/templates"):
+    for part in ("results/reference/paper.md", "benchmarks/README.md", "evaluation/templates"):
         assert any(path.is_relative_to(ROOT / part) for path in PAGES), part
     assert len(YAML) > 90
 

@@ -12,7 +12,7 @@ from reproduction.traps.page import descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "paper.md"
-FOLDERS = ("benchmarks", "diagnose", "docs", "results", "scenarios", "scripts", "sim", "tests")
+FOLDERS = ("benchmarks", "diagnose", "docs", "evaluation", "results", "scenarios", "sim", "tests")
 """Folders at the top of the repository."""
 
 
@@ -65,5 +65,5 @@ def test_files_that_the_pages_name_exist() -> None:
         for word in quoted.split()
         if word.partition("/")[0] in FOLDERS and "/" in word
     }
-    assert ("captures.md", "scripts/reference.py") in named
+    assert ("captures.md", "evaluation/reference/known_windows.py") in named
     assert [one for one in sorted(named) if not any(ROOT.glob(one[1].rstrip("/")))] == []

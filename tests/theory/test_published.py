@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+from evaluation.reference import workloads as workloads_page
 from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 
@@ -19,10 +18,8 @@ NAMES = sorted(name for name in bundled() if name.startswith("published/"))
 
 @pytest.fixture(scope="module")
 def workloads():
-    """The module that makes the reference page; scripts are no package."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    yield importlib.import_module("workloads")
-    sys.path.remove(str(ROOT / "scripts"))
+    """The module that makes the reference page."""
+    return workloads_page
 
 
 def _run(workloads, name):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from evaluation.reference import pages
 from prism_sim.importers.timeline import MeasuredTimeline
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
@@ -220,7 +220,6 @@ def test_the_published_long_stage_slows_the_job_as_much_as_was_published(publish
 
 @needs_public
 @pytest.mark.full
-def test_the_reference_of_the_timeline_is_the_output_of_its_script():
+def test_the_reference_of_the_timeline_is_the_output_of_its_command():
     root = Path(__file__).resolve().parents[3]
-    made = runpy.run_path(str(root / "scripts" / "reference.py"))["timeline"]()
-    assert made == (root / "results" / "reference" / "timeline.md").read_text()
+    assert pages.timeline() == (root / "results" / "reference" / "timeline.md").read_text()

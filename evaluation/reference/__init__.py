@@ -1,0 +1,1 @@
+"""Reference pages: real captures, bundled scenarios, a measured timeline, published runs."""

@@ -1,0 +1,1 @@
+"""Twins: simulations of real captures, and how alike the two are."""

@@ -1,0 +1,64 @@
+"""Reference pages have the text of their templates; only the tables are not in the templates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism_sim.render.pages import ENDING, render_page
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "evaluation" / "templates"
+REFERENCE = ROOT / "results" / "reference"
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+TABLES = {
+    "captures": ("prism", "exports", "paper"),
+    "scores": ("table",),
+    "timeline": ("table",),
+    "workloads": ("steps", "plain", "bytes"),
+    "twins": (
+        *("silences", "counts", "spread", "pairs", "steps", "scores"),
+        *("variants", "variant_errors", "lab_bounds", "lab_counts", "lab_steps", "again"),
+    ),
+}
+
+
+def facts(text: str) -> dict[str, Any]:
+    """The other values of the templates, read from the committed page."""
+    errors = re.findall(
+        r"^- (.+), (\d+) runs: median (.+?) %, mean (.+?) %, largest (.+?) %\.$", text, re.MULTILINE
+    )
+    keys = ("gpu", "runs", "median", "mean", "largest")
+    slower = re.search(r"the step is ([\d.]+) times as long", text)
+    found = re.search(r"reads the flow records of the simulated job\. (.*)", text)
+    return {
+        "seeds": (1, 2, 3, 4, 5),
+        "errors": [dict(zip(keys, row, strict=True)) for row in errors],
+        "slower": float(slower[1]) if slower else None,
+        "found": found[1] if found else None,
+    }
+
+
+def test_every_template_is_checked() -> None:
+    names = {path.name.removesuffix(ENDING) for path in TEMPLATES.iterdir()}
+    assert names == {*TABLES, "ablation", "exam", "prism"}  # the last three in tests of their own
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_committed_page_has_the_words_of_its_template(name: str) -> None:
+    text = (REFERENCE / f"{name}.md").read_text()
+    tables = TABLE.findall(text)
+    assert len(tables) == len(TABLES[name])
+    values = dict(zip(TABLES[name], tables, strict=True))
+    assert render_page(TEMPLATES, name, **values, **facts(text)) == text
+
+
+def test_a_missing_value_is_an_error(tmp_path: Path) -> None:
+    from jinja2 import UndefinedError
+
+    (tmp_path / f"x{ENDING}").write_text("{{ there }}, {{ missing }}\n")
+    with pytest.raises(UndefinedError, match="missing"):
+        render_page(tmp_path, "x", there=0)

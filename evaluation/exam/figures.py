@@ -87,7 +87,7 @@ def findings(results: Sequence[Row], method: str) -> dict[str, Estimate]:
         "size of the named set": mean_of(named),
         "cause right": of(hits, lambda row: row["cause"]),
         "cause right, or one of those named": of(hits, lambda row: row["one_of_causes"]),
-        "cost within 1 point": share(sum(abs(cost) <= NEAR for cost in costs), len(costs)),
+        "cost within 1 point": share(sum(cost <= NEAR for cost in costs), len(costs)),
         "delay in steps, median": middle(delays),
         "false findings in 1,000 healthy job-steps": rate(
             [1000 * number for number in false], [result["job_steps"] for result in healthy]

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from evaluation.exam import answers, truth
 from evaluation.exam.worlds import RESULTS, World, families, scenario_of, simulated
 from llmprism.finding_fields import evidence_of, names_in
@@ -22,8 +20,7 @@ from llmprism.pipeline import diagnose_files
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, score_case
 from prism_sim.score.encoding import to_json
-from prism_sim.score.faults import FaultMatch, FaultsScore, causes_of, right_names, score_faults
-from prism_sim.score.jobs import true_job_of
+from prism_sim.score.faults import FaultMatch, causes_of, right_names, score_faults
 from prism_sim.score.load import Case, load
 from prism_sim.score.parallelism import score_parallelism
 
@@ -84,7 +81,7 @@ def graded(case: Case) -> Row:
         "findings": faults.findings,
         "true": faults.true_alarms,
         "false": faults.false_alarms,
-        "faults": [_of_fault(case, seen, faults, match) for match in faults.matches],
+        "faults": [_of_fault(case, seen, match) for match in faults.matches],
         "answers": answers.of_case(case, faults),
     }
 
@@ -95,7 +92,7 @@ def _of_seen_ranks(case: Case) -> Case:
     return replace(case, truth=case.truth | {"ranks": ranks[seen].reset_index(drop=True)})
 
 
-def _of_fault(case: Case, seen: Score, faults: FaultsScore, match: FaultMatch) -> Row:
+def _of_fault(case: Case, seen: Score, match: FaultMatch) -> Row:
     """What was found of one fault."""
     fault = case.truth["faults"].iloc[match.fault]
     findings = case.diagnosis["findings"]
@@ -116,7 +113,7 @@ def _of_fault(case: Case, seen: Score, faults: FaultsScore, match: FaultMatch) -
         "in_set": bool(named & right_names(case, fault)),
         "set_size": len(named),
         "one_of_causes": bool(causes & causes_of(match.kind)),
-        "cost": cost_error(case, fault, faults.true_findings, finding),
+        "cost": match.cost_error,
     }
 
 
@@ -128,24 +125,3 @@ def named_set(finding: Mapping[str, Any]) -> set[str]:
 def _steps_right(score: Score, job: str | None) -> bool:
     figures = score.timeline.per_job.get(str(job))
     return figures is not None and (figures.coverage or 0.0) >= RIGHT_STEPS
-
-
-def cost_error(
-    case: Case, fault: pd.Series, true: Sequence[int], top: Mapping[str, Any]
-) -> float | None:
-    """Difference of the cost to that of the rerun, over the time of the same steps without it.
-
-    The cost is that of the job which the fault slows most. A link that two jobs share costs each of
-    them something, and each has a finding of its own. So the surest of the ``true`` findings about
-    that job counts, or ``top`` if there is none. None if the fault cost nothing that is known.
-    """
-    share, extra_ns = fault["slowdown"], fault["extra_ns"]
-    if pd.isna(share) or pd.isna(extra_ns) or not share > 0 or not extra_ns > 0:
-        return None
-    findings = case.diagnosis["findings"]
-    about = findings["job"].map(true_job_of(case)) == fault["slowed_job"]
-    own = findings[about & findings["finding"].isin([*true])]
-    surest = own.sort_values("confidence", ascending=False)["cost"]
-    cost_ns = float(top["cost"] if surest.empty else surest.iloc[0])
-    time_ns = float(extra_ns) / float(share)
-    return (cost_ns - float(extra_ns)) / time_ns if pd.notna(cost_ns) else None

@@ -76,7 +76,7 @@ def test_culprits_are_of_all_due_faults_and_causes_of_those_found():
 
 
 def test_costs_and_delays_are_of_faults_that_are_found():
-    late = FOUND | {"cost": -0.02, "delay": 6}
+    late = FOUND | {"cost": 0.02, "delay": 6}
     found = findings(world((FAULT, FOUND), (FAULT, late), (FAULT, MISSED)))
     assert found["cost within 1 point"]["value"] == 0.5
     assert found["delay in steps, median"]["value"] == 4

@@ -43,6 +43,7 @@ def document(results: Sequence[dict[str, Any]], worlds: int) -> dict[str, Any]:
         "date": log.today(),
         "commit": log.commit(),
         "worlds": worlds,
+        "left_out": worlds * len(names) - len(results),
         "families": {
             of: sorted(family for own, family in names if own == of) for of in ("develop", "exam")
         },

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.exam.answers import BINS
-from evaluation.exam.intervals import Estimate, mean_of, middle, rate, share
+from evaluation.exam.intervals import Estimate, events, mean_of, middle, part, rate, share
 from evaluation.exam.measuring import STRUCTURE
 
 Row = dict[str, Any]
@@ -81,7 +81,7 @@ def findings(results: Sequence[Row], method: str) -> dict[str, Estimate]:
         "recall": of(due, found),
         "recall where steps show the fault": of(shown, found),
         "steps of the job right": of(due, lambda row: row["steps_right"]),
-        "precision": rate([g["true"] for g in grades], [g["findings"] for g in grades]),
+        "precision": part([g["true"] for g in grades], [g["findings"] for g in grades]),
         "culprit first": of(due, lambda row: found(row) and row["first"]),
         "culprit in the named set": of(due, lambda row: found(row) and row["in_set"]),
         "size of the named set": mean_of(named),
@@ -89,8 +89,8 @@ def findings(results: Sequence[Row], method: str) -> dict[str, Estimate]:
         "cause right, or one of those named": of(hits, lambda row: row["one_of_causes"]),
         "cost within 1 point": share(sum(cost <= NEAR for cost in costs), len(costs)),
         "delay in steps, median": middle(delays),
-        "false findings in 1,000 healthy job-steps": rate(
-            [1000 * number for number in false], [result["job_steps"] for result in healthy]
+        "false findings in 1,000 healthy job-steps": events(
+            false, [result["job_steps"] / 1000 for result in healthy]
         ),
     }
 

@@ -1,7 +1,7 @@
 """Estimates with 95 % intervals: shares, and means and rates over worlds.
 
-The interval of a share is Wilson's. Answers of one world depend on each other, so the interval of a
-mean or a rate comes from worlds that are drawn again with replacement (bootstrap).
+The interval of a share of faults is Wilson's. Answers of one world depend on each other, so the
+interval of a mean or a rate comes from worlds that are drawn again with replacement (bootstrap).
 """
 
 from __future__ import annotations
@@ -67,6 +67,34 @@ def _bounds(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> tuple[flo
     rates = upper[chosen].sum(axis=1)[sizes > 0] / sizes[sizes > 0]
     low, high = np.quantile(rates, [0.025, 0.975])
     return float(low), float(high)
+
+
+def events(numbers: Sequence[int], sizes: Sequence[float]) -> Estimate:
+    """The rate of events, one number and one size of each world.
+
+    The interval is the wider one of the bootstrap and of a Poisson process (Garwood, 1936), since a
+    bootstrap of worlds without any event has no width.
+
+    >>> [round(value, 2) for value in events([0, 0], [50.0, 50.0]).values()]
+    [0.0, 0.0, 0.04, 2]
+    """
+    from scipy.stats import chi2
+
+    plain, number, size = rate(numbers, sizes), sum(numbers), float(sum(sizes))
+    if plain["value"] is None:
+        return plain
+    low = float(chi2.ppf(0.025, 2 * number)) / 2 / size if number else 0.0
+    high = float(chi2.ppf(0.975, 2 * number + 2)) / 2 / size
+    return plain | {"low": min(low, plain["low"]), "high": max(high, plain["high"])}
+
+
+def part(hits: Sequence[int], of: Sequence[int]) -> Estimate:
+    """A share with hits and a size of each world: the wider one of the bootstrap and of Wilson."""
+    plain, wilson = rate(hits, of), share(sum(hits), sum(of))
+    if plain["value"] is None:
+        return plain
+    bounds = {"low": min(plain["low"], wilson["low"]), "high": max(plain["high"], wilson["high"])}
+    return plain | bounds
 
 
 def middle(values: Sequence[float]) -> Estimate:

@@ -44,7 +44,8 @@ def append(figures: dict[str, Any], to: Path = LOG) -> None:
     for method, own in figures["sets"].get("exam", {}).items():
         shown = [written(name, own["findings"][name]) for name in SHOWN]
         cells = [figures["date"], f"`{figures['commit']}`", str(own["worlds"]), f"`{method}`"]
-        text += f"| {' | '.join([*cells, *shown])} |\n"
+        line = f"| {' | '.join([*cells, *shown])} |\n"
+        text += "" if line in text else line  # the page was written again, from the same run
     to.write_text(text, encoding="utf-8")
 
 

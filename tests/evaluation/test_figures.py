@@ -140,12 +140,13 @@ def test_a_fault_is_due_if_it_slows_and_costs_its_job(slowdown, extra_ns, due):
     assert truth.is_due(slowdown, extra_ns) is due
 
 
-def test_the_log_gets_a_line_for_each_method(tmp_path):
+def test_the_log_gets_a_line_for_each_run_and_method(tmp_path):
     results = [world((FAULT, FOUND)), world(false=1)]
     made = {"date": "2026-01-01", "commit": "abc", "sets": figures.figures_of(results)}
     path = tmp_path / "log.md"
-    for _ in range(2):
-        log.append(made, path)
+    log.append(made, path)
+    log.append(made | {"date": "2026-01-02"}, path)
+    log.append(made, path)
     lines = [line for line in path.read_text().splitlines() if "`prism`" in line]
     assert len(lines) == 2
     assert "| `abc` | 2 | `prism` | 100 %" in lines[0]

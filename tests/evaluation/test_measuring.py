@@ -20,8 +20,9 @@ WORLDS = [("pipelines", 1), ("replicas", 6), ("tenants", 3), ("long-runs", 2)]
 
 
 def small(name: str) -> Family:
-    """A family of smaller worlds with the same ranges."""
+    """A family of smaller worlds in which no ranks share a NIC, and so a timeline in records."""
     values = bundled_families()[name].model_dump()
+    values["hardware"] |= {"gpus_per_nic": (1,)}
     values["work"] |= {"steps": (8, 70 if name == "long-runs" else 14)}
     return Family.model_validate(values | {"rows": 12_000})
 
@@ -40,8 +41,7 @@ def test_a_method_that_knows_the_truth_is_right_everywhere(run):
     grade, known = graded(perfect(made)), truth.of_world(made, scenario)
     for name in STRUCTURE:
         value, right = grade["structure"][name], 0.0 if name in ERRORS else 1.0
-        # Ranks that share a NIC have one timeline in records, and end at slightly other times.
-        assert value is None or value == pytest.approx(right, abs=1e-3 * (name in ERRORS)), name
+        assert value is None or value == pytest.approx(right, abs=1e-9), name
     assert grade["structure"]["steps matched"] == 1.0
     assert grade["structure"]["jobs exact"] == 1.0
     assert grade["false"] == 0

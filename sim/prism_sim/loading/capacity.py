@@ -7,10 +7,13 @@ and keep their GPUs until the end.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from llmprism.errors import UserError
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
-from prism_sim.loading.job import AnyJob
+from prism_sim.loading.job import AnyJob, Job
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.cluster import Cluster
@@ -55,7 +58,7 @@ def _server_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
 
 def _room_remarks(placement: Placement, cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
     try:
-        placement.place(job)
+        gpus = placement.place(job)
     except UserError as error:
         how = (
             f"{job.size} of the cluster's {cluster.gpus}; make the job smaller or the cluster "
@@ -64,3 +67,25 @@ def _room_remarks(placement: Placement, cluster: Cluster, job: AnyJob, at: Loc) 
         reads = tuple((*at, key) for key in ("dp", "pp", "tp", "cp", "placement"))
         for problem in error.problems:
             yield Remark(at, problem.what, how, (*reads, _SERVERS, _GPUS))
+    else:
+        yield from _balance_remarks(cluster, job, gpus, at)
+
+
+def _balance_remarks(cluster: Cluster, job: AnyJob, gpus: NDArray[np.int64], at: Loc) -> Remarks:
+    """An all-reduce that needs as many ranks of a group in every server, and does not have them.
+
+    ``gpus`` has the GPU of every rank, shape (stages, members, tp).
+    """
+    if not isinstance(job, Job) or job.strategy.sharded or not job.all_reduce.even_servers:
+        return
+    groups = [group for stage in gpus // cluster.gpus_per_server for group in stage.T]
+    counts = [np.unique(group, return_counts=True)[1].tolist() for group in groups]
+    uneven = next((own for own in counts if len(set(own)) > 1), None)
+    if uneven is not None:
+        what = (
+            f"job {job.name}: a {job.all_reduce.kind} all-reduce needs as many ranks of a group in "
+            f"every server, not {uneven}"
+        )
+        how = "use all_reduce: ring, or place the job evenly"
+        reads = tuple((*at, key) for key in ("dp", "pp", "tp", "cp", "placement"))
+        yield Remark((*at, "all_reduce"), what, how, (*reads, _SERVERS, _GPUS))

@@ -321,3 +321,17 @@ def test_a_union_s_own_words_are_no_part_of_the_path(complaints: Complaints) -> 
 def test_failed_uplinks_count_as_a_fault_with_an_effect(good: Path) -> None:
     fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1, "from_s": 1.0}
     assert load_with_warnings(good, {"faults.0": fault}).warnings == []
+
+
+def test_an_all_reduce_that_needs_equal_servers_is_refused_on_others(tmp_path):
+    path = tmp_path / "uneven.yaml"
+    path.write_text(
+        "cluster: {servers: 2, gpus_per_server: 4, nics_per_server: 4}\n"
+        "jobs:\n"
+        "  - {name: a, model: llama-3.2-1b, dp: 5, micro_batches: 1, steps: 2, zero_stage: 0,\n"
+        "     all_reduce: hierarchical}\n"
+    )
+    with pytest.raises(UserError, match=r"as many ranks of a group in every server, not \[4, 1\]"):
+        load(path)
+    assert load(path, {"jobs.0.dp": 8}).jobs[0].ranks == 8
+    assert load(path, {"jobs.0.all_reduce": "ring"}).jobs[0].ranks == 5

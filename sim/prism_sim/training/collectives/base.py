@@ -86,10 +86,12 @@ class AllReduceBase(Closed, ABC):
     Attributes
     ----------
     over_sockets : whether a socket library (``library`` of a job) can use it too.
+    even_servers : whether every server must hold as many ranks of a group.
     spans : kinds of spans of its phases in the truth (:class:`PhasedCollective`).
     """
 
     over_sockets: ClassVar[bool] = False
+    even_servers: ClassVar[bool] = False
     spans: ClassVar[tuple[str, ...]] = ()
 
     kind: str

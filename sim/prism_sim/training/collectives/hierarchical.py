@@ -11,7 +11,7 @@ Reference: Jia et al., Highly scalable deep learning training system with mixed-
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import simpy
 
@@ -87,6 +87,8 @@ def hierarchical(group: Group, network: Network) -> list[Collective]:
 
 class HierarchicalAllReduce(AllReduceBase):
     """Three phases: inside servers, between them, inside again."""
+
+    even_servers: ClassVar[bool] = True
 
     kind: Literal["hierarchical"] = "hierarchical"
 

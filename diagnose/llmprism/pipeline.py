@@ -21,10 +21,15 @@ from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
 from llmprism.io.flows import FlowTable, Intake, Rest, place
 from llmprism.io.loading import adopt, load, row_count
+from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology, parse_topology, read_topology
+from llmprism.isolation.runner import Limits, Usage, run_apart
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
 from llmprism.verdict import judge
+
+ANSWERS = ("truth", "manifest.json", "score.json", "trace.json", "report.html", "diagnosis")
+"""Files and folders of a run folder that a method in a process of its own cannot read."""
 
 _READING = 0.2  # share of the time that reading the file takes
 
@@ -35,6 +40,7 @@ def diagnose(
     method: str = METHOD,
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
+    limits: Limits = Limits(),
 ) -> Diagnosis:
     """Diagnose flow records, given as a file or in memory.
 
@@ -43,17 +49,23 @@ def diagnose(
     flows : a file (or a pipe, or ``-`` for standard input) of flow records, a data frame or
         Arrow table with the same columns, or a table that was read earlier.
     topology : a file, its content as a dictionary, or a topology that was read earlier.
+    method : a name, or ``package.module:object``. A method of another package runs in a process
+        of its own (:mod:`llmprism.isolation`).
     progress : called with the fraction done, in [0, 1], and a description of the present work.
     records_at_once : a Parquet file of more records is diagnosed in batches of jobs
-        (:mod:`llmprism.batches`).
+        (:mod:`llmprism.batches`), unless the method is that of another package.
+    limits : of a method that runs in a process of its own.
 
     Raises
     ------
-    UserError : a file or table is not valid, or the method does not exist.
+    UserError : a file or table is not valid, or the method does not exist, or (MethodError) it
+        gave no tables.
     """
-    methods.get(method)  # fail before the reading
+    methods.check(method)  # fail before the reading
     report = progress or _silent
     report(0.0, "reading flows")
+    if methods.is_foreign(method):
+        return diagnose_apart(flows, topology, method, report, limits)[0]
     if isinstance(flows, Path | str) and row_count(flows) > records_at_once:
         network, joining = _network(topology), methods.joining(method)
 
@@ -65,6 +77,34 @@ def diagnose(
     return _diagnosed(method, *_taken_in(flows, topology), report)
 
 
+def diagnose_apart(
+    flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
+    topology: Topology | Mapping[str, Any] | Path | str,
+    method: str = METHOD,
+    progress: Progress | None = None,
+    limits: Limits = Limits(),
+) -> tuple[Diagnosis, Usage]:
+    """Diagnose with any method in a process of its own; also returns its time and memory.
+
+    Parameters as in :func:`diagnose`. All that a run folder has beside its flows and topology is
+    hidden from the method.
+
+    Raises
+    ------
+    MethodError : the method gave no valid tables, with the reason.
+    """
+    records, network, intake = _taken_in(flows, topology)
+    (progress or _silent)(_READING, f"{method}, in a process of its own")
+    tables, usage = run_apart(method, records, network, limits, _answers_beside(flows))
+    return _judged(method, tables, records, intake), usage
+
+
+def _answers_beside(flows: object) -> list[Path]:
+    """What a run folder has beside the file of flows: the truth, and what later stages wrote."""
+    folder = Path(flows).resolve().parent if isinstance(flows, Path | str) else None
+    return [folder / name for name in ANSWERS if (folder / name).exists()] if folder else []
+
+
 def _diagnosed(
     method: str, records: FlowTable, network: Topology, intake: Intake, report: Progress
 ) -> Diagnosis:
@@ -74,9 +114,20 @@ def _diagnosed(
         report(_READING + (1.0 - _READING) * fraction, doing)
 
     give_back()
-    tables, spans = conform(method, methods.get(method)(records, network, rest))
-    verdict, tables["findings"] = judge(records, intake, tables)
+    diagnosis = _judged(method, methods.get(method)(records, network, rest), records, intake)
     report(1.0, "done")
+    return diagnosis
+
+
+def _judged(
+    method: str,
+    result: Mapping[str, pd.DataFrame | InParts],
+    records: FlowTable,
+    intake: Intake,
+) -> Diagnosis:
+    """The diagnosis with the tables of a method, and the verdict on the records."""
+    tables, spans = conform(method, result)
+    verdict, tables["findings"] = judge(records, intake, tables)
     return Diagnosis(method=method, intake=intake, verdict=verdict, spans_in_parts=spans, **tables)
 
 
@@ -86,9 +137,10 @@ def diagnose_files(
     method: str = METHOD,
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
+    limits: Limits = Limits(),
 ) -> Diagnosis:
     """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
-    return diagnose(flows_path, topology_path, method, progress, records_at_once)
+    return diagnose(flows_path, topology_path, method, progress, records_at_once, limits)
 
 
 def _taken_in(

@@ -110,6 +110,25 @@ class FlowTable:
         sends[self.src] = True
         return np.flatnonzero(sends).astype(np.int32)
 
+    def as_table(self) -> pa.Table:
+        """The records as an Arrow table with the contracted columns: names instead of codes.
+
+        ``flows.as_table().to_pandas()`` is a data frame.
+        """
+        numbers = {name: getattr(self, name) for name in REQUIRED} | dict(self.optional)
+        columns = {
+            name: pa.array(values, mask=values < 0 if name in OPTIONAL else None).cast(
+                INTEGERS[name]
+            )
+            for name, values in numbers.items()
+        }
+        for name, names in (("src", self.addresses), ("dst", self.addresses), ("path", self.paths)):
+            codes = getattr(self, name)
+            columns[name] = pa.DictionaryArray.from_arrays(
+                pa.array(codes, pa.int32(), mask=codes < 0), pa.array(names, pa.string())
+            )
+        return pa.table(columns, metadata=dict(self.meta))
+
     def lengths_ns(self, rows: Ints | Codes | Bools) -> Ints:
         """Length of some records [ns]; takes no time for the others."""
         lengths = self.end_ns[rows]

@@ -91,3 +91,17 @@ DIAGNOSIS: dict[str, pa.Schema] = {
 
 ADDED_LATER = frozenset({"layouts"})
 """Tables that older diagnoses lack; a reader treats a missing one as empty."""
+
+DERIVED = {"findings": ("symptom", "cause")}
+"""Columns that a method may leave out, because they follow from others."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "jobs": ("job", "address"),
+    "layouts": ("job",),
+    "pairs": ("job", "src", "dst", "kind"),
+    "groups": ("job", "kind", "group", "address"),
+    "steps": ("job", "address", "step"),
+    "spans": (),
+    "findings": ("finding",),
+}
+"""Columns that no two rows of a table have in common; spans have none."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -175,6 +176,14 @@ def parse_topology(content: object, where: str = "topology") -> Topology:
     if problems:
         raise UserError(_first_of(problems, where))
     return Topology(parsed.endpoints, parsed.switches, parsed.links)
+
+
+def as_content(topology: Topology) -> dict[str, Any]:
+    """The content of the ``topology.json`` of ``topology``."""
+    parts = ("endpoints", "switches", "links")
+    return {
+        part: [one.model_dump(mode="json") for one in getattr(topology, part)] for part in parts
+    }
 
 
 def _first_of(problems: list[Problem], where: str) -> list[Problem]:

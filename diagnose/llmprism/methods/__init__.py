@@ -1,8 +1,14 @@
 """Methods of diagnosis, by name.
 
 A *method* is a callable that turns flows and topology into the tables of
-:mod:`llmprism.io.tables`; see :class:`~llmprism.methods.base.Method`. Registering one makes it
-available to ``diagnose(..., method=name)`` and to the command line:
+:mod:`llmprism.io.tables`; see :class:`~llmprism.methods.base.Method`. There are three kinds:
+
+- methods of this package, and those that a program registers while it runs, are called directly;
+- methods that an installed package registers in the group of entry points ``llmprism.methods``,
+- and ``package.module:object``, any importable callable,
+
+are *foreign*: nothing is imported here, and they run in a process of their own
+(:mod:`llmprism.isolation`).
 
 >>> @register("empty")
 ... def nothing(flows, topology, progress):
@@ -13,9 +19,15 @@ True
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Callable
+from functools import reduce
 from importlib import import_module
-from typing import TypeVar
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -26,7 +38,9 @@ from llmprism.methods.base import Method
 from llmprism.numerics.arrays import Bools
 
 M = TypeVar("M", bound=Method)
+GROUP = "llmprism.methods"
 _OWN = ("paper", "prism")  # modules of this package that register themselves when imported
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _methods: dict[str, Method] = {}
 _joining: dict[str, JoiningPairs] = {}
 
@@ -52,17 +66,64 @@ def register(name: str, joining: JoiningPairs = every_pair) -> Callable[[M], M]:
 
 def names() -> list[str]:
     """Return the names of all methods, sorted."""
-    _import_own()
-    return sorted(_methods)
+    return sorted({*_OWN, *_methods, *installed()})
+
+
+def installed() -> dict[str, str]:
+    """Methods of installed packages, and where each is (``package.module:object``).
+
+    A name that this package uses keeps its meaning.
+    """
+    found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    return {name: found[name] for name in sorted(found) if not _is_near(name)}
+
+
+def is_foreign(name: str) -> bool:
+    """Whether ``name`` is a method of another package, which runs in a process of its own."""
+    return not _is_near(name) and bool(reference_of(name))
+
+
+def _is_near(name: str) -> bool:
+    """Whether ``name`` is a method of this package, or one that this program registered."""
+    return name in _OWN or name in _methods
+
+
+def reference_of(name: str) -> str:
+    """Where a foreign method is, as ``package.module:object``; empty for an unknown name."""
+    return installed().get(name) or (name if _REFERENCE.fullmatch(name) else "")
+
+
+def check(name: str) -> None:
+    """Refuse an unknown method, without importing code of others.
+
+    Raises
+    ------
+    UserError : there is no such method, or no module or package that it could be in.
+    """
+    if not is_foreign(name):
+        get(name)
+        return
+    top = reference_of(name).partition(":")[0].partition(".")[0]
+    if top not in sys.modules and PathFinder.find_spec(top, [*sys.path, os.getcwd()]) is None:
+        what = f"there is no module or package {top!r} for the method {name!r}"
+        raise UserError(Problem(what, "--method", "install it, or work in the folder it is in"))
 
 
 def get(name: str) -> Method:
-    """Return a method by name; an unknown name is a :class:`UserError` that lists them."""
+    """Return a method of this process by name; an unknown one is a UserError that lists all."""
     _import_own()
     if name not in _methods:
-        known = ", ".join(sorted(_methods))
-        raise UserError(Problem(f"there is no method {name!r}", "--method", f"known: {known}"))
+        how = f"known: {', '.join(names())}; or name any callable as package.module:object"
+        raise UserError(Problem(f"there is no method {name!r}", "--method", how))
     return _methods[name]
+
+
+def load(name: str) -> Method:
+    """Return any method, and import it if it is foreign."""
+    if not is_foreign(name):
+        return get(name)
+    module, _, path = reference_of(name).partition(":")
+    return cast(Method, reduce(getattr, path.split("."), import_module(module)))
 
 
 def joining(name: str) -> JoiningPairs:

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.command import PLAIN_WIDTH, SETTINGS, Command
-from llmprism.defaults import METHOD, RECORDS_AT_ONCE
+from llmprism.command import PLAIN_WIDTH, SETTINGS, Command, MemoryLimit, TimeLimit
+from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.kinds import OTHER, UNKNOWN
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from llmprism.diagnosis import Diagnosis
+    from llmprism.isolation.runner import Limits
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
@@ -63,7 +64,10 @@ def run(
     topology: Annotated[
         Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
     ],
-    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Method of diagnosis; or any package.module:object."),
+    ] = METHOD,
     out: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),
@@ -76,6 +80,8 @@ def run(
             help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
         ),
     ] = RECORDS_AT_ONCE,
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
@@ -86,12 +92,16 @@ def run(
     """Diagnose flow records."""
     from llmprism import methods
     from llmprism.errors import UserError
+    from llmprism.isolation.runner import Limits
 
-    if method not in methods.names():
-        known = ", ".join(methods.names())
-        raise typer.BadParameter(f"there is no {method!r}; known: {known}", param_hint="--method")
     try:
-        diagnosis = _diagnosed(flows, topology, method, at_once, out, quiet)
+        methods.check(method)
+    except UserError as error:
+        what, how = error.problems[0].what, error.problems[0].how
+        raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
+    limits = Limits.of(time_limit, memory_limit)
+    try:
+        diagnosis = _diagnosed(flows, topology, method, at_once, limits, out, quiet)
         if not quiet:
             _report_intake(diagnosis, out)
         _print_result(diagnosis, topology, as_json)
@@ -107,7 +117,13 @@ def run(
 
 
 def _diagnosed(
-    flows: Path, topology: Path, method: str, at_once: int, out: str | None, quiet: bool
+    flows: Path,
+    topology: Path,
+    method: str,
+    at_once: int,
+    limits: Limits,
+    out: str | None,
+    quiet: bool,
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
     from llmprism import pipeline
@@ -119,7 +135,7 @@ def _diagnosed(
         check_target(out)  # before the work
     try:
         with reporting(quiet) as progress:
-            diagnosis = pipeline.diagnose_files(flows, topology, method, progress, at_once)
+            diagnosis = pipeline.diagnose_files(flows, topology, method, progress, at_once, limits)
         if out is not None:
             diagnosis.write(out)
     except OSError as error:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand
 
 from llmprism.version import __version__
 
+TimeLimit = Annotated[
+    float,
+    typer.Option(
+        "--time-limit", metavar="S", min=0.1, help="Time of another package's method [s]."
+    ),
+]
+MemoryLimit = Annotated[
+    float,
+    typer.Option(
+        "--memory-limit", metavar="GIB", min=0.1, help="Memory of another package's method [GiB]."
+    ),
+]
 PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 

@@ -20,10 +20,11 @@ from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
 from llmprism.io.flows import FlowTable, Intake, Rest, place
+from llmprism.io.foreign import read_tables
 from llmprism.io.loading import adopt, load, row_count
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology, parse_topology, read_topology
-from llmprism.isolation.runner import Limits, Usage, run_apart
+from llmprism.isolation.runner import LIMITS, Limits, Usage, run_apart
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
 from llmprism.verdict import judge
@@ -40,7 +41,7 @@ def diagnose(
     method: str = METHOD,
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
-    limits: Limits = Limits(),
+    limits: Limits = LIMITS,
 ) -> Diagnosis:
     """Diagnose flow records, given as a file or in memory.
 
@@ -82,7 +83,7 @@ def diagnose_apart(
     topology: Topology | Mapping[str, Any] | Path | str,
     method: str = METHOD,
     progress: Progress | None = None,
-    limits: Limits = Limits(),
+    limits: Limits = LIMITS,
 ) -> tuple[Diagnosis, Usage]:
     """Diagnose with any method in a process of its own; also returns its time and memory.
 
@@ -97,6 +98,22 @@ def diagnose_apart(
     (progress or _silent)(_READING, f"{method}, in a process of its own")
     tables, usage = run_apart(method, records, network, limits, _answers_beside(flows))
     return _judged(method, tables, records, intake), usage
+
+
+def diagnosis_from_tables(
+    folder: Path | str,
+    flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
+    topology: Topology | Mapping[str, Any] | Path | str,
+) -> Diagnosis:
+    """The diagnosis with the tables in ``folder``, however they were made; the method is its name.
+
+    Raises
+    ------
+    UserError : a table is not valid, or there is none.
+    """
+    records, network, intake = _taken_in(flows, topology)
+    tables = read_tables(Path(folder), set(network.addresses))
+    return _judged(Path(folder).resolve().name, tables, records, intake)
 
 
 def _answers_beside(flows: object) -> list[Path]:
@@ -137,7 +154,7 @@ def diagnose_files(
     method: str = METHOD,
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
-    limits: Limits = Limits(),
+    limits: Limits = LIMITS,
 ) -> Diagnosis:
     """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
     return diagnose(flows_path, topology_path, method, progress, records_at_once, limits)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from llmprism.defaults import METHOD
+from llmprism.command import MemoryLimit, TimeLimit
+from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.costing import whatif
@@ -32,6 +33,7 @@ from prism_sim.commands.options import (
     ScenarioName,
     Seed,
     Settings,
+    folder_name,
     out_folder,
 )
 from prism_sim.commands.regressing import regress
@@ -93,6 +95,8 @@ def run(
     fail_under: FailUnder,
     settings: Settings,
     method: Method = METHOD,
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     seed: Seed = None,
     out: Out = None,
     no_report: NoReport = False,
@@ -103,9 +107,11 @@ def run(
     """Simulate a scenario, diagnose its flows, score and report."""
     bounds = _bounds(fail_under)
     with open_session(as_json, quiet, debug) as session:
+        from llmprism.isolation.runner import Limits
         from prism_sim.commands import stages
         from prism_sim.products import exclusive
 
+        limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
         stages.compile_early(method)
         stages.check_method(method)
@@ -115,7 +121,7 @@ def run(
         with exclusive(made.folder):
             stages.simulate(session, loaded, made, _invocation())
             found = stages.diagnose(
-                session, made.flows, made.topology, method, made.diagnosis_folder
+                session, made.flows, made.topology, method, made.diagnosis_folder, limits
             )
             score = stages.score(session, made)
             if not no_report:
@@ -177,6 +183,8 @@ def diagnose(
     flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
     topology: Annotated[Path, typer.Option("--topology", metavar="FILE", help="Topology, JSON.")],
     method: Method = METHOD,
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     out: Annotated[
         Path | None,
         out_folder("Folder to write. Default: diagnosis, beside the flows."),
@@ -188,12 +196,14 @@ def diagnose(
     """Diagnose flow records, of a run or of your own."""
     with open_session(as_json, quiet, debug) as session:
         from llmprism.cli import spelled
+        from llmprism.isolation.runner import Limits
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
         stages.check_method(method)
         folder = out or flows.parent / "diagnosis"
-        found = stages.diagnose(session, flows, topology, method, folder)
+        limits = Limits.of(time_limit, memory_limit)
+        found = stages.diagnose(session, flows, topology, method, folder, limits)
         summary = {"diagnosis": str(folder), **found.summary()}
         session.result(summary, *summary_lines(summary), *spelled(found, topology))
         _end_with_verdict(session, found)
@@ -203,6 +213,15 @@ def diagnose(
 def score(
     run_folder: RunFolder,
     fail_under: FailUnder,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables",
+            metavar="FOLDER",
+            parser=folder_name,
+            help="Tables of a diagnosis that another program made; they replace that of the run.",
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -214,6 +233,8 @@ def score(
 
         check_bounds(bounds)
         made = stages.existing(run_folder)
+        if tables is not None:
+            stages.adopt_tables(session, made, tables)
         result = stages.score(session, made)
         _show_score(session, result, {"run": str(made.folder)}, bounds)
 

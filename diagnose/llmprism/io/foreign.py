@@ -60,7 +60,8 @@ def _typed(name: str, path: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError, ValueError) as error:
         what = f"{path.name} is not readable as Parquet: {_first_line(error)}"
         raise UserError(Problem(what, str(path))) from error
-    schema, problems = DIAGNOSIS[name], []
+    schema = DIAGNOSIS[name]
+    problems: list[Problem] = []
     absent = [
         column for column in schema.names
         if column not in table.column_names and column not in DERIVED.get(name, ())

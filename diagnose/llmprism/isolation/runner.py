@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
+from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import FlowTable
 from llmprism.io.foreign import read_tables
@@ -42,8 +43,17 @@ class Limits:
     memory_bytes : its resident memory [bytes]; Linux only.
     """
 
-    time_s: float = 600.0
-    memory_bytes: int = 8 << 30
+    time_s: float = TIME_LIMIT_S
+    memory_bytes: int = int(MEMORY_LIMIT_GIB * 2**30)
+
+    @classmethod
+    def of(cls, time_s: float, memory_gib: float) -> Limits:
+        """The limits of the options of a command."""
+        return cls(time_s, int(memory_gib * 2**30))
+
+
+LIMITS = Limits()
+"""Limits if none are given."""
 
 
 @dataclass(frozen=True)

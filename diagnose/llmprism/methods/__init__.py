@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numpy as np
@@ -39,7 +40,15 @@ from llmprism.numerics.arrays import Bools
 
 M = TypeVar("M", bound=Method)
 GROUP = "llmprism.methods"
-_OWN = ("paper", "prism")  # modules of this package that register themselves when imported
+OWN = {
+    "paper": "paper",
+    "prism": "prism",
+    "null": "rivals.null",
+    "autocorrelation": "rivals.autocorrelation",
+    "changepoints": "rivals.changepoints",
+}
+"""Methods of this package, and the module of each, which registers it when it is imported."""
+
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _methods: dict[str, Method] = {}
 _joining: dict[str, JoiningPairs] = {}
@@ -66,7 +75,7 @@ def register(name: str, joining: JoiningPairs = every_pair) -> Callable[[M], M]:
 
 def names() -> list[str]:
     """Return the names of all methods, sorted."""
-    return sorted({*_OWN, *_methods, *installed()})
+    return sorted({*OWN, *_methods, *installed()})
 
 
 def installed() -> dict[str, str]:
@@ -85,7 +94,7 @@ def is_foreign(name: str) -> bool:
 
 def _is_near(name: str) -> bool:
     """Whether ``name`` is a method of this package, or one that this program registered."""
-    return name in _OWN or name in _methods
+    return name in OWN or name in _methods
 
 
 def reference_of(name: str) -> str:
@@ -103,10 +112,27 @@ def check(name: str) -> None:
     if not is_foreign(name):
         get(name)
         return
-    top = reference_of(name).partition(":")[0].partition(".")[0]
-    if top not in sys.modules and PathFinder.find_spec(top, [*sys.path, os.getcwd()]) is None:
+    if not files_of(name):
+        top = _top_of(name)
         what = f"there is no module or package {top!r} for the method {name!r}"
         raise UserError(Problem(what, "--method", "install it, or work in the folder it is in"))
+
+
+def files_of(name: str) -> list[Path]:
+    """The folder of the package that a foreign method is in, or the file of its module.
+
+    It is searched as in the process of the method: in the present folder last.
+    """
+    top = _top_of(name)
+    spec = find_spec(top) or PathFinder.find_spec(top, [os.getcwd()])
+    if spec is None:
+        return []
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    return folders or [Path(spec.origin or "")]
+
+
+def _top_of(name: str) -> str:
+    return reference_of(name).partition(":")[0].partition(".")[0]
 
 
 def get(name: str) -> Method:
@@ -126,11 +152,16 @@ def load(name: str) -> Method:
     return cast(Method, reduce(getattr, path.split("."), import_module(module)))
 
 
+def module_of(name: str) -> str:
+    """Return the module of a method of this package."""
+    return f"{__name__}.{OWN[name]}"
+
+
 def joining(name: str) -> JoiningPairs:
     """Return what joins pairs for the method ``name``, which exists."""
     return _joining[name]
 
 
 def _import_own() -> None:
-    for module in _OWN:
-        import_module(f"{__name__}.{module}")
+    for name in OWN:
+        import_module(module_of(name))

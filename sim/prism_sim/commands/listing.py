@@ -45,7 +45,7 @@ def everything() -> dict[str, dict[str, str]]:
         "schedules": {name: _first_sentence(kind) for name, kind in SCHEDULES.items()},
         "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},
         "habits": {name: _first_sentence(kind) for name, kind in HABITS.items()},
-        "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
+        "methods": {name: _about_method(name) for name in methods.names()},
     }
 
 
@@ -146,6 +146,15 @@ def _about_failure(kind: type[FailureKind]) -> str:
     held_out = ", exam only" if kind.held_out else ""
     facts = f"{kind.category}, {kind.stage}{held_out}; {kind.count:g}, {kind.source}"
     return f"{kind.about}. [{facts}]"
+
+
+def _about_method(name: str) -> str:
+    """One line about a method; code of other packages is not imported for it."""
+    from llmprism import methods
+
+    if methods.is_foreign(name):
+        return f"of another package: {methods.reference_of(name)}"
+    return _about_module_of(methods.get(name))
 
 
 def _about_module_of(thing: Any) -> str:

@@ -62,7 +62,12 @@ FailUnder = Annotated[
     ),
 ]
 Method = Annotated[
-    str, typer.Option("--method", metavar="NAME", help="Method of diagnosis; see list.")
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="Method of diagnosis; see list. Any package.module:object is one, too.",
+    ),
 ]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")

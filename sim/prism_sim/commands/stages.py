@@ -20,6 +20,7 @@ from prism_sim.products import PRODUCTS, own_products, stage_files
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
+    from llmprism.isolation.runner import Limits
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run_folder import Run
     from prism_sim.score import Score
@@ -32,12 +33,13 @@ def compile_early(method: str | None = None) -> None:
 
     The functions of the simulation come first, then those of the ``method`` of diagnosis.
     """
+    from llmprism import methods
     from llmprism.numerics.compiled import must_be_compiled
     from llmprism.numerics.early import start_helper
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
-        of_diagnosis = [f"llmprism.methods.{method}"] if method else []
+        of_diagnosis = [methods.module_of(method)] if method in methods.OWN else []
         start_helper(["prism_sim.world", *of_diagnosis])
 
 
@@ -62,11 +64,20 @@ def check_method(name: str) -> None:
     """Refuse an unknown method before any work starts."""
     from llmprism import methods
 
-    methods.get(name)
+    methods.check(name)
 
 
-def diagnose(session: Session, flows: Path, topology: Path, method: str, folder: Path) -> Diagnosis:
+def diagnose(
+    session: Session,
+    flows: Path,
+    topology: Path,
+    method: str,
+    folder: Path,
+    limits: Limits | None = None,
+) -> Diagnosis:
     """Diagnose any flow table into ``folder``.
+
+    ``limits`` are those of a method of another package.
 
     A folder called ``diagnosis`` belongs to the run around it, whose score and report become
     out of date.
@@ -74,11 +85,21 @@ def diagnose(session: Session, flows: Path, topology: Path, method: str, folder:
     in_run = folder.name == "diagnosis"
     home = folder.parent if in_run else folder
     with _stage(session, home, "diagnose", method=method) as (aside, progress):
+        from llmprism.isolation.runner import LIMITS
         from llmprism.pipeline import diagnose_files
 
-        diagnosis = diagnose_files(flows, topology, method=method, progress=progress)
+        diagnosis = diagnose_files(flows, topology, method, progress, limits=limits or LIMITS)
         diagnosis.write_files(aside.diagnosis_folder if in_run else aside.folder)
     return diagnosis
+
+
+def adopt_tables(session: Session, run: Run, folder: Path) -> None:
+    """Make the tables in ``folder`` the diagnosis of ``run``, however they were made."""
+    from llmprism.pipeline import diagnosis_from_tables
+
+    diagnosis = diagnosis_from_tables(folder, run.flows, run.topology)
+    with _stage(session, run.folder, "diagnose", method=diagnosis.method) as (aside, _):
+        diagnosis.write_files(aside.diagnosis_folder)
 
 
 def score(session: Session, run: Run) -> Score:

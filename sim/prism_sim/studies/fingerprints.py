@@ -48,10 +48,15 @@ def method_fingerprint(name: str) -> str:
     """Hash of the code and settings of the method ``name`` that is not part of this project.
 
     The hash covers the module that defines the method (or a part of it), its whole package
-    with its version, and modules in the same folder that it imports.
+    with its version, and modules in the same folder that it imports. Of a method that runs in a
+    process of its own, it covers the package, or the Python files beside its module.
     """
     from llmprism import methods
 
+    if methods.is_foreign(name):
+        top = methods.reference_of(name).partition(":")[0].partition(".")[0]
+        content = f"{methods.reference_of(name)} {_version(top)} {_hash_of(_code_of(name))}"
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     parts = list(_parts(methods.get(name)))
     modules = {str(part.__module__) for part in parts if hasattr(part, "__module__")}
     settings = [repr(part) for part in parts if isinstance(part, (str, int, float))]
@@ -134,6 +139,22 @@ def _sources(module: str) -> str:
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE]
     if not folders and getattr(top, "__file__", None):
         files = [Path(str(getattr(top, "__file__", "")))]
+    return _hash_of(files)
+
+
+def _code_of(foreign: str) -> list[Path]:
+    """Files of the package of a foreign method; those beside its module if it has no package."""
+    from llmprism import methods
+
+    places = methods.files_of(foreign)
+    folders = [place for place in places if place.is_dir()]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE]
+    beside = [path for place in places if place.is_file() for path in place.parent.glob("*.py")]
+    return files + beside
+
+
+def _hash_of(files: list[Path]) -> str:
+    """Hash of the names and contents of ``files``; never the same twice without files."""
     if not files:
         return _UNKNOWN
     digest = hashlib.blake2b(digest_size=8)

@@ -55,4 +55,4 @@ def known_methods(names: Iterable[str], allowed: Iterable[str] = ()) -> None:
     from llmprism import methods
 
     for name in set(names) - set(allowed):
-        methods.get(name)
+        methods.check(name)

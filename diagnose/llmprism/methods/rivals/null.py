@@ -1,0 +1,18 @@
+"""Knows nothing: what is connected is one job, all traffic is data-parallel, nothing is slow."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods import register
+from llmprism.methods.rivals.connected import connected_jobs, job_table, pair_table
+from llmprism.model import Progress
+
+
+@register("null")
+def null(flows: FlowTable, _topology: Topology, _progress: Progress) -> dict[str, pd.DataFrame]:
+    """Return jobs and pairs, but no steps and no findings."""
+    jobs = connected_jobs(flows)
+    return {"jobs": job_table(flows, jobs), "pairs": pair_table(flows, jobs)}

@@ -15,16 +15,11 @@ PLUGIN = '''
 """A schedule, a strategy, a habit, an exchange, a fault, an effect, on public base classes."""
 from typing import ClassVar, Literal
 from pydantic import Field
-from prism_sim.collector.effects.base import EffectBase
-from prism_sim.faults.base import Culprit, FaultBase
-from prism_sim.scenario.base import Remark
-from prism_sim.training.collectives import ALGORITHMS, AllReduceBase
-from prism_sim.training.data_parallel.base import DataParallel, StrategyBase
-from prism_sim.training.exchanges.base import Around, ExchangeBase, blocking
-from prism_sim.training.habits.base import Habit, HabitBase
-from prism_sim.training.schedules.base import ScheduleBase
-from prism_sim.training.schedules.work import BACKWARD, FORWARD, Work
-from prism_sim.truth import NO_MICRO_BATCH
+from prism_sim.plugins import (
+    ALGORITHMS, BACKWARD, FORWARD, NO_MICRO_BATCH, AllReduceBase, Around, Culprit, DataParallel,
+    EffectBase, ExchangeBase, FaultBase, Habit, HabitBase, Remark, ScheduleBase, StrategyBase,
+    Work, blocking,
+)
 
 
 class DoubleTree(AllReduceBase):
@@ -339,3 +334,40 @@ def test_a_package_that_cannot_be_loaded_is_one_line(installed, tmp_path):
     assert "Traceback" not in done.stderr
     assert "nowhere_to_be_found" in done.stderr
     assert "foreign_kinds" in done.stderr
+
+
+FAULT_SCENARIO = """\
+cluster: {servers: 4}
+jobs:
+  - {name: a, model: llama-7b, dp: 2, tp: 8, micro_batches: 2, steps: 4}
+faults:
+  - {kind: heats, job: a, rank: 9, every_s: 1.0, from_step: 1, to_step: 3}
+"""
+
+
+def test_a_fault_of_another_package_is_localised_like_those_of_this_one(installed, tmp_path):
+    """A finding that names another rank of its lock-step group, or their server, is right."""
+    scenario, out, tables = tmp_path / "world.yaml", tmp_path / "out", tmp_path / "tables"
+    scenario.write_text(FAULT_SCENARIO)
+    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    ranks = pd.read_parquet(out / "truth" / "ranks.parquet").set_index("rank")
+    (fault,) = pd.read_parquet(out / "truth" / "faults.parquet").to_dict("records")
+    tables.mkdir()
+    for culprit, is_right in (
+        (ranks["address"][15], True),
+        (ranks["server"][9], True),
+        (ranks["address"][0], False),
+    ):
+        finding = {
+            "finding": 0, "level": "rank", "symptom": "slow_step", "cause": "heats", "job": "a",
+            "culprit_kind": "address", "culprit": culprit, "first_step": 1, "last_step": 2,
+            "start_ns": fault["start_ns"], "end_ns": fault["end_ns"], "magnitude": 0.5,
+            "cost": 1.0, "confidence": 0.9, "evidence": "{}",
+        }  # fmt: skip
+        pd.DataFrame([finding]).to_parquet(tables / "findings.parquet")
+        ranks[["job", "address"]].drop_duplicates().to_parquet(tables / "jobs.parquet")
+        scored = prism_sim(installed, "score", str(out), "--tables", str(tables), "--json")
+        assert scored.returncode == 0, scored.stderr
+        faults = json.loads(scored.stdout)["score"]["faults"]
+        assert (faults["recall"], faults["localized_top1"]) == (1.0, float(is_right)), culprit

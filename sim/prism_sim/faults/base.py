@@ -54,7 +54,8 @@ class FaultBase(Closed, ABC):
     """The window of a fault; each kind adds its target and its severity.
 
     A kind names the culprit, makes its change in ``begin``, and lists the jobs that it affects.
-    Most are a :class:`LinkFault`, which only names the links that are slow.
+    The classes of :mod:`prism_sim.faults.places` do that for a rank, a NIC, a link, a switch, a
+    server, a stage or a job; :class:`LinkFault` only names the links that are slow.
 
     Attributes
     ----------
@@ -94,6 +95,15 @@ class FaultBase(Closed, ABC):
         ValueError : there is no place for such a fault.
         """
         return {"from_s": drawing.from_s, "to_s": drawing.to_s}
+
+    @classmethod
+    def is_of_access(cls) -> bool:
+        """Whether it concerns a NIC or its cable.
+
+        A fault of a rank that does not is one of its GPU: then the ranks of its tensor-parallel
+        group, which work in lock-step, are equally right culprits.
+        """
+        return bool(cls.causes & SLOW_ACCESS)
 
     @property
     def in_steps(self) -> bool:

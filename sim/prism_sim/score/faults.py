@@ -32,8 +32,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from prism_sim.faults import KINDS, FaultBase
-from prism_sim.faults.places import OfRank
+from prism_sim.faults import KINDS
 from prism_sim.score.culprits import culprit_of, mentioned, names_of
 from prism_sim.score.declare import FRACTION, NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.extents import cost_error, overlap
@@ -147,8 +146,9 @@ def affected_jobs(fault: pd.Series) -> list[str]:
 
 def right_names(case: Case, fault: pd.Series) -> frozenset[str]:
     """Every name of the culprit of ``fault`` that a finding may give."""
-    of_rank = issubclass(KINDS.get(str(fault["kind"]), FaultBase), OfRank)
-    return names_of(case, culprit_of(fault, case.truth["ranks"]), lock_step=of_rank)
+    kind = KINDS.get(str(fault["kind"]))
+    of_gpu = kind is not None and pd.notna(fault["rank"]) and not kind.is_of_access()
+    return names_of(case, culprit_of(fault, case.truth["ranks"]), lock_step=of_gpu)
 
 
 def _alarms_of_each(case: Case, faults: list[pd.Series], findings: pd.DataFrame) -> Flags:

@@ -27,10 +27,10 @@ _QUIET = 50  # the quietest of so many parts of a period is where a step begins
 
 @register("autocorrelation")
 def autocorrelation(
-    flows: FlowTable, _topology: Topology, progress: Progress
+    flows: FlowTable, topology: Topology, progress: Progress
 ) -> dict[str, pd.DataFrame]:
     """Return jobs, pairs, and steps of equal length."""
-    jobs = connected_jobs(flows)
+    jobs = connected_jobs(flows, topology)
     tables = [_steps_of(flows, jobs.of_address == job, name) for job, name in enumerate(jobs.names)]
     progress(1.0, "period")
     steps = {"steps": pd.concat(tables, ignore_index=True)} if tables else {}

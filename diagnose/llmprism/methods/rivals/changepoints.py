@@ -16,6 +16,8 @@ detection, as here; its released code calls another detector, Rbeast, with proba
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
@@ -38,10 +40,10 @@ _OUTLIER = 3.0  # standard deviations
 
 @register("changepoints")
 def changepoints(
-    flows: FlowTable, _topology: Topology, progress: Progress
+    flows: FlowTable, topology: Topology, progress: Progress
 ) -> dict[str, pd.DataFrame]:
     """Return jobs, pairs, steps, and a finding for each slower stretch of steps."""
-    jobs = connected_jobs(flows)
+    jobs = connected_jobs(flows, topology)
     job = jobs.of_address[flows.src]
     steps = [_steps_of(flows, np.flatnonzero(job == n), name) for n, name in enumerate(jobs.names)]
     progress(1.0, "change points")
@@ -88,7 +90,7 @@ def slow_stretches(steps: pd.DataFrame) -> list[dict[str, object]]:
     times_ns = (steps["end_ns"] - steps["start_ns"]).groupby(steps["step"]).median().to_numpy()
     times_ns = times_ns.astype(np.float64)
     borders = [0, *_changes(times_ns), times_ns.size]
-    means = [times_ns[a:b].mean() for a, b in zip(borders[:-1], borders[1:], strict=True)]
+    means = [times_ns[a:b].mean() for a, b in pairwise(borders)]
     found = []
     for place in range(1, len(means)):
         normal, slow = means[place - 1], means[place]

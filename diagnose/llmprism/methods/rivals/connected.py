@@ -1,4 +1,4 @@
-"""What the rivals have in common: endpoints that are connected by traffic are one job."""
+"""What the rivals have in common: servers that are connected by traffic are one job."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
 from llmprism.kinds import DP
 from llmprism.model import Jobs
 
 
-def connected_jobs(flows: FlowTable) -> Jobs:
-    """Each connected component of the endpoints that exchange anything as a job."""
+def connected_jobs(flows: FlowTable, topology: Topology) -> Jobs:
+    """The job of each endpoint: those that exchange anything, and NICs of one server, share it."""
     size = len(flows.addresses)
     src, dst, _ = flows.pairs
-    graph = coo_array((np.ones(src.size), (src, dst)), (size, size))
+    active = np.unique(np.concatenate([src, dst]))
+    first_of_server = np.zeros(size, np.int32)
+    first_of_server[topology.servers[active[::-1]]] = active[::-1]
+    ends = (
+        np.concatenate([src, active]),
+        np.concatenate([dst, first_of_server[topology.servers[active]]]),
+    )
+    graph = coo_array((np.ones(ends[0].size), ends), (size, size))
     _, component = connected_components(graph, directed=False)
-    active = np.zeros(size, np.bool_)
-    active[src] = active[dst] = True
     of_address = np.full(size, -1, np.int32)
     of_address[active], found = pd.factorize(component[active])
     return Jobs(of_address, len(found))

@@ -12,7 +12,7 @@ from llmprism.model import Progress
 
 
 @register("null")
-def null(flows: FlowTable, _topology: Topology, _progress: Progress) -> dict[str, pd.DataFrame]:
+def null(flows: FlowTable, topology: Topology, _progress: Progress) -> dict[str, pd.DataFrame]:
     """Return jobs and pairs, but no steps and no findings."""
-    jobs = connected_jobs(flows)
+    jobs = connected_jobs(flows, topology)
     return {"jobs": job_table(flows, jobs), "pairs": pair_table(flows, jobs)}

@@ -18,11 +18,12 @@ from llmprism import methods
 from llmprism.batches import diagnose_in_batches
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.diagnosis import Diagnosis, conform
-from llmprism.errors import UserError
+from llmprism.errors import Problem, UserError
 from llmprism.io.flows import FlowTable, Intake, Rest, place
 from llmprism.io.foreign import read_tables
 from llmprism.io.loading import adopt, load, row_count
 from llmprism.io.parts import InParts
+from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.isolation.runner import LIMITS, Limits, Usage, run_apart
 from llmprism.model import Progress
@@ -113,7 +114,20 @@ def diagnosis_from_tables(
     """
     records, network, intake = _taken_in(flows, topology)
     tables = read_tables(Path(folder), set(network.addresses))
+    if not tables:
+        expected = ", ".join(f"{name}.parquet" for name in DIAGNOSIS)
+        raise UserError(Problem("there is no table of a diagnosis", str(folder), expected))
     return _judged(Path(folder).resolve().name, tables, records, intake)
+
+
+def empty_diagnosis(
+    flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
+    topology: Topology | Mapping[str, Any] | Path | str,
+    method: str,
+) -> Diagnosis:
+    """A diagnosis that finds nothing, in place of that of a method that failed."""
+    records, _, intake = _taken_in(flows, topology)
+    return _judged(method, {}, records, intake)
 
 
 def _answers_beside(flows: object) -> list[Path]:

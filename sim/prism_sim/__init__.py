@@ -13,11 +13,35 @@ from prism_sim.version import __version__
 
 if TYPE_CHECKING:
     from llmprism.errors import UserError
-    from prism_sim.api import RunResult, run
+    from prism_sim.api import (
+        RunResult,
+        Simulation,
+        compare,
+        diagnose,
+        run,
+        score,
+        simulate,
+        sweep,
+        whatif,
+    )
 
-__all__ = ["RunResult", "UserError", "__version__", "run"]
+__all__ = [
+    "RunResult",
+    "Simulation",
+    "UserError",
+    "__version__",
+    "compare",
+    "diagnose",
+    "run",
+    "score",
+    "simulate",
+    "sweep",
+    "whatif",
+]
 
-_HOME = {"run": "prism_sim.api", "RunResult": "prism_sim.api", "UserError": "llmprism.errors"}
+_HOME = {"UserError": "llmprism.errors"} | dict.fromkeys(
+    (name for name in __all__ if name not in ("UserError", "__version__")), "prism_sim.api"
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +50,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    found = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found  # in place of a module of this name, which was imported meanwhile
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

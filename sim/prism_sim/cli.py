@@ -20,6 +20,8 @@ from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
+from prism_sim.commands.comparing import compare, scoreboard
+from prism_sim.commands.corpora import corpus
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
     Debug,
@@ -282,15 +284,23 @@ def validate(
 @_register("new mine && prism-sim run mine.yaml")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The file; .yaml is added.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    method: Annotated[
+        bool, typer.Option("--method", help="Write a package with a method of diagnosis instead.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write a commented scenario to start from."""
+    """Write a commented scenario to start from, or the package of a method."""
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.new import write_new
+        from prism_sim.commands.new import write_method, write_new
 
+        if method:
+            folder = write_method(name, force)
+            session.result({"method": str(folder)}, str(folder))
+            session.note(f"install it with: pip install -e {folder}")
+            return
         path = write_new(name, force)
         session.result({"scenario": str(path)}, str(path))
         session.note(f"run it with: prism-sim run {path}")
@@ -324,6 +334,9 @@ def schema() -> None:
 
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)
+_register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(compare)
+_register("scoreboard --family replicas --worlds 3")(scoreboard)
+_register("corpus --family replicas --worlds 3 --out corpus")(corpus)
 _register("regress --junit results.xml")(regress)
 app.add_typer(reproduce, name="reproduce")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
-from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS
+from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS, MAY_BE_NULL
 
 _HOW = "the columns of each table are in docs/methods.md"
 _FRACTIONS = ("confidence",)
@@ -31,15 +31,12 @@ def read_tables(folder: Path, addresses: Collection[str]) -> dict[str, pd.DataFr
 
     Raises
     ------
-    UserError : for every table that cannot be read or has wrong columns, types or values; or
-        ``folder`` contains no table.
+    UserError : for every table that cannot be read or has wrong columns, types or values.
     """
     paths = {name: folder / f"{name}.parquet" for name in DIAGNOSIS}
     there = {name: path for name, path in paths.items() if path.exists()}
-    if not there:
-        expected = ", ".join(path.name for path in paths.values())
-        raise UserError(Problem("there is no table of a diagnosis", str(folder), expected))
-    found, problems = {}, []
+    found: dict[str, pd.DataFrame] = {}
+    problems: list[Problem] = []
     for name, path in there.items():
         try:
             found[name] = _typed(name, path)
@@ -80,6 +77,8 @@ def _typed(name: str, path: Path) -> pd.DataFrame:
     if problems:
         raise UserError(problems)
     frame: pd.DataFrame = table.to_pandas()
+    for column in MAY_BE_NULL.get(name, ()):  # as a float, a time would lose its last digits
+        frame[column] = pd.array(table[column].to_pylist(), "Int64")
     return frame
 
 
@@ -101,7 +100,8 @@ def _wrong_values(
 
     columns = [column for column in DIAGNOSIS[name].names if column in table]
     for column in columns:
-        yield from problem(f"{column} has no value", table[column].isna())
+        if column not in MAY_BE_NULL.get(name, ()):
+            yield from problem(f"{column} has no value", table[column].isna())
     for column in ("address", "src", "dst"):
         if column in columns:
             strange = table[column].notna() & ~table[column].isin([*addresses])

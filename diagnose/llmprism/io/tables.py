@@ -95,6 +95,9 @@ ADDED_LATER = frozenset({"layouts"})
 DERIVED = {"findings": ("symptom", "cause")}
 """Columns that a method may leave out, because they follow from others."""
 
+MAY_BE_NULL = {"groups": ("position",), "steps": ("dp_end_ns",)}
+"""Columns in which a value may be missing: no order is known, or a step has no DP traffic."""
+
 KEYS: dict[str, tuple[str, ...]] = {
     "jobs": ("job", "address"),
     "layouts": ("job",),

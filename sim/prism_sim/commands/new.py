@@ -1,12 +1,21 @@
-"""A first scenario: commented, valid, and small enough to run in seconds."""
+"""Files to start from: a commented scenario, or a package with a method of diagnosis."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from llmprism.errors import Problem, UserError
 
 _TEMPLATE = Path(__file__).with_name("new.yaml")
+_METHOD = Path(__file__).with_name("method")
+_PACKAGE = {
+    "pyproject.toml.txt": "pyproject.toml",
+    "README.md.txt": "README.md",
+    "__init__.py.txt": "MODULE/__init__.py",
+    "test_method.py.txt": "tests/test_method.py",
+}
+"""Where each template of a method's package belongs; NAME and MODULE are replaced."""
 
 
 def write_new(name: str, replace: bool) -> Path:
@@ -29,3 +38,36 @@ def write_new(name: str, replace: bool) -> Path:
     except OSError as error:
         raise UserError(Problem(f"cannot be written: {error.strerror}", str(path))) from error
     return path
+
+
+def write_method(name: str, replace: bool) -> Path:
+    """Write a package with a method called ``name`` into a new folder; returns the folder.
+
+    Raises
+    ------
+    UserError : the name is that of no package, or a file exists and ``replace`` is false.
+    """
+    folder = Path(name)
+    called = folder.name
+    if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", called):
+        how = "use small letters, digits and -, such as prism-sim new --method my-method"
+        raise UserError(Problem(f"{called!r} is not a name of a package", "", how))
+    module = called.replace("-", "_")
+    files = {
+        folder / path.replace("MODULE", module): (_METHOD / template)
+        .read_text(encoding="utf-8")
+        .replace("MODULE", module)
+        .replace("NAME", called)
+        for template, path in _PACKAGE.items()
+    }
+    there = [path for path in files if path.exists()]
+    if there and not replace:
+        how = "choose another name, or add --force"
+        raise UserError(Problem("the file exists", str(path), how) for path in there)
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(Problem(f"cannot be written: {error.strerror}", name)) from error
+    return folder

@@ -44,7 +44,7 @@ def _steps_of(flows: FlowTable, members: np.ndarray, job: str) -> pd.DataFrame:
     width_ns = max(1, -(-(end_ns - start_ns) // _INTERVALS))
     counts = np.bincount(
         (flows.start_ns[rows] - start_ns) // width_ns, flows.bytes[rows], _INTERVALS
-    )
+    ).astype(np.float64)
     period = period_of(counts)
     if not period:
         return pd.DataFrame()

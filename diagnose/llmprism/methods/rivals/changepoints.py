@@ -63,7 +63,8 @@ def _steps_of(flows: FlowTable, rows: Ints, job: str) -> pd.DataFrame:
 def _steps_at(flows: FlowTable, rows: Ints) -> pd.DataFrame:
     """Steps of one endpoint, from the records that it sends in order of time."""
     content = pd.DataFrame({"dst": flows.dst[rows], "bytes": flows.bytes[rows]})
-    period = records_in_a_step(content.groupby(["dst", "bytes"]).ngroup().to_numpy())
+    alike = np.asarray(content.groupby(["dst", "bytes"]).ngroup(), np.int32)
+    period = records_in_a_step(alike)
     begin = flows.start_ns[rows[::period]] if period else rows[:0]
     steps = pd.DataFrame({"step": np.arange(max(0, len(begin) - 1))})
     return steps.assign(

@@ -12,7 +12,8 @@ from llmprism.model import Progress
 
 
 @register("null")
-def null(flows: FlowTable, topology: Topology, _progress: Progress) -> dict[str, pd.DataFrame]:
+def null(flows: FlowTable, topology: Topology, progress: Progress) -> dict[str, pd.DataFrame]:
     """Return jobs and pairs, but no steps and no findings."""
     jobs = connected_jobs(flows, topology)
+    progress(1.0, "jobs")
     return {"jobs": job_table(flows, jobs), "pairs": pair_table(flows, jobs)}

@@ -1,0 +1,173 @@
+"""``prism-sim compare`` and ``prism-sim scoreboard``: methods on the same worlds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from llmprism.command import MemoryLimit, TimeLimit
+from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
+from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
+from prism_sim.commands.session import Session, counted, open_session
+
+if TYPE_CHECKING:
+    from prism_sim.render.comparison import Block
+    from prism_sim.studies.comparison import Comparison
+    from prism_sim.studies.measuring import World
+
+_LINE_EVERY_S = 30.0  # of progress, if stderr is not a terminal
+
+Methods = Annotated[
+    list[str],
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="A method, or any package.module:object; may be repeated. null is always added.",
+    ),
+]
+Worlds = Annotated[int, typer.Option("--worlds", metavar="N", min=1, help="Worlds of a family.")]
+Families = Annotated[
+    list[str],
+    typer.Option(
+        "--family",
+        metavar="NAME",
+        help="A bundled family of worlds, or its file; may be repeated. Default: all bundled ones.",
+        default_factory=list,
+        show_default=False,
+    ),
+]
+
+
+FurtherMethods = Annotated[
+    list[str],
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="A further method; may be repeated.",
+        default_factory=list,
+        show_default=False,
+    ),
+]
+
+
+def compare(
+    method: Methods,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="SCENARIO", help="A file, or a bundled scenario."),
+    ] = None,
+    suite: Annotated[
+        Path | None, typer.Option("--suite", metavar="FILE", help="A suite of scenarios, YAML.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds of the scenario.")
+    ] = 5,
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
+    out: Annotated[
+        Path | None, out_folder("Folder to write. Default: results/compare/NAME.")
+    ] = None,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare methods on the same worlds, with paired differences.
+
+    Each world is simulated once and diagnosed by every method, in a process of its own without the
+    truth. Differences are those from the first method, with 95 % intervals over the worlds. A
+    method that crashes, hangs, takes too much memory, returns invalid tables or opens the truth
+    has the reason in its row, and counts as one that finds nothing. An interrupted comparison
+    continues where it stopped.
+    """
+    if (scenario is None) == (suite is None):
+        raise typer.BadParameter("give either --scenario or --suite")
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.studies.comparison import worlds_of_scenario, worlds_of_suite
+
+        if scenario is not None:
+            worlds = worlds_of_scenario(scenario, seeds)
+        else:
+            worlds = worlds_of_suite(Path(str(suite)))
+        folder = out or Path("results") / "compare" / worlds[0].group
+        limits = (time_limit, memory_limit)
+        title = f"Comparison on {worlds[0].group}"
+        _show(session, _compared(session, worlds, method, folder, title, limits, processes))
+
+
+def scoreboard(
+    family: Families,
+    method: FurtherMethods,
+    worlds: Worlds = 10,
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
+    out: Annotated[Path | None, out_folder("Folder. Default: results/scoreboard.")] = None,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure all methods on families of worlds; one page.
+
+    The methods are prism, paper, the rivals of this package, and those of --method. An interrupted
+    scoreboard continues where it stopped.
+    """
+    with open_session(as_json, quiet, debug) as session:
+        from llmprism import methods
+        from prism_sim.studies.comparison import families_called, worlds_of_families
+
+        asked = [*methods.names(), *method]
+        asked.sort(key=lambda name: name != "prism")  # it is the reference
+        with session.stage("draw worlds"):
+            drawn = worlds_of_families(families_called(family), worlds)
+        folder = out or Path("results") / "scoreboard"
+        limits = (time_limit, memory_limit)
+        _show(session, _compared(session, drawn, asked, folder, "Scoreboard", limits, processes))
+
+
+def _compared(
+    session: Session,
+    worlds: list[World],
+    methods: list[str],
+    folder: Path,
+    title: str,
+    limits: tuple[float, float],
+    processes: int | None,
+) -> Comparison:
+    from llmprism.isolation.runner import Limits
+    from prism_sim.products import exclusive
+    from prism_sim.studies.comparison import compare_on
+    from prism_sim.studies.pool import default_processes
+
+    at_once = processes or default_processes()
+    with exclusive(folder), session.stage(counted(len(worlds), "world"), _LINE_EVERY_S) as progress:
+        return compare_on(worlds, methods, folder, title, Limits.of(*limits), at_once, progress)
+
+
+def _show(session: Session, found: Comparison) -> None:
+    from prism_sim.render.comparison import blocks
+    from prism_sim.studies.comparison import FILES
+
+    files = {Path(name).suffix[1:]: str(found.folder / name) for name in FILES}
+    lines = [f"{kind}: {path}" for kind, path in files.items()]
+    tables = [_table(block) for block in blocks(found.groups)]
+    session.result({"files": files, "groups": found.groups}, *tables, *lines)
+
+
+def _table(block: Block) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(block.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for place, head in enumerate(block.head):
+        table.add_column(head, overflow="fold", no_wrap=place == 0)
+    for row in block.rows:
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,130 @@
+"""A comparison of methods as Markdown, as one HTML page, and as a table in a notebook.
+
+All three show the same blocks, which follow from the estimates
+(:mod:`prism_sim.studies.paired` makes them; this module only words them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from llmprism.quantities import duration
+from prism_sim.render.markdown import table as markdown_table
+
+Estimates = Mapping[str, Any]
+"""The estimates of one group of worlds."""
+
+_ABOUT = (
+    "Each cell is a mean over worlds and half of its 95 % interval (Student's t). A difference is "
+    "taken in each world first; better and worse mean that its interval does not contain 0. A "
+    "method that failed in a world counts there as one that finds nothing."
+)
+_STYLE = (
+    "body{font:15px/1.4 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;"
+    "color:#222;background:#fff}table{border-collapse:collapse;margin:.5rem 0 1.5rem;"
+    "font-variant-numeric:tabular-nums}th,td{padding:.25rem .7rem;text-align:right;"
+    "border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}"
+    "div{overflow-x:auto}"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table with its title."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def blocks(groups: Mapping[str, Estimates]) -> list[Block]:
+    """The tables of a comparison: figures, differences and failures of every group."""
+    return [block for name, found in groups.items() for block in _of_group(name, found)]
+
+
+def as_markdown(title: str, groups: Mapping[str, Estimates]) -> str:
+    """The comparison as a Markdown page."""
+    parts = [f"# {title}\n", f"{_ABOUT}\n"]
+    for block in blocks(groups):
+        written = markdown_table(block.head, block.rows, numbers_right=True)
+        parts.append(f"## {block.title}\n\n{written}")
+    return "\n".join(parts)
+
+
+def as_html(title: str, groups: Mapping[str, Estimates]) -> str:
+    """The comparison as one HTML page that needs no network."""
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    body = f"<h1>{escape(title)}</h1><p>{escape(_ABOUT)}</p>{as_tables(groups)}"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+
+
+def as_tables(groups: Mapping[str, Estimates]) -> str:
+    """The tables of a comparison in HTML."""
+    return "".join(_html(block) for block in blocks(groups))
+
+
+def _html(block: Block) -> str:
+    cells = [_html_row("th", block.head), *(_html_row("td", row) for row in block.rows)]
+    return f"<h2>{escape(block.title)}</h2><div><table>{''.join(cells)}</table></div>"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _of_group(name: str, found: Estimates) -> Iterator[Block]:
+    methods = found["methods"]
+    figures = [*next(iter(methods.values()))["figures"]]
+    rows = [
+        [figure, *(_interval(one["figures"][figure]) for one in methods.values())]
+        for figure in figures
+    ]
+    rows += [
+        ["time of a diagnosis", *(_time(one["seconds_median"]) for one in methods.values())],
+        ["peak memory", *(_memory(one["peak_memory_bytes_median"]) for one in methods.values())],
+        ["failed", *(_failures(one["failures"]) for one in methods.values())],
+    ]
+    yield Block(f"{name}: {found['worlds']} worlds", ["figure", *methods], rows)
+    differences = found["differences"]
+    if differences:
+        head = ["difference", *differences]
+        cells = [
+            [figure, *(_difference(one[figure]) for one in differences.values())]
+            for figure in figures
+        ]
+        yield Block(f"{name}: differences from {found['reference']}", head, cells)
+    errors = [[method, error] for method, one in methods.items() for error in one["errors"]]
+    if errors:
+        yield Block(f"{name}: why methods failed", ["method", "reason"], errors)
+
+
+def _interval(estimate: Mapping[str, Any]) -> str:
+    if estimate["mean"] is None:
+        return "-"
+    if estimate["low"] is None:
+        return f"{estimate['mean']:.3g}"
+    return f"{estimate['mean']:.3g} ± {estimate['high'] - estimate['mean']:.2g}"
+
+
+def _difference(estimate: Mapping[str, Any]) -> str:
+    if estimate["mean"] is None:
+        return "-"
+    if estimate["low"] is None:
+        return f"{estimate['mean']:+.3g}"
+    half = estimate["high"] - estimate["mean"]
+    return f"{estimate['mean']:+.3g} ± {half:.2g} {estimate['verdict']}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds * 1e9)
+
+
+def _memory(size_bytes: float | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / 2**20:.0f} MiB"
+
+
+def _failures(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "0"

@@ -112,7 +112,8 @@ def test_a_corpus_is_made_again_bit_for_bit_and_read_without_us(here: Path) -> N
     assert "scenario.json: the file is not that of the index" in checked.stderr
 
 
-def test_stages_and_studies_are_functions_whose_results_a_notebook_shows(here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_stages_and_studies_are_functions_whose_results_a_notebook_shows() -> None:
     names = {"simulate", "diagnose", "score", "run", "sweep", "whatif", "compare"}
     assert names <= set(dir(ps))
     simulated = ps.simulate("tiny/pair", set={"jobs.0.steps": 4}, out="run")

@@ -21,6 +21,7 @@ from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.measuring import World, measure, with_null
 from prism_sim.studies.paired import COMPARED, compared
 from prism_sim.studies.reading import known_methods
+from prism_sim.studies.regression.suite import read_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,11 +68,8 @@ def worlds_of_scenario(scenario: str, seeds: int) -> list[World]:
 
 
 def worlds_of_suite(path: Path) -> list[World]:
-    """Every scenario of a suite as the regression has it, with its seeds."""
-    from prism_sim.studies.regression import read_suite
-
-    found = {case.scenario.model_dump_json(): case.scenario for case in read_suite(path)}
-    return [World(path.stem, scenario) for scenario in found.values()]
+    """Every scenario of a suite, in the form of those of the regression, with its seeds."""
+    return [World(path.stem, case.scenario, case.name) for case in read_suite(path)]
 
 
 def worlds_of_families(families: Iterable[Family], count: int) -> list[World]:

@@ -37,10 +37,22 @@ COLUMNS = ("group", "world", "seed", "method", "reason", "error", "seconds", "pe
 
 @dataclass(frozen=True)
 class World:
-    """A scenario to compare methods on; ``group`` names the set or family it belongs to."""
+    """A scenario to compare methods on.
+
+    Attributes
+    ----------
+    group : the set or family that it belongs to.
+    label : distinguishes it from others of the same name and seed.
+    """
 
     group: str
     scenario: Scenario
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return self.label or f"{self.scenario.name} seed {self.scenario.seed}"
 
 
 @dataclass(frozen=True)
@@ -75,8 +87,9 @@ def measure(
     """
     tasks = [_Task(world.scenario, tuple(methods), limits) for world in worlds]
     keys = [_key(task) for task in tasks]
-    names = [f"{world.scenario.name}, seed {world.scenario.seed}" for world in worlds]
-    pieces = (Piece(*one) for one in zip(keys, names, tasks, strict=True))
+    pieces = (
+        Piece(key, world.name, task) for key, world, task in zip(keys, worlds, tasks, strict=True)
+    )
     kept = folder / "worlds"
     do_missing(_measured, pieces, kept, processes, progress, True, total=len(tasks), result="rows")
     results = [content(kept, key) for key in keys]
@@ -85,7 +98,7 @@ def measure(
         raise UserError(failed)
     return pd.DataFrame(
         [
-            {"group": world.group, "world": world.scenario.name, "seed": world.scenario.seed, **row}
+            {"group": world.group, "world": world.name, "seed": world.scenario.seed, **row}
             for world, result in zip(worlds, results, strict=True)
             for row in result["rows"]
         ]

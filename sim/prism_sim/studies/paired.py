@@ -69,9 +69,7 @@ def compared(
     ``worse``, or ``unclear`` if the interval contains zero.
     """
     methods = [*dict.fromkeys(table["method"])]
-    by_method = {
-        method: table[table["method"] == method].set_index(["world", "seed"]) for method in methods
-    }
+    by_method = {method: table[table["method"] == method].set_index("world") for method in methods}
     return {
         "reference": reference,
         "worlds": len(by_method[reference]),

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.version import __version__
@@ -50,9 +52,22 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOME[name]), name)
-    globals()[name] = found  # in place of a module of this name, which was imported meanwhile
-    return found
+    return getattr(import_module(_HOME[name]), name)
+
+
+class _Package(ModuleType):
+    """``prism_sim.score`` is the function, also after ``import prism_sim.score.load``.
+
+    An import makes a submodule an attribute of its package. Two submodules have the name of a
+    public function; ``from prism_sim.score import ...`` finds them without that attribute.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

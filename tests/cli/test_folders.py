@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -120,9 +121,9 @@ def test_a_stage_that_fails_keeps_the_old_files(
     def broken(*_: object) -> None:
         raise OSError(28, "No space left on device", "here/score.json")
 
-    monkeypatch.setattr("prism_sim.score.score_run", broken)
+    monkeypatch.setattr(import_module("prism_sim.score"), "score_run", broken)
     monkeypatch.setattr("prism_sim.world.write_truth", broken)
-    monkeypatch.setattr("prism_sim.simulate.write_truth", broken)
+    monkeypatch.setattr(import_module("prism_sim.simulate"), "write_truth", broken)
     assert call("score", "here").exit_code == 1
     assert call("simulate", str(pair), "--out", "here").exit_code == 1
     assert _contents(Path("here")) == before

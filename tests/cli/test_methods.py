@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -23,8 +24,8 @@ def crashes(flows, topology, progress):
     raise ValueError("no such luck")
 
 def steals(flows, topology, progress):
-    for path in glob.glob("/tmp/**/truth/ranks.parquet", recursive=True) + glob.glob(
-            os.path.dirname(os.path.dirname(os.getcwd())) + "/**/ranks.parquet", recursive=True):
+    around = os.path.dirname(os.path.dirname(os.getcwd()))
+    for path in glob.glob(around + "/*/truth/ranks.parquet"):
         try:
             pd.read_parquet(path)
         except Exception:
@@ -37,6 +38,7 @@ def steals(flows, topology, progress):
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The present folder, with a module of methods."""
     (tmp_path / "strangers.py").write_text(STRANGERS)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -48,9 +50,7 @@ def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     )  # fmt: skip
     table = found.table.set_index(["method", "seed"])
     assert len(table) == 2 * 4, "the null method is always there"
-    assert table["reason"].groupby("method").first().to_dict() == {
-        "autocorrelation": None,
-        "null": None,
+    assert table["reason"].dropna().groupby("method").first().to_dict() == {
         "strangers:crashes": "crashed",
         "strangers:steals": "opened the truth",
     }
@@ -101,7 +101,7 @@ def test_a_corpus_is_made_again_bit_for_bit_and_read_without_us(here: Path) -> N
     seen = {path.name for path in (here / "corpus" / "observations").rglob("*.*")}
     assert seen == {"flows.parquet", "topology.json"}
     query = "SELECT count(*) FROM 'corpus/observations/*/*/flows.parquet'"
-    (rows,) = duckdb.sql(query).fetchone() or (0,)
+    ((rows,),) = duckdb.sql(query).fetchall()
     (flows,) = (here / "corpus").glob("observations/replicas/0/flows.parquet")
     assert rows == len(pd.read_parquet(flows)) > 0
     checked = completed([*PRISM_SIM, "corpus", "--check", "corpus"], here, timeout_s=300)

@@ -6,7 +6,6 @@ import pkgutil
 
 import pytest
 
-import prism_sim.score
 from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load as load_scenario
 from prism_sim.run_folder import Run
@@ -100,7 +99,11 @@ def test_every_field_of_every_part_is_declared():
 
 
 @pytest.mark.parametrize(
-    "name", [module.name for module in pkgutil.iter_modules(prism_sim.score.__path__)]
+    "name",
+    [
+        module.name
+        for module in pkgutil.iter_modules(importlib.import_module("prism_sim.score").__path__)
+    ],
 )
 def test_examples_are_correct(name):
     assert doctest.testmod(importlib.import_module(f"prism_sim.score.{name}")).failed == 0

@@ -83,7 +83,7 @@ def test_a_test_passes_or_fails_by_its_bounds(session):
         "prism_case needs the marker prism(scenario, *bounds",
     ],
 )
-def test_the_reason_is_said(session, message):
+def test_the_message_gives_the_reason(session, message):
     assert message in session.stdout
 
 

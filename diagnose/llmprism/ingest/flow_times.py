@@ -24,7 +24,7 @@ from llmprism.ingest.starts import MS_NS
 from llmprism.numerics.arrays import Array, Bools, Ints
 
 _PAIRS = (("156", "157"), ("154", "155"), ("152", "153"), ("150", "151"))  # finest first
-_EVENTS = ("325", "324", "323", "322")
+_EVENTS = frozenset({"322", "323", "324", "325"})
 _DELTAS = ("158", "159")  # us before the datagram was sent
 _UPTIMES = ("22", "21")
 _DURATIONS = (("162", 1_000), ("161", MS_NS))
@@ -61,12 +61,16 @@ def flow_times(records: Records, start_ns: int | None, has_us: bool) -> tuple[In
     start_ns : when the exporter started, where that is known.
     has_us : whether its timestamps of NTP hold us in place of a fraction.
     """
+    columns = records.columns.keys()
     pairs = [
         (_absolute(records, first, has_us), _absolute(records, last, has_us))
         for first, last in _PAIRS
+        if first in columns or last in columns
     ]
-    pairs.append((_before_export(records, _DELTAS[0]), _before_export(records, _DELTAS[1])))
-    pairs.append(_since_start(records, start_ns))
+    if columns & set(_DELTAS):
+        pairs.append((_before_export(records, _DELTAS[0]), _before_export(records, _DELTAS[1])))
+    if columns >= set(_UPTIMES):
+        pairs.append(_since_start(records, start_ns))
     start = end = _none(records.count)
     for first, last in pairs:
         both = ~(first.unknown | last.unknown)
@@ -84,8 +88,10 @@ def _completed(
     """Return the times, with those of records of which no pair is whole."""
     for first, last in pairs:
         start, end = start.otherwise(first), end.otherwise(last)
-    for name in _EVENTS:
+    for name in sorted(records.columns.keys() & _EVENTS):
         end = end.otherwise(_absolute(records, name, has_us))
+    if not (start.unknown.any() or end.unknown.any()):
+        return start, end
     length = _durations(records)
     start = start.otherwise(Instants(end.ns - length, end.unknown))
     end = end.otherwise(Instants(start.ns + length, start.unknown))
@@ -113,6 +119,8 @@ def _absolute(records: Records, name: str, has_us: bool) -> Instants:
         return _none(records.count)
     found = _timestamps(values, name, has_us)
     for unit_ns in _UNITS_NS:
+        if not found.unknown.any():
+            break
         found = found.otherwise(Instants(*wall_clock_ns(values, unit_ns)))
     return found
 
@@ -149,9 +157,7 @@ def _before_export(records: Records, name: str) -> Instants:
 
 def _since_start(records: Records, start_ns: int | None) -> tuple[Instants, Instants]:
     """Return times that count from the exporter's start; both 0 are none."""
-    columns, count = records.columns, records.count
-    if not columns.keys() >= set(_UPTIMES):
-        return _none(count), _none(count)
+    columns = records.columns
     (first, bad_first), (last, bad_last) = (as_int64(columns[name]) for name in _UPTIMES)
     unset = (first == 0) & (last == 0)
     begins = _starts(records, start_ns)

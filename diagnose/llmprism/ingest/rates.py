@@ -107,23 +107,26 @@ class Rates:
 
 def _of_columns(columns: Columns, count: int) -> Ints:
     """Return the rates that records state; 0 where they state none."""
-    size, population = (_number(columns, name, count) for name in ("309", "310"))
-    taken, left = (_number(columns, name, count) for name in ("305", "306"))
-    interval, random = (_number(columns, name, count) for name in ("34", "50"))
-    if "306" not in columns:  # an interval of its own
-        taken, left = np.minimum(taken, 1), np.maximum(taken - 1, 0)
-    choices = [
-        (population, size),
-        (interval, np.ones(count)),
-        (random, np.ones(count)),
-        (taken + left, taken),
-    ]
     rates = np.zeros(count, dtype=np.int64)
-    for whole, part in choices:
+    for whole, part in _ratios(columns, count):
         states = (rates == 0) & (whole > 0) & (part > 0)
         stated = np.rint(whole[states] / part[states])
         rates[states] = np.clip(stated, 1, _LARGEST_RATE).astype(np.int64)
     return rates
+
+
+def _ratios(columns: Columns, count: int) -> Iterator[tuple[Floats, Floats]]:
+    """Yield packets that passed, and how many of these were counted, for each way to state them."""
+    if "310" in columns:
+        yield _number(columns, "310", count), _number(columns, "309", count)
+    for name in ("34", "50"):
+        if name in columns:
+            yield _number(columns, name, count), np.ones(count)
+    if "305" in columns:
+        taken = _number(columns, "305", count)
+        is_interval = "306" not in columns
+        left = _number(columns, "306", count)
+        yield taken + left, np.ones(count) if is_interval else taken
 
 
 def _number(columns: Columns, name: str, count: int) -> Floats:

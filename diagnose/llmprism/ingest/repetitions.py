@@ -3,8 +3,9 @@
 An exporter has one record at a time for each set of addresses and ports: two of its records never
 overlap. Records of one connection with equal counts, which begin and end together and overlap for
 at least half of their time, are therefore the sight of two exporters: the first is kept, so that
-volumes are counted once. Single packets last no time; they are taken for repetitions once lasting
-records have shown that there are two exporters, and how much later the second one is.
+volumes are counted once. A few that agree in their times as well were exported twice; they are left
+to the diagnosis, which sets them aside. Single packets last no time; they are taken for repetitions
+once lasting records have shown that there are two exporters, and how much later the second one is.
 
 Records without ports are left: connections in parallel look the same. Records that overlap and
 differ are left as well, and remarked on if they are many.
@@ -37,6 +38,7 @@ _CONNECTION = ("src", "dst", "observer", "src_port", "dst_port", "protocol", "ds
 _COUNTS = ("bytes", "packets")
 _FINE_NS = 1_000  # tick of a clock: packets of one connection differ in time
 _MANY = 0.1  # share of records
+_FEWEST = 20  # records; an exporter may send a few of them twice
 _MIXER = 0x9E3779B97F4A7C15  # the odd number that Fibonacci hashing multiplies by
 
 
@@ -85,6 +87,8 @@ class Repetitions:
         near = np.maximum(late, np.abs(end[after] - end[before])) <= self.tolerance_ns
         near &= np.logical_and(*(_equal(table, name, before, after) for name in _COUNTS))
         found = near & (2 * overlap >= lasts) & (overlap > self._tick_ns)
+        if not self._are_two(found, found & (late == 0) & (end[after] == end[before])):
+            found[:] = False
         self._late_ns = max(self._late_ns, int(late[found].max(initial=-1)))
         if self._tick_ns <= _FINE_NS:
             found |= near & (lasts == 0) & (late <= self._late_ns)
@@ -92,6 +96,12 @@ class Repetitions:
         repeats = np.zeros(len(table), dtype=np.bool_)
         repeats[after[found]] = True
         return repeats
+
+    def _are_two(self, found: Bools, exact: Bools) -> bool:
+        """Whether repetitions are of two exporters, and not of a few records sent twice."""
+        is_later = bool((found & ~exact).any())
+        enough = max(_FEWEST, _MANY * found.size)
+        return self._late_ns >= 0 or is_later or int(np.count_nonzero(exact)) >= enough
 
 
 def _neighbours(table: pa.Table) -> tuple[Ints, Ints]:

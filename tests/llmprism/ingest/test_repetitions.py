@@ -59,3 +59,13 @@ def test_exporters_with_other_timeouts_are_remarked_on(tmp_path: Path, read: Rea
     long = rows.assign(bytes=rows.bytes + 1)
     _, done = read(written(tmp_path / "two.csv", rows, later(long, 5 * US)))
     assert any("traffic may count twice" in one for one in done.notes.remarks)
+
+
+def test_a_record_that_was_exported_twice_is_left_to_the_diagnosis(
+    tmp_path: Path, read: Read
+) -> None:
+    rows = records("a2_ddp4")
+    twice = rows.nlargest(3, "bytes")
+    after, done = read(written(tmp_path / "one.csv", rows, twice))
+    assert len(after) == len(rows) + len(twice)
+    assert not done.notes.set_aside

@@ -31,7 +31,7 @@ from llmprism.ingest.sources import Source
 from llmprism.ingest.starts import RESTARTED, Starts
 from llmprism.ingest.templates import Columns
 from llmprism.ingest.volumes import NO_BYTES, Volume, forward, reverse
-from llmprism.numerics.arrays import Array, Bools
+from llmprism.numerics.arrays import Array, Bools, Ints
 
 UNSET_CLOCK = "the clock of an exporter is not set: its times count from its start"
 _MOST_US = 1_000_000  # of a second
@@ -96,13 +96,15 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
         notes.remark(f"{source}: {RESTARTED}")
     decoder = Decoder(notes)
     held: list[pa.Table] = []
+    rows = 0
     for datagram in datagrams(source, PROTOCOL, notes):
         for records in decoder.decode(datagram):
             if not records.is_options:
                 held += _tables(records, learned, source, notes)
-        if sum(table.num_rows for table in held) >= BATCH_ROWS:
+                rows += records.count
+        if rows >= BATCH_ROWS:
             yield scaled(pa.concat_tables(held).combine_chunks())
-            held = []
+            held, rows = [], 0
     decoder.end()
     if held:
         yield scaled(pa.concat_tables(held).combine_chunks())
@@ -165,21 +167,27 @@ def _common(records: Records, learned: _Learned, source: Source, notes: Notes) -
 def _connection(records: Records) -> dict[str, Any]:
     """Return addresses, ports and protocol of one packet header for each record."""
     headers, columns, count = records.headers, records.columns, records.count
-    chosen = np.zeros(count, dtype=np.int64)
-    for place in range(len(headers) - 1, -1, -1):  # the best one is tried last
-        is_set = _is_set(columns, headers[place].src, count) & _is_set(
-            columns, headers[place].dst, count
-        )
-        chosen[is_set] = place
+    chosen = _chosen(records)
     found: dict[str, Any] = {}
     for kind in ("src", "dst"):
         choices = [_addresses(columns, getattr(one, kind), count) for one in headers]
         found[kind] = [choices[place][row] for row, place in enumerate(chosen.tolist())]
     for kind, largest in (("src_port", 65_535), ("dst_port", 65_535), ("protocol", 255)):
         numbers = [_small(columns, getattr(one, kind), count, largest) for one in headers]
-        values = np.stack(numbers)[chosen, np.arange(count)]
+        values = np.choose(chosen, numbers)
         found[kind] = pa.array(values, mask=values < 0)
     return found
+
+
+def _chosen(records: Records) -> Ints:
+    """Return the best header of each record whose addresses are set, or the first."""
+    headers, columns, count = records.headers, records.columns, records.count
+    chosen = np.zeros(count, dtype=np.int64)
+    for place in range(len(headers) - 1, -1, -1) if len(headers) > 1 else ():
+        ends = (headers[place].src, headers[place].dst)
+        is_set = np.logical_and(*(_is_set(columns, names, count) for names in ends))
+        chosen[is_set] = place
+    return chosen
 
 
 def _is_set(columns: Columns, names: tuple[str, ...], count: int) -> Bools:

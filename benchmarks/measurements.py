@@ -242,12 +242,50 @@ def _diagnosis_rows(
     ]  # fmt: skip
 
 
+LOG_ITERATIONS, SHORT_LOG_ITERATIONS = 12_000, 1_200
+
+
+def logs(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """Measure the logs of one job on 32 GPUs, with a line for each collective call of each rank."""
+    runs = [_logs(folder / "logs", LOG_ITERATIONS) for _ in range(repeats)]
+    short = [_logs(folder / "short-logs", SHORT_LOG_ITERATIONS) for _ in range(repeats)]
+    size_bytes = int(json.loads(runs[0].output)["bytes"])
+    rate = size_bytes / median([run.cpu_seconds for run in runs])
+    growth = _peak(runs) / _peak(short)
+    figures = {
+        "logs_bytes": size_bytes,
+        "logs_bytes_per_cpu_s": rate,
+        "logs_peak_rss_bytes": _peak(runs),
+        "logs_memory_ratio_10_times": growth,
+    }
+    return [
+        Row("logs of a job, compressed", f"{rate / 1e6:,.0f} MB/s of a core",
+            f"{size_bytes / 1e6:,.0f} MB", "", ">= 50 MB/s", _met(rate >= 50e6)),
+        Row("  peak memory for ten times as much", f"{_peak(runs) / MIB:,.0f} MiB",
+            f"{_peak(short) / MIB:,.0f} MiB", f"{growth:.2f}", "<= 1.1", _met(growth <= 1.1)),
+    ], figures  # fmt: skip
+
+
+def _logs(folder: Path, iterations: int) -> Usage:
+    """Write the logs of one failed job into ``folder``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    changes = {
+        "failures": 1, "successes": 0, "min_nodes": 4, "max_nodes": 4, "calls": 32,
+        "kinds": "[gpu_lost]", "nccl_debug": "coll", "layout": "node", "iterations": iterations,
+    }  # fmt: skip
+    command = [str(BIN / "prism-sim"), "logs", "logs/demo", "--json", "--quiet"]
+    for key, value in changes.items():
+        command += ["--set", f"logs.{key}={value}"]
+    return process.run([*command, "--out", str(folder)])
+
+
 MEASUREMENTS: dict[str, Measurement] = {
     "ring": ring,
     "job": job,
     "growth": growth,
     "startup": startup,
     "diagnose": diagnose,
+    "logs": logs,
 }
 
 

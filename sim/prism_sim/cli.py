@@ -174,7 +174,8 @@ def logs(
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.logs(session, loaded, made, _invocation())
-        session.facts({"run": str(made.folder), "logs": str(made.logs)})
+        written = made.read_json(made.manifest)["logs"]
+        session.facts({"run": str(made.folder), "logs": str(made.logs), **written})
 
 
 @app.command(

@@ -46,11 +46,13 @@ def simulate(
         world.run(_reporter(world, progress))
         write_truth(world, run)
     run.write_json(run.topology, world.topology())
+    logs: dict[str, int] = {}
     if scenario.logs is not None:
         gpus = scenario.cluster.gpus_per_server
         jobs = simulated_jobs(logged_jobs(world, run), scenario.logs, gpus, scenario.seed)
-        _write_logs(scenario, scenario.logs, run, list(jobs), progress)
-    run.write_json(run.manifest, _manifest(world, command, time.perf_counter() - began))
+        logs = _write_logs(scenario, scenario.logs, run, list(jobs), progress)
+    facts = _manifest(world, command, time.perf_counter() - began)
+    run.write_json(run.manifest, facts | ({"logs": logs} if logs else {}))
     return list(world.faults.warnings())
 
 
@@ -71,9 +73,9 @@ def write_drawn_logs(
     if options is None or not options.failures:
         how = "add it, or write the logs of the simulated jobs: prism-sim simulate SCENARIO"
         raise UserError(Problem("the scenario has no failures in its section logs", "logs", how))
-    _write_logs(scenario, options, run, [], progress)
+    logs = _write_logs(scenario, options, run, [], progress)
     facts = _facts(scenario, command, time.perf_counter() - began)
-    run.write_json(run.manifest, facts)
+    run.write_json(run.manifest, facts | {"logs": logs})
 
 
 def _write_logs(
@@ -82,13 +84,18 @@ def _write_logs(
     run: Run,
     simulated: list[Logged],
     progress: Progress | None,
-) -> None:
-    """Write the logs of drawn jobs, which end before the first simulated one, and of these."""
+) -> dict[str, int]:
+    """Write the logs of drawn jobs, which end before the first simulated one, and of these.
+
+    Returns the numbers of jobs, failures, lines and bytes.
+    """
     begins = [logged.job.times.submit_ns for logged in simulated]
     before_ns = min([scenario.epoch_ns, *begins])
     count, drawn = drawn_jobs(options, scenario.cluster, scenario.seed, before_ns)
     jobs = chain(drawn, sorted(simulated, key=lambda logged: logged.job.times.begin_ns))
-    CorpusWriter(run.folder, options).write_all(jobs, count + len(simulated), progress)
+    writer = CorpusWriter(run.folder, options)
+    writer.write_all(jobs, count + len(simulated), progress)
+    return writer.counts
 
 
 def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:

@@ -90,6 +90,10 @@ class CorpusWriter:
     Parameters
     ----------
     folder : the run folder; logs go to ``logs``, tables to ``truth``.
+
+    Attributes
+    ----------
+    counts : numbers of jobs, failures, lines and bytes (uncompressed) that were written.
     """
 
     def __init__(self, folder: Path, options: Logs) -> None:
@@ -99,6 +103,7 @@ class CorpusWriter:
             name: [] for name in ("logs_jobs", "logs_nodes", "logs_failures")
         }
         self._index: list[dict[str, Any]] = []
+        self.counts = dict.fromkeys(("jobs", "failures", "lines", "bytes"), 0)
         truth = folder / "truth"
         truth.mkdir(parents=True, exist_ok=True)
         self._lines = TableStream(truth / "logs_lines.parquet", LOGS_TRUTH["logs_lines"])
@@ -125,6 +130,11 @@ class CorpusWriter:
         writer = JobWriter(logged.job, scenes, self._folder / "logs", self._options)
         rows = LineRows()
         writer.write(rows)
+        made = (1, len(scenes), writer.total_lines, writer.total_bytes)
+        self.counts = {
+            name: count + more
+            for (name, count), more in zip(self.counts.items(), made, strict=True)
+        }
         table = pa.table(rows.columns, schema=LOGS_TRUTH["logs_lines"])
         self._lines.write(lambda: table)
         first = len(self._rows["logs_failures"])

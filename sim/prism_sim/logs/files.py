@@ -67,6 +67,10 @@ class LogFile:
     limit_bytes : a part does not grow beyond this (uncompressed), unless one line is longer; None
         for a single part.
     keep : number of parts that remain; None for all.
+
+    Attributes
+    ----------
+    total_bytes, total_lines : what was written into all parts, before compression.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class LogFile:
         self._limit_bytes = limit_bytes or 1 << 62
         self._keep = keep
         self._part = -1
+        self.total_bytes = self.total_lines = 0
         self._next_part()
 
     def write(self, lines: Sequence[str], wanted: Sequence[int] = ()) -> list[Position]:
@@ -127,6 +132,8 @@ class LogFile:
         self._sink.write(data)
         self._bytes += len(data)
         self._lines += lines
+        self.total_bytes += len(data)
+        self.total_lines += lines
 
     def _next_part(self) -> None:
         self._part += 1

@@ -127,12 +127,18 @@ class JobWriter:
     ----------
     folder : the folder of all logs; the job gets one below.
     scenes : its failures; several if it was slow before it failed.
+
+    Attributes
+    ----------
+    defects : what is wrong with its files.
+    total_bytes, total_lines : what was written, before compression.
     """
 
     def __init__(self, job: LogJob, scenes: Sequence[Scene], folder: Path, options: Logs) -> None:
         self._job = job
         self._tools = Tools.of(job)
         self._scenes = scenes
+        self.total_bytes = self.total_lines = 0
         self._folder = folder / job.name
         self._options = options
         self.defects = defects(job, scenes, options)
@@ -223,6 +229,8 @@ class JobWriter:
         if cut_ns < FOREVER_NS and last:
             file.write_cut(last[: len(last) // 2])
         names = file.close()
+        self.total_bytes += file.total_bytes
+        self.total_lines += file.total_lines
         below = Path(self._job.name, plan.path).parent
         for position, line in marked:
             name = names[position.part]

@@ -14,6 +14,7 @@ import pandas as pd
 
 from llmprism.page import reading
 from llmprism.page.reading import Where
+from prism_sim.logs.tables import LOGS_TRUTH
 from prism_sim.run_folder import TRUTH, Run
 
 __all__ = ["Where"]
@@ -22,6 +23,11 @@ __all__ = ["Where"]
 def truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
     """Truth table ``name``, or its rows ``where`` conditions hold; empty if the run has none."""
     return reading.read_table(run.folder / "truth" / f"{name}.parquet", TRUTH[name], where)
+
+
+def logs_truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
+    """Truth table ``name`` of the logs; empty if the run has no logs."""
+    return reading.read_table(run.folder / "truth" / f"{name}.parquet", LOGS_TRUTH[name], where)
 
 
 def diagnosis(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from llmprism.page.tables import Tables
 from llmprism.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
+from prism_sim.render.logged import failures
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, read_score
 from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
@@ -82,6 +83,7 @@ def _content(run: Run, drawn: Mapping[str, Figure], tables: Tables) -> dict[str,
         "error_columns": ERROR_COLUMNS,
         "errors": error_rows(score.timeline) if score else [],
         "faults": _faults(run, score),
+        "logged": failures(run),
         "findings": _alarms(own["findings"], score),
         "figures": figures,
         "not_drawn": empty,

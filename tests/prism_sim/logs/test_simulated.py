@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from log_corpus import Corpus
 from prism_sim.cli import app
+from prism_sim.render import render_run
+from prism_sim.run_folder import Run
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +84,19 @@ def test_the_same_run_without_logs_has_the_same_flows(run: Corpus, tmp_path: Pat
     assert not (out / "logs").exists()
     name = "flows.parquet"
     assert (out / name).read_bytes() == (run.folder / name).read_bytes()
+
+
+def test_report_and_trace_show_logs_beside_flows(run: Corpus) -> None:
+    """The failed rank shows its failure at once; six ranks report it when the others give up."""
+    render_run(Run(run.folder), None)
+    page = (run.folder / "report.html").read_text(encoding="utf-8")
+    section = page[page.index("Failures in the logs") :]
+    row = re.sub(r"<[^>]+>", " ", section[section.index("<td>") : section.index("</table>")])
+    assert " ".join(row.split()).startswith("train-0 gpu lost (hardware) rank 5 on s0002")
+    assert re.search(r"0\.0 s\s+20\.0 s\s+6\s", row)
+    events = json.loads((run.folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    named = [event for event in events if event["name"] == "process_name"]
+    (pid,) = (e["pid"] for e in named if e["args"]["name"] == "logs of train-0")
+    shown = [event["name"] for event in events if event["pid"] == pid and event["ph"] == "i"]
+    assert shown[0] == "kernel.xid_79 s0002"
+    assert sum(name.startswith("c10d.timeout rank") for name in shown) == 6

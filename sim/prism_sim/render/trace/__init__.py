@@ -5,7 +5,8 @@ the reconstruction, one below the other. A rank has a track for its steps and on
 of work. Slices that overlap within a stream go to further tracks, so that the slices of one track
 are disjoint or nested. Arrows lead from the sending of a message to its reception. Further
 processes have the counters (rate of each NIC, ranks that wait), the windows of injected faults and
-of findings, and the clock.
+of findings, and the clock. If the run has logs, each job has a process with the moments of its log
+lines about a failure.
 
 Times are microseconds since the first event; ``otherData`` has the time of the first event
 (``origin_ns``, ``origin_utc``), and the clock process and the steps show UTC. In a large run, all
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,12 @@ from llmprism.io.writing import replacing
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from prism_sim.render import look
+from prism_sim.render.logged import reports
 from prism_sim.render.trace.arrows import arrows
 from prism_sim.render.trace.clock import clock
 from prism_sim.render.trace.counters import counters
 from prism_sim.render.trace.lines import Event, describe, thread
+from prism_sim.render.trace.logs import log_events
 from prism_sim.render.trace.marks import Mark, mark_events, marks_of
 from prism_sim.render.trace.processes import Process, processes_of
 from prism_sim.render.trace.selection import Selection, select
@@ -53,14 +57,18 @@ def render_trace(run: Run, max_events: int = MAX_EVENTS, tables: Tables | None =
     chosen = select(run, max_events)
     processes = processes_of(run, chosen, tables)
     marks = marks_of(run)
+    logged = reports(run)
     edges = [
         (int(process.slices["start_ns"].min()), int(process.slices["end_ns"].max()))
         for process in processes
         if len(process.slices)
     ] + [(mark.start_ns, mark.end_ns) for mark in marks]
+    edges += [(int(time_ns), int(time_ns)) for time_ns in logged["time_ns"]]
     extent = (min(start for start, _ in edges), max(end for _, end in edges)) if edges else (0, 0)
     notes = _notes(run, chosen, extent[0])
-    _write(run, _events(tables, chosen, processes, marks, extent, notes), notes)
+    events = _events(tables, chosen, processes, marks, extent, notes)
+    of_logs = log_events(len(processes) + 5, logged, extent[0])
+    _write(run, chain(events, of_logs), notes)
 
 
 def _events(

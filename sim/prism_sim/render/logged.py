@@ -1,0 +1,66 @@
+"""What the logs of a simulated job show: the failure, and who only reported it.
+
+Lines of one rank and one kind count as one report, at the time of the first. Reports of benign
+lines and of jobs that were drawn are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from llmprism.page.page import window
+from prism_sim.render import look
+from prism_sim.run_folder import Run
+
+ROLES = ("indicator", "cascade", "teardown")
+"""Roles of reports, from the failure itself to what follows from it."""
+
+_REMEDIES = {
+    "hardware": "take the node out, test its parts, and restart from the last checkpoint",
+    "platform": "restart from the last checkpoint; repair the service or the node",
+    "user": "correct the program or its data before the next start",
+    "framework": "report the error to the framework, and restart from the last checkpoint",
+}
+
+
+def reports(run: Run) -> pd.DataFrame:
+    """The reports of simulated jobs: job, node, rank, role, event, time_ns, lines; by time."""
+    jobs, lines = look.logs_truth(run, "logs_jobs"), look.logs_truth(run, "logs_lines")
+    simulated = jobs[jobs["simulated_job"].notna()]["job"]
+    shown = lines[lines["job"].isin(simulated) & lines["role"].isin(ROLES)]
+    keys = ["job", "node", "rank", "role", "event"]
+    grouped = shown.groupby(keys, dropna=False, observed=True)["time_ns"]
+    return grouped.agg(time_ns="min", lines="size").reset_index().sort_values("time_ns")
+
+
+def failures(run: Run) -> list[dict[str, Any]]:
+    """A row for each failure of a simulated job, with times in seconds since the first step."""
+    table, origin_ns = look.logs_truth(run, "logs_failures"), look.origin_ns(run)
+    found = reports(run)
+    own = table[table["job"].isin(found["job"]) | table["flow_fault"].notna()]
+    return [_failure(row, found, origin_ns) for row in own.to_dict("records")]
+
+
+def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[str, Any]:
+    mine = found[found["job"] == row["job"]]
+    begin_ns, rank = int(row["begin_ns"]), row["rank"]
+    others = mine[(mine["role"] == "cascade") & mine["rank"].notna() & (mine["rank"] != rank)]
+    place = "" if pd.isna(rank) else f"rank {int(rank)} on {row['node']}"
+    return {
+        "job": row["job"],
+        "kind": row["kind"],
+        "category": row["category"],
+        "place": place,
+        "window": window(begin_ns, int(row["end_ns"]), origin_ns),
+        "iteration": None if pd.isna(row["iteration"]) else int(row["iteration"]),
+        "shown_after_s": _seconds(row["reported_ns"], begin_ns),
+        "others_after_s": _seconds(others["time_ns"].min(), begin_ns),
+        "others": int(others["rank"].nunique()),
+        "remedy": _REMEDIES[row["category"]],
+    }
+
+
+def _seconds(time_ns: Any, begin_ns: int) -> float | None:
+    return None if pd.isna(time_ns) else (int(time_ns) - begin_ns) / 1e9

@@ -24,6 +24,8 @@ from llmprism.numerics.arrays import Array, Bools, Ints
 
 LARGEST = 2**61
 """Of a count, or of an instant [ns] before or after 1970."""
+LONGEST_TEXT = 1024
+"""Characters of an address or a path: more is none, and is not kept."""
 EARLIEST_NS = 631_152_000 * 1_000_000_000
 """1990-01-01T00:00:00Z: the first instant of a wall clock."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
@@ -72,6 +73,8 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, (dict, list)):
         return None
     text = value if isinstance(value, str) else repr(value)
+    if len(text) > LONGEST_TEXT:
+        return None
     return text.encode("utf-8", errors="replace").decode()  # a lone surrogate is no text
 
 

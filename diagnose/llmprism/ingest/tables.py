@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.ingest.bounds import EARLIEST_NS, as_int64, column
+from llmprism.ingest.bounds import EARLIEST_NS, LONGEST_TEXT, as_int64, column
 from llmprism.ingest.columns import unit_in
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import batch
@@ -55,7 +55,7 @@ def convert(
         if ours in chosen
     }
     if "path" in chosen:
-        columns["path"] = table[chosen["path"]].cast(pa.string())
+        columns["path"] = _short(table[chosen["path"]])
     if "protocol" in chosen:
         columns["protocol"] = protocols(table[chosen["protocol"]])
     for ours, times in zip(("start_ns", "end_ns"), _times(table, chosen, options), strict=True):
@@ -104,11 +104,17 @@ def integers(values: pa.ChunkedArray, bits: int = 63) -> pa.Array:
 
 def addresses(column: pa.ChunkedArray) -> pa.Array:
     """Return addresses as text in one notation; empty text is null."""
-    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    coded = _short(column).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
     names = pa.array([plain_address(one) for one in coded.dictionary.to_pylist()], pa.string())
     return pc.take(names, coded.indices)
+
+
+def _short(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return text without values that are too long to be a name; they become null."""
+    text = column.cast(pa.string())
+    return pc.if_else(pc.greater(pc.binary_length(text), LONGEST_TEXT), None, text)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,51 @@ def test_other_separators(text: str, separator: str | None, tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
     rows = pq.read_table(tmp_path / "o" / "flows.parquet").to_pylist()
     assert [(row["start_ns"], row["bytes"]) for row in rows] == [(5_000_000_000, 7)] * 2
+
+
+def test_spaces_at_the_end_of_a_piece_of_the_file(tmp_path: Path, read: Read) -> None:
+    """The file is read in pieces of 64 KiB: a piece ends everywhere in a line."""
+    for width in range(20, 32):
+        line = "5 6  a b \t 7".ljust(width) + "\n"
+        text = "start end src dst bytes\n" + line * 4000
+        rows, done = read(written(tmp_path / "a.txt", text))
+        assert (len(rows), done.notes.set_aside.total()) == (4000, 0)
+        assert {row["bytes"] for row in rows} == {7}
+
+
+LONG = """
+import resource, sys
+from llmprism.ingest.commands import ingest_app
+ingest_app([sys.argv[1], "--out", sys.argv[2], "--quiet"], standalone_mode=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["conn.log.gz", "conn.json.gz", "flows.csv.gz"])
+def test_a_gzip_that_grows_a_thousandfold_needs_little_memory(name: str, tmp_path: Path) -> None:
+    """A few hundred kB stand for 400 MB of lines with an address of 100,000 characters."""
+    host = "x" * 100_000
+    head = {
+        "conn.log.gz": "#separator \\x09\n#fields\tts\tid.orig_h\tid.resp_h\torig_ip_bytes\n",
+        "conn.json.gz": "",
+        "flows.csv.gz": "start,src,dst,bytes\n",
+    }[name]
+    line = {
+        "conn.log.gz": f"1767225600.5\t{host}\t10.0.0.2\t100\n",
+        "conn.json.gz": f'{{"ts": 1767225600.5, "id.orig_h": "{host}", "id.resp_h": "b"}}\n',
+        "flows.csv.gz": f"1767225600.5,{host},10.0.0.2,100\n",
+    }[name]
+    good = line.replace(host, "10.0.0.1").replace('"b"', '"b", "orig_ip_bytes": 9')
+    with gzip.open(tmp_path / name, "wt", compresslevel=1) as file:
+        file.write(head + good)
+        for _ in range(4000):
+            file.write(line)
+    command = [sys.executable, "-c", LONG, str(tmp_path / name), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    printed, peak_mib = done.stdout.splitlines()
+    assert printed.startswith("1 flow records")
+    assert int(peak_mib) < 600
 
 
 @pytest.mark.parametrize("separator", ["--", "", "\n", "§", '"'])

@@ -37,9 +37,9 @@ def _recognises(head: bytes, _name: str) -> bool:
     line = head.split(b"\n", 1)[0]
     if b"\0" in head:
         return False
-    return any(mark.encode() in line for mark in _DELIMITERS) or recognised(
-        _first_line(head).split()
-    ) >= (_SHOWN)
+    if any(mark.encode() in line for mark in _DELIMITERS):
+        return True
+    return recognised(_first_line(head).split()) >= _SHOWN
 
 
 @register("csv", "any table with a header line; --map names its columns", _recognises)
@@ -134,21 +134,20 @@ class _OneSpace(io.RawIOBase):
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._held = b""
-        self._before = b"\n"
+        self._last = b"\n"  # what was handed on before
+        self._has_space = False  # which follows it, if the line goes on
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, target: Any) -> int:
-        while not self._held:
-            piece = self._stream.read(_PIECE_BYTES)
-            if not piece:
-                break
-            joined = re.sub(rb"[ \t\r]+", b" ", self._before + piece)
+        while not self._held and (piece := self._stream.read(_PIECE_BYTES)):
+            before = self._last + b" " * self._has_space
+            joined = re.sub(rb"[ \t\r]+", b" ", before + piece)
             joined = re.sub(rb" ?\n ?", b"\n", joined)
-            # what a space at the end becomes, the next piece decides
-            self._before = b" " if joined.endswith(b" ") else joined[-1:]
-            self._held = joined[1:-1] if self._before == b" " else joined[1:]
+            self._has_space = joined.endswith(b" ")
+            self._held = joined[1:].removesuffix(b" ")
+            self._last = self._held[-1:] or self._last
         taken, self._held = self._held[: len(target)], self._held[len(target) :]
         target[: len(taken)] = taken
         return len(taken)

@@ -19,6 +19,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.json_lines import first_object
 from llmprism.ingest.json_lines import text_tables as json_tables
 from llmprism.ingest.notes import Notes
@@ -130,9 +131,10 @@ class _Head:
         values = line.split(self.separator)
         if not self.places or len(values) != self.width:
             return None
+        found = (None if place < 0 else values[place] for place in self.places)
         return [
-            None if place < 0 or values[place] == self.unset else values[place]
-            for place in self.places
+            None if one is None or one == self.unset or len(one) > LONGEST_TEXT else one
+            for one in found
         ]
 
 

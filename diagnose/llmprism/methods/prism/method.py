@@ -10,7 +10,7 @@ layout; tables; and faults, which explain slow steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.faults import Context, JobView, find_findings
+from llmprism.methods.prism.findings import find_findings as find_sparse_findings
 from llmprism.methods.prism.jobs.accumulated import DOUBTED, REASON, may_be_accumulated
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.jobs import find_jobs
@@ -75,7 +76,21 @@ def prism(
     flows: FlowTable, topology: Topology, progress: Progress
 ) -> Mapping[str, pd.DataFrame | InParts]:
     """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
-    tables, jobs = _diagnosed(flows, topology, progress)
+    return _with_spans(flows, *_diagnosed(flows, topology, progress, find_findings))
+
+
+@register("prism2", joining_pairs)
+def prism2(
+    flows: FlowTable, topology: Topology, progress: Progress
+) -> Mapping[str, pd.DataFrame | InParts]:
+    """The same steps and layouts, with findings from the graph of a step."""
+    return _with_spans(flows, *_diagnosed(flows, topology, progress, find_sparse_findings))
+
+
+def _with_spans(
+    flows: FlowTable, tables: dict[str, pd.DataFrame], jobs: list[Marked]
+) -> Mapping[str, pd.DataFrame | InParts]:
+    """``tables``, and the spans of all ``jobs``."""
     give_back()
     if not jobs:
         return tables
@@ -84,7 +99,10 @@ def prism(
 
 
 def _diagnosed(
-    flows: FlowTable, topology: Topology, progress: Progress
+    flows: FlowTable,
+    topology: Topology,
+    progress: Progress,
+    find: Callable[[Context], pd.DataFrame],
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
     """All tables but the spans, and what those are made of."""
     progress(0.0, "finding connections")
@@ -105,7 +123,7 @@ def _diagnosed(
         give_back()
     progress(0.9, "looking for causes of slow steps")
     views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
-    findings = find_findings(Context(flows, topology, connections, views))
+    findings = find(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
     found = [_with_updates(one) for one in found]
     tables = _tables(topology, found, stepless, connections)

@@ -1,0 +1,154 @@
+"""Normal durations, and how much longer than normal ranks and communicators take in every step.
+
+The normal duration of an edge is its median over all steps of one kind. Steps are of two kinds
+where some are longer at equal distances over the whole recording: those have a save or an
+evaluation (a *habit*), and are compared with each other.
+
+The *excess* of a row (a rank, or a communicator) in a step is what its edges take longer than
+normal together, as a share of their normal duration. Its error is estimated from the row and from
+all rows of its kind: from differences of neighbouring steps, which a lasting fault changes twice
+only, and from the median, whichever is less.
+
+Who joins a collective with others at the same moment may have waited for them: a hop begins when
+both of its ends have joined. So none of them lost more than the one that lost least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import JobView
+from llmprism.methods.prism.graph.durations import StepGraph
+from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, NOISE_FLOOR, PAUSES
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
+
+KNOWN = 0.3  # of a row's normal duration that has to be known in a step
+
+
+@dataclass(frozen=True)
+class Table:
+    """Excess of rows in steps.
+
+    Attributes
+    ----------
+    excess : share of the normal duration, NaN where unknown, shape (rows, steps).
+    normal_ns : normal duration of a row in a step, shape (rows,).
+    error : standard deviation of the excess, shape (rows,).
+    """
+
+    excess: Floats
+    normal_ns: Floats
+    error: Floats
+
+
+def kinds_of_steps(length_ns: Floats) -> Ints:
+    """1 for steps that are longer at equal distances over the whole recording, 0 for others."""
+    steps = length_ns.size
+    kind = np.zeros(steps, np.int64)
+    known = np.isfinite(length_ns)
+    if known.sum() < 4:
+        return kind
+    middle = float(np.median(length_ns[known]))
+    noise = max(float(spread(length_ns[None])[0]), NOISE_FLOOR * middle)
+    longer = known & (length_ns - middle > HABIT_DEVIATIONS * noise)
+    for period in range(2, steps // 2 + 1):
+        for first in range(period):
+            at = np.arange(first, steps, period)
+            if (longer | ~known)[at].all() and longer[at].mean() > PAUSES and longer[at].sum() > 1:
+                kind[at] = 1
+                return kind
+    return kind
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Which steps show what is normal.
+
+    Attributes
+    ----------
+    kind : 1 for steps with a habit, 0 for others, shape (steps,).
+    healthy : steps that are believed to be normal, shape (steps,).
+    """
+
+    kind: Ints
+    healthy: Bools
+
+    def normal(self, values: Floats) -> Floats:
+        """Normal value of each row in each step: the median over healthy steps of its kind."""
+        normal = np.empty_like(values)
+        for one in np.unique(self.kind).tolist():
+            own = self.kind == one
+            shown = own & self.healthy if (own & self.healthy).any() else own
+            normal[:, own] = nanmedian(values[:, shown], axis=1)[:, None]
+        return normal
+
+
+def table_of(
+    durations: Floats, row: Ints, rows: int, reference: Reference, tick_ns: float
+) -> Table:
+    """The excess of each row: edges of one ``row`` are taken together."""
+    normal = reference.normal(durations)
+    known = np.isfinite(durations) & (normal > 0)
+    longer, whole = np.zeros((2, rows, durations.shape[1]))
+    np.add.at(longer, row, np.where(known, durations - normal, 0.0))
+    np.add.at(whole, row, np.where(known, normal, 0.0))
+    normal_ns = whole.max(axis=1, initial=0.0)
+    shown = whole > KNOWN * normal_ns[:, None]
+    excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
+    excess -= reference.normal(excess)
+    edges = np.bincount(row[known.any(axis=1)], minlength=rows)
+    rounding = np.sqrt(np.maximum(edges, 1)) * tick_ns / 2 / np.maximum(normal_ns, 1.0)
+    return Table(excess, normal_ns, errors_of(excess, rounding))
+
+
+def errors_of(excess: Floats, rounding: Floats) -> Floats:
+    """Standard deviation of the excess of each row, none below what clocks make."""
+    own = spread(excess)
+    known = np.isfinite(own)
+    pooled = float(np.median(own[known])) if known.any() else 1.0
+    together = np.sqrt((np.nan_to_num(own, nan=pooled) ** 2 + pooled**2) / 2)
+    return np.maximum(together, np.maximum(rounding, NOISE_FLOOR))
+
+
+def spread(values: Floats) -> Floats:
+    """Standard deviation of each row that a lasting change does not inflate, shape (rows,)."""
+    between = nanmedian(np.abs(np.diff(values, axis=1)), axis=1) * TO_SIGMA / np.sqrt(2)
+    around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
+    return np.fmin(between, around)
+
+
+def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) -> Floats:
+    """Computation of each participation without waiting for others of the same collective [ns]."""
+    nodes, compute = graph.nodes, graph.compute.copy()
+    longer = compute - reference.normal(compute)
+    begins = nodes.begin[nodes.operation]
+    at_once = np.isfinite(longer) & (nodes.join >= begins - together_ns)
+    shape = (len(nodes.begin), compute.shape[1])
+    members = np.zeros(shape, np.int64)
+    np.add.at(members, nodes.operation, at_once.astype(np.int64))
+    least = np.full(shape, np.inf)
+    np.minimum.at(least, nodes.operation, np.where(at_once, longer, np.inf))
+    waited = longer - least[nodes.operation]
+    several = at_once & (members[nodes.operation] > 1)
+    return np.where(several & (waited > 0), compute - waited, compute)
+
+
+def step_effect(excess: Floats) -> Floats:
+    """What most rows have in common in each step: their lower quartile, shape (steps,)."""
+    known = np.isfinite(excess).sum(axis=0)
+    low = np.full(excess.shape[1], 0.0)
+    for step in np.flatnonzero(known >= 3).tolist():
+        own = excess[np.isfinite(excess[:, step]), step]
+        low[step] = max(float(np.quantile(own, 0.25)), 0.0)
+    return low
+
+
+def length_of_steps(job: JobView, reference: Reference) -> Floats:
+    """Length of each step [ns], of a habit as if it had none; NaN where it is not measured."""
+    length = job.duration_ns.copy()
+    usual = reference.normal(length[None])[0]
+    base = usual[reference.kind == 0]
+    return length - usual + (base[0] if base.size else usual)

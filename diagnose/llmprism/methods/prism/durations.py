@@ -1,0 +1,132 @@
+"""The durations of one job: the only thing that findings are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.baseline import (
+    Reference,
+    Table,
+    kinds_of_steps,
+    length_of_steps,
+    step_effect,
+    table_of,
+    without_waiting,
+)
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.graph.durations import StepGraph, with_durations
+from llmprism.methods.prism.graph.nodes import nodes_of
+from llmprism.methods.prism.graph.path import PathTimes, times_on_path
+from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Durations of the edges of one job, and what they are compared with.
+
+    Attributes
+    ----------
+    context, job : the job, and all others beside it.
+    measured : its nodes and durations; ``graph`` is the same without waiting in collectives.
+    reference : the steps that show what is normal.
+    compute : excess of each rank; ``transfer`` that of each communicator.
+    on_path : time on the critical path.
+    length_ns : of each step, NaN where it is not measured.
+    tick_ns : of the clock; 0 for a fine one.
+    """
+
+    context: Context
+    job: JobView
+    measured: StepGraph
+    graph: StepGraph
+    reference: Reference
+    compute: Table
+    transfer: Table
+    on_path: PathTimes
+    length_ns: Floats
+    tick_ns: float
+
+    @cached_property
+    def usual_ns(self) -> float:
+        """Median length of a step [ns]."""
+        known = self.length_ns[np.isfinite(self.length_ns)]
+        return float(np.median(known)) if known.size else 0.0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.length_ns.size
+
+    @cached_property
+    def common(self) -> Floats:
+        """What all ranks have in common in each step, as a share, shape (steps,)."""
+        return step_effect(self.compute.excess)
+
+    @cached_property
+    def servers(self) -> Ints:
+        """Server of each rank, shape (ranks,)."""
+        servers: Ints = self.context.topology.servers[self.job.phases.endpoints]
+        return servers
+
+    def address(self, rank: int) -> str:
+        """Address of a rank."""
+        return self.context.topology.addresses[int(self.job.phases.endpoints[rank])]
+
+    def server_name(self, server: int) -> str:
+        """Name of a server."""
+        at = int(np.flatnonzero(self.servers == server)[0])
+        return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].server
+
+    def compared_with(self, healthy: Bools) -> Durations:
+        """The same, compared with some steps only: most others are slow."""
+        reference = replace(self.reference, healthy=healthy & self.reference.healthy)
+        return _measured(self.context, self.job, self.measured, reference, self.tick_ns)
+
+    def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
+        """The same without the excess of some rows in some steps: it is explained."""
+        old: Table = getattr(self, table)
+        excess = old.excess.copy()
+        excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
+        return replace(self, **{table: replace(old, excess=excess)})
+
+
+def durations_of(context: Context, job: JobView) -> Durations | None:
+    """Measure ``job``; None if it has no traffic in steps."""
+    nodes = nodes_of(context, job)
+    if nodes is None or job.count < 2:
+        return None
+    tick = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    tick_ns = float(tick) if tick > 1 else 0.0
+    graph = with_durations(nodes, job.phases.first_of_epoch, tick_ns)
+    graph.compute[:, job.phases.first_of_epoch] = np.nan
+    kind = kinds_of_steps(job.between_ends_ns)
+    return _measured(context, job, graph, Reference(kind, np.ones(job.count, np.bool_)), tick_ns)
+
+
+def _measured(
+    context: Context, job: JobView, measured: StepGraph, reference: Reference, tick_ns: float
+) -> Durations:
+    """Compare the durations of ``measured`` with those of the reference."""
+    together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
+    graph = replace(measured, compute=without_waiting(measured, reference, together_ns))
+    nodes, ranks = graph.nodes, job.phases.endpoints.size
+    communicators = len(nodes.communicators)
+    return Durations(
+        context,
+        job,
+        measured,
+        graph,
+        reference,
+        table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
+        table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
+        times_on_path(
+            graph, (reference.normal(graph.compute), reference.normal(graph.transfer)), ranks
+        ),
+        length_of_steps(job, reference),
+        tick_ns,
+    )

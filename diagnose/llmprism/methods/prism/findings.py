@@ -1,0 +1,227 @@
+"""Findings: sparse deviations of the table of durations.
+
+Every kind of culprit (:mod:`~llmprism.methods.prism.groups`) makes groups of rows, each with a
+series of its excess. The group and the window with the largest likelihood above its penalty come
+first. It is a finding if the steps of the window are longer, and if the group itself lost a good
+part of that on the critical path: what waits for others loses nothing there. Its rows are then
+explained in its steps, and the search goes on, until nothing exceeds its penalty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.durations import Durations, durations_of
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.groups import KINDS
+from llmprism.methods.prism.groups.base import Group, Named
+from llmprism.methods.prism.outside import Outside, outside_of
+from llmprism.methods.prism.parameters import LEAST_COST, MOST_FINDINGS, OWN_SHARE
+from llmprism.methods.prism.peers import standing
+from llmprism.methods.prism.windows import MOSTLY, Window, best_window, penalty
+
+FEWEST = 3  # steps of which one may stand out
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a window costs its job.
+
+    Attributes
+    ----------
+    normal_ns, slow_ns : mean length of a step outside of the window and in it.
+    lost_ns : of all steps of the window together.
+    own_ns : what the culprit itself lost of that on the critical path.
+    deviations : of a step's length, by which the mean in the window is off.
+    """
+
+    normal_ns: float
+    slow_ns: float
+    lost_ns: float
+    own_ns: float
+    deviations: float
+
+    @property
+    def share(self) -> float:
+        """By how much steps are longer, as a share of a normal one."""
+        return self.slow_ns / self.normal_ns - 1 if self.normal_ns > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A group and its best window; ``odds`` are log odds that it is no chance."""
+
+    durations: Durations
+    group: Group
+    window: Window
+    odds: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One culprit in one window of one job; ``odds`` are log odds that it is no chance."""
+
+    job: JobView
+    named: Named
+    window: Window
+    cost: Cost
+    odds: float
+
+    @property
+    def confidence(self) -> float:
+        """Chance that the finding is true and names the culprit."""
+        return float((1 - np.exp(-max(self.odds, 0.0)) / 2) * self.named.sure)
+
+
+def find_findings(context: Context) -> pd.DataFrame:
+    """All findings about the jobs of ``context``, in order of time."""
+    outside = outside_of(context)
+    rows = list(outside.stops())
+    for job in context.jobs:
+        durations = durations_of(context, job)
+        found = [] if durations is None else findings_of(durations, outside)
+        rows += [row_of(one) for one in found if not outside.explains(job, one.named, one.window)]
+        rows += outside.saves(job)
+    rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
+    table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
+    return table.assign(finding=range(len(table)))
+
+
+def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
+    """The findings about one job, the likeliest first."""
+    found: list[Finding] = []
+    if durations.steps < FEWEST:
+        return found
+    for one in _candidates(durations):
+        named = one.group.named(one.durations, one.window)
+        cost = cost_of(one.durations, one.group, one.window)
+        if named is not None and _is_believed(cost):
+            named = outside.instead_of(durations.job, named, one.window)
+            found = _joined(found, Finding(durations.job, named, one.window, cost, one.odds))
+        if len(found) == MOST_FINDINGS:
+            break
+    return [*found, *_standing(durations, found)]
+
+
+def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
+    """What is slow in every step, and not among what was ``found``."""
+    length = durations.length_ns[np.isfinite(durations.length_ns)]
+    known = {one.named.name for one in found}
+    for one in standing(durations):
+        slow_ns = float(length.mean()) if length.size else 0.0
+        normal_ns = slow_ns - one.own_ns / durations.steps
+        cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, one.odds)
+        if one.odds > 0 and cost.share > LEAST_COST and one.named.name not in known:
+            yield Finding(durations.job, one.named, one.window, cost, one.odds)
+
+
+def _candidates(durations: Durations) -> Iterator[Candidate]:
+    """Groups with their best windows, until none exceeds its penalty; each explains its rows.
+
+    Where most steps are slow, the search begins again, compared with the others.
+    """
+    left, rebased = durations, False
+    for _ in range(4 * MOST_FINDINGS):
+        best = _likeliest(left)
+        if best is None:
+            return
+        inside = best.window.steps(durations.steps)
+        if best.window.shape == MOSTLY and not rebased and (~inside).sum() >= FEWEST:
+            left, rebased = left.compared_with(~inside), True
+            continue
+        yield best
+        left = left.explained(best.group.table, best.group.rows, inside)
+
+
+def _likeliest(durations: Durations) -> Candidate | None:
+    """The group and window that exceed their penalty by most; None if none does."""
+    best: Candidate | None = None
+    for groups_of in KINDS.values():
+        for group in groups_of(durations):
+            window = best_window(group.excess, group.error)
+            odds = window.ratio - penalty(group.siblings, durations.steps)
+            if odds > (0.0 if best is None else best.odds):
+                best = Candidate(durations, group, window, odds)
+    return best
+
+
+def cost_of(durations: Durations, group: Group, window: Window) -> Cost:
+    """Compare the steps of a window with the others."""
+    inside = window.steps(durations.steps)
+    length = durations.length_ns
+    slow, normal = length[inside], length[~inside]
+    slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
+    own_ns = float(group.lost_ns[inside].sum())
+    if not slow.size or normal.size < 2:
+        return Cost(0.0, 0.0, 0.0, own_ns, 0.0)
+    usual_ns, slow_ns = float(np.median(normal)), float(slow.mean())
+    noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
+    deviations = (slow_ns - usual_ns) / noise * np.sqrt(slow.size)
+    return Cost(usual_ns, slow_ns, (slow_ns - usual_ns) * slow.size, own_ns, float(deviations))
+
+
+def _is_believed(cost: Cost) -> bool:
+    """Whether the job is slower in a window, and the culprit itself lost a good part of that."""
+    return (
+        cost.share > LEAST_COST and cost.deviations > 2.0 and cost.own_ns > OWN_SHARE * cost.lost_ns
+    )
+
+
+def _joined(found: list[Finding], new: Finding) -> list[Finding]:
+    """``found`` with ``new``; windows of one culprit that are close together are one finding."""
+    for at, old in enumerate(found):
+        gap = max(new.window.first - old.window.last, old.window.first - new.window.last) - 1
+        lasting = max(w.last - w.first + 1 for w in (old.window, new.window))
+        if old.named.name == new.named.name and gap <= max(lasting, 3):
+            first = min(old.window.first, new.window.first)
+            last = max(old.window.last, new.window.last)
+            window = Window(first, last, old.window.level, old.window.ratio, old.window.shape)
+            steps = last - first + 1
+            lost = old.cost.lost_ns + new.cost.lost_ns
+            cost = Cost(
+                old.cost.normal_ns, old.cost.normal_ns + lost / steps, lost,
+                old.cost.own_ns + new.cost.own_ns, old.cost.deviations,
+            )  # fmt: skip
+            joined = Finding(old.job, old.named, window, cost, max(old.odds, new.odds))
+            return [*found[:at], joined, *found[at + 1 :]]
+    return [*found, new]
+
+
+def row_of(finding: Finding) -> dict[str, Any]:
+    """The row of a finding in its table."""
+    job, window, cost, named = finding.job, finding.window, finding.cost, finding.named
+    evidence = {
+        **named.evidence,
+        "normal_step_ns": round(cost.normal_ns),
+        "slow_step_ns": round(cost.slow_ns),
+        "step_share": round(cost.share, 4),
+        "step_deviations": round(min(cost.deviations, 1e6), 1),
+        "lost_share_of_a_step": round(
+            cost.own_ns / max(cost.normal_ns, 1.0) / (window.last - window.first + 1), 4
+        ),
+        "log_odds": round(finding.odds, 1),
+    }
+    return {
+        "level": named.level,
+        "symptom": named.symptom,
+        "cause": named.cause,
+        "job": job.name,
+        "culprit_kind": named.kind,
+        "culprit": named.name,
+        "first_step": window.first,
+        "last_step": window.last,
+        "start_ns": int(job.start_ns[window.first]),
+        "end_ns": int(job.end_ns[window.last]),
+        "magnitude": window.level / (1 + window.level),
+        "cost": max(cost.lost_ns, 0.0),
+        "confidence": finding.confidence,
+        "evidence": json.dumps(evidence, sort_keys=True),
+    }

@@ -1,0 +1,169 @@
+"""What each node waited for, learned from all steps, and how long the edges last.
+
+A rank waits for messages, for collectives and for its own work. What it waits for before it joins
+an operation is not known; but the order within a step is the same in every step. So its *parents*
+are the arrivals and own joins that have come before it in all steps, and the latest of them in a
+step is what it waited for. Computation is the time from there to the join. A parent that was not
+needed makes a duration seem shorter in all steps alike.
+
+The step before is a parent too: the last thing that happened at the rank in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.graph.nodes import Nodes
+from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
+from llmprism.numerics.missing import nanmedian
+
+NONE, STEP_BEFORE = -2, -1
+OWN_JOINS = 2  # joins of a rank before another one that are tried: it does one thing at a time
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """The nodes of a job, and the durations of its edges [ns]; NaN where unknown.
+
+    Attributes
+    ----------
+    nodes : operations and participations.
+    compute : of each participation's join since its latest parent, (participations, steps).
+    parent : that parent: a participation, STEP_BEFORE, or NONE, (participations, steps).
+    after_join : whether the parent is a join, not an arrival, (participations, steps).
+    transfer : of each operation from its last join to its end, (operations, steps).
+    position : of each join among those of its rank within a step; -1 for none.
+    """
+
+    nodes: Nodes
+    compute: Floats
+    parent: Ints
+    after_join: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    transfer: Floats
+    position: Ints
+
+
+def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> StepGraph:
+    """Learn parents and durations; ``tolerance_ns`` is by how much times may be wrong."""
+    shape = nodes.join.shape
+    compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int64)
+    after_join = np.zeros(shape, np.bool_)
+    position = np.full(shape[0], -1)
+    by_rank = np.argsort(nodes.rank, kind="stable")
+    for own in np.split(by_rank, np.flatnonzero(np.diff(nodes.rank[by_rank])) + 1):
+        join, arrive = nodes.join[own], nodes.arrive[own]
+        before = _step_before(join, arrive, first_of_epoch)
+        opening = np.fmin.reduce(join, axis=0)
+        joins, join_at = _in_order(join - opening)
+        arrivals, arrive_at = _in_order(arrive - opening)
+        position[own[joins]] = np.arange(joins.size)
+        found, which, of_join = np.full(join.shape, np.nan), np.full(join.shape, NONE), after_join[own]
+        _learn(
+            (joins, arrivals), (join_at, arrive_at), (join, arrive), before, tolerance_ns,
+            (found, which, of_join),
+        )  # fmt: skip
+        compute[own], after_join[own] = found, of_join
+        parent[own] = np.where(which >= 0, own[np.maximum(which, 0)], which)
+    return StepGraph(nodes, compute, parent, after_join, nodes.end - nodes.begin, position)
+
+
+def _step_before(join: Floats, arrive: Floats, first_of_epoch: Ints) -> Floats:
+    """When the last thing happened at a rank in the step before; NaN in the first step."""
+    last = np.fmax(np.fmax.reduce(join, axis=0), np.fmax.reduce(arrive, axis=0))
+    before = np.full(last.size, np.nan)
+    before[1:] = last[:-1]
+    before[first_of_epoch] = np.nan
+    return before
+
+
+def _in_order(since: Floats) -> tuple[Ints, Floats]:
+    """Rows that are known in some step, in order of their median time, and these times."""
+    known = np.flatnonzero(np.isfinite(since).any(axis=1))
+    middle = nanmedian(since[known], axis=1)
+    order = np.argsort(middle, kind="stable")
+    return known[order], middle[order]
+
+
+@compiled
+def _learn(
+    order: tuple[Ints, Ints], middle: tuple[Floats, Floats], times: tuple[Floats, Floats],
+    before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, np.ndarray],
+) -> None:  # fmt: skip
+    """Write the duration and the parent of each join of one rank."""
+    joins, arrivals = order
+    join, arrive = times
+    compute, parent, after_join = found
+    steps = join.shape[1]
+    tried = np.empty(NEAREST + OWN_JOINS + 1, np.int64)
+    of_join = np.empty(NEAREST + OWN_JOINS + 1, np.bool_)
+    wins = np.empty(NEAREST + OWN_JOINS + 1, np.int64)
+    for number in range(joins.size):
+        node = joins[number]
+        count = 0
+        until = np.searchsorted(middle[1], middle[0][number] + tolerance_ns, side="right")
+        for at in range(max(0, until - NEAREST), until):
+            if arrivals[at] != node and _precedes(arrive[arrivals[at]], join[node], tolerance_ns):
+                tried[count], of_join[count] = arrivals[at], False
+                count += 1
+        for at in range(max(0, number - OWN_JOINS), number):
+            if _precedes(join[joins[at]], join[node], tolerance_ns):
+                tried[count], of_join[count] = joins[at], True
+                count += 1
+        if _precedes(before, join[node], tolerance_ns):
+            tried[count], of_join[count] = STEP_BEFORE, False
+            count += 1
+        if count == 0:
+            continue
+        wins[:count] = 0
+        for step in range(steps):
+            latest = -np.inf
+            best = -1
+            for i in range(count):
+                at_ns = _time(tried[i], of_join[i], join, arrive, before, step)
+                if at_ns > latest:
+                    latest, best = at_ns, i
+            if best >= 0 and np.isfinite(join[node, step]):
+                wins[best] += 1
+                compute[node, step] = max(join[node, step] - latest, 0.0)
+                parent[node, step], after_join[node, step] = tried[best], of_join[best]
+        usual = np.argmax(wins[:count])
+        for step in range(steps):
+            if np.isnan(_time(tried[usual], of_join[usual], join, arrive, before, step)):
+                compute[node, step] = np.nan  # what it usually waits for last is not known
+                parent[node, step] = NONE
+
+
+@compiled
+def _time(
+    node: int, of_join: bool, join: Floats, arrive: Floats, before: Floats, step: int
+) -> float:
+    """When a parent happened [ns]."""
+    if node == STEP_BEFORE:
+        return before[step]
+    return join[node, step] if of_join else arrive[node, step]
+
+
+@compiled
+def _precedes(parent: Floats, child: Floats, tolerance_ns: float) -> bool:
+    """Whether ``parent`` comes before ``child`` in nearly all steps in which both are known."""
+    known, late = 0, 0
+    for step in range(child.size):
+        if np.isfinite(parent[step]) and np.isfinite(child[step]):
+            known += 1
+            late += parent[step] > child[step] + tolerance_ns
+    return known >= 2 and late <= VIOLATIONS * known
+
+
+_TABLE = np.zeros((0, 0))
+compile_early(
+    _learn,
+    lambda: (
+        (INTS, INTS), (FLOATS, FLOATS), (_TABLE, _TABLE), FLOATS, 0.0,
+        (_TABLE, np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_)),
+    ),
+)  # fmt: skip

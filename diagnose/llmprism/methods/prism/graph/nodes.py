@@ -1,0 +1,203 @@
+"""Operations of a job: what is sent in every step, with the times at which ranks take part.
+
+An *operation* is a message of a pipeline, or one collective of a communicator. The bursts of a
+connection in a step are numbered; the connections of a communicator have equally many, one for
+each operation (*slot*). In steps that have another number of bursts, since a slow hop leaves
+silences or a record is lost, bursts are matched with slots by the bytes sent before them. Where
+connections of a communicator differ, or their numbers vary, all of a step is one operation.
+
+A rank *joins* an operation when the first of its connections begins; an *arrival* is the end of
+what it receives. A hop of a collective begins when both of its ends have joined, so the earliest
+begin is the latest moment at which a rank can have joined. A rank that only sends or only receives
+goes on inside its server; it joins with the ranks there.
+
+Where a record holds several messages of a pipeline, only the first start and the last end of a
+step are known. They are two operations without a duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.measures.bursts import bursts_of
+from llmprism.methods.prism.faults.measures.collectives import one_way_collectives_of, ring_numbers
+from llmprism.methods.prism.graph.slots import Slots, slots_of
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.graph import components_of_edges
+
+COLLECTIVES = ("tp", "ep", "cp")
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """Connections that move data together: a ring, an exchange, or one hop of a pipeline.
+
+    Attributes
+    ----------
+    kind : of its traffic.
+    connections : their numbers.
+    size_bytes : what its busiest connection moves in a usual step.
+    """
+
+    kind: str
+    connections: Ints
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Operations of one job, and who takes part. Times in ns after ``origin_ns``; NaN: unknown.
+
+    Attributes
+    ----------
+    communicators : in order of their numbers.
+    communicator : number of the communicator of each operation, shape (operations,).
+    begin, end : last join and last end of each operation, shape (operations, steps).
+    operation, rank : of each participation, shape (participations,).
+    join, arrive : when a rank joins, and when it has received all, (participations, steps).
+    """
+
+    communicators: tuple[Communicator, ...]
+    communicator: Ints
+    begin: Floats
+    end: Floats
+    operation: Ints
+    rank: Ints
+    join: Floats
+    arrive: Floats
+
+
+@dataclass
+class _Gathered:
+    """Parts of :class:`Nodes` while they are collected."""
+
+    steps: int
+    communicators: list[Communicator] = field(default_factory=list)
+    communicator: list[Ints] = field(default_factory=list)
+    times: list[tuple[Floats, Floats]] = field(default_factory=list)
+    parts: list[tuple[Ints, Ints, Floats, Floats]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, of: Communicator, begin: Floats, end: Floats) -> Ints:
+        """Add operations of one communicator, shape (slots, steps); return their numbers."""
+        numbers = self.count + np.arange(len(begin))
+        self.communicator.append(np.full(len(begin), len(self.communicators)))
+        self.communicators.append(of)
+        self.times.append((begin, end))
+        self.count += len(begin)
+        return numbers
+
+    def take_part(self, operation: Ints, rank: int, join: Floats | None, arrive: Floats | None) -> None:
+        """A rank takes part in operations; both times have shape (operations, steps)."""
+        none = np.full((operation.size, self.steps), np.nan)
+        joins, arrivals = none if join is None else join, none if arrive is None else arrive
+        self.parts.append((operation, np.full(operation.size, rank), joins, arrivals))
+
+    def nodes(self) -> Nodes | None:
+        if not self.count:
+            return None
+        begin, end = (np.concatenate(one) for one in zip(*self.times, strict=True))
+        operation, rank, join, arrive = (
+            np.concatenate(one) for one in zip(*self.parts, strict=True)
+        )
+        return Nodes(
+            tuple(self.communicators), np.concatenate(self.communicator), begin, end,
+            operation, rank, join, arrive,
+        )  # fmt: skip
+
+
+def nodes_of(context: Context, job: JobView) -> Nodes | None:
+    """The operations of ``job``; None if it has none."""
+    gathered = _Gathered(job.count)
+    place = np.full(len(context.flows.addresses), -1)
+    place[job.phases.endpoints] = np.arange(job.phases.endpoints.size)
+    servers = context.topology.servers[job.phases.endpoints]
+    for part, label in _parts(context, job):
+        bursts = bursts_of(context, job, part)
+        if not bursts.place.size:
+            continue
+        slots = slots_of(bursts, part.one.connections.size, job.count, job.ranks.origin_ns)
+        own = part.one.connections
+        src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
+        for lanes in _communicators(label, slots.count > 0):
+            _add(gathered, servers, part.kind, own[lanes], (src[lanes], dst[lanes]), slots, lanes)
+    return gathered.nodes()
+
+
+def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:
+    """Classes of connections, and the communicator of each connection within the class."""
+    src, dst = context.connections.src, context.connections.dst
+    rings = ring_numbers(context, job)
+    for part in one_way_collectives_of(context, job):
+        yield part, rings[part.one.connections]
+    for part in job.phases.classes:
+        own = part.one.connections
+        if part.kind == "pp":
+            yield part, np.arange(own.size)
+        elif part.kind in COLLECTIVES:
+            yield part, components_of_edges(src[own], dst[own])
+
+
+def _communicators(label: Ints, has_bursts: Bools) -> Iterator[Ints]:
+    """Connections of each label, those without bursts left out."""
+    order = np.argsort(label, kind="stable")
+    for lanes in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
+        kept = lanes[has_bursts[lanes]]
+        if kept.size:
+            yield kept
+
+
+def _add(
+    gathered: _Gathered, servers: Codes, kind: str, connections: Ints, ends: tuple[Ints, Ints],
+    slots: Slots, lanes: Ints,
+) -> None:  # fmt: skip
+    """Add the operations of one communicator."""
+    number = int(slots.count[lanes[0]])
+    regular = bool((slots.count[lanes] == number).all() and slots.regular[lanes].all())
+    start, end = slots.times(lanes, number if regular else 1)
+    of = Communicator(kind, connections, float(slots.size_bytes[lanes].max()))
+    if kind != "pp":
+        _add_collective(gathered, servers, of, ends, (start, end))
+    elif regular:
+        operations = gathered.add(of, start[0], end[0])
+        gathered.take_part(operations, int(ends[0][0]), start[0], None)
+        gathered.take_part(operations, int(ends[1][0]), None, end[0])
+    else:
+        times = np.concatenate((start[0], end[0]))
+        operations = gathered.add(of, times, np.full_like(times, np.nan))
+        gathered.take_part(operations, int(ends[0][0]), times, None)
+        gathered.take_part(operations, int(ends[1][0]), None, times)
+
+
+def _add_collective(
+    gathered: _Gathered, servers: Codes, of: Communicator, ends: tuple[Ints, Ints],
+    times: tuple[Floats, Floats],
+) -> None:  # fmt: skip
+    """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
+    start, end = times
+    members, at = np.unique(np.concatenate(ends), return_inverse=True)
+    lanes = len(start)
+    begin = np.full((members.size, *start.shape[1:]), np.inf)
+    arrive = np.full_like(begin, -np.inf)
+    for side in (at[:lanes], at[lanes:]):
+        np.minimum.at(begin, side, np.nan_to_num(start, nan=np.inf))
+    np.maximum.at(arrive, at[lanes:], np.nan_to_num(end, nan=-np.inf))
+    one_sided = np.isin(members, ends[0]) != np.isin(members, ends[1])
+    server = servers[members]
+    for home in np.unique(server[one_sided]).tolist():
+        inside = server == home
+        begin[inside & one_sided] = begin[inside].min(axis=0)
+    begin[np.isinf(begin)] = np.nan
+    arrive[np.isinf(arrive)] = np.nan
+    whole = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)
+    last_join = np.where(whole, np.fmax.reduce(begin, axis=0), np.nan)
+    last_end = np.where(whole, np.fmax.reduce(end, axis=0), np.nan)
+    operations = gathered.add(of, last_join, last_end)
+    for member, rank in enumerate(members.tolist()):
+        gathered.take_part(operations, rank, begin[member], arrive[member])
+

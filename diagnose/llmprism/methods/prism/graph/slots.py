@@ -1,0 +1,129 @@
+"""Bursts of a connection in every step, numbered: a slot holds what is sent once in every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.measures.bursts import Bursts
+from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
+from llmprism.numerics.missing import nanmedian
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Bursts of the connections of one class, in order of connection, step and time.
+
+    Attributes
+    ----------
+    count : usual number of bursts of each connection in a step, 0 if it has none.
+    regular : whether enough steps have that number.
+    size_bytes : usual bytes of each connection in a step.
+    offsets : first burst of each connection and step, shape (connections * steps + 1,).
+    start_ns, end_ns, size : of each burst; times after the origin of the job.
+    steps : number of steps.
+    """
+
+    count: Ints
+    regular: Bools
+    size_bytes: Floats
+    offsets: Ints
+    start_ns: Floats
+    end_ns: Floats
+    size: Floats
+    steps: int
+
+    def times(self, lanes: Ints, number: int) -> tuple[Floats, Floats]:
+        """Start and end of ``number`` slots of some connections [ns], (lanes, number, steps).
+
+        NaN where unknown. A single slot holds all bursts of a step.
+        """
+        shape = (lanes.size, number, self.steps)
+        start, end = np.full(shape, np.nan), np.full(shape, np.nan)
+        usual = self._usual_sizes(lanes, number)
+        _fill(lanes, self.offsets, self.start_ns, self.end_ns, self.size, usual, start, end)
+        return start, end
+
+    def _usual_sizes(self, lanes: Ints, number: int) -> Floats:
+        """Median bytes of each slot in steps with the usual number of bursts."""
+        if number == 1:
+            return self.size_bytes[lanes][:, None]
+        cells = lanes[:, None] * self.steps + np.arange(self.steps)
+        held = np.diff(self.offsets)[cells] == number
+        at = np.where(held, self.offsets[cells], 0)[..., None] + np.arange(number)
+        sizes = self.size[np.minimum(at, self.size.size - 1)]
+        sizes = np.where(held[..., None], sizes, np.nan).transpose(0, 2, 1)
+        return nanmedian(sizes.reshape(-1, self.steps), axis=1).reshape(lanes.size, number)
+
+
+def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Slots:
+    """Number the bursts of one class."""
+    known = (bursts.step >= 0) & (bursts.step < steps)
+    cell = (bursts.place * steps + bursts.step)[known]
+    order = np.lexsort((bursts.start_ns[known], cell))
+    start, end, size = (
+        values[known][order].astype(np.float64)
+        for values in (bursts.start_ns - origin_ns, bursts.end_ns - origin_ns, bursts.size)
+    )
+    held = np.bincount(cell, minlength=connections * steps)
+    volume = np.bincount(cell[order], size, connections * steps).reshape(connections, steps)
+    by_step = held.reshape(connections, steps)
+    some = np.where(by_step > 0, by_step, np.nan).astype(np.float64)
+    count = np.nan_to_num(nanmedian(some, axis=1)).astype(np.int64)
+    regular = ((by_step == count[:, None]).mean(axis=1) >= IRREGULAR) & (count <= MOST_SLOTS)
+    usual = np.nan_to_num(nanmedian(np.where(by_step > 0, volume, np.nan), axis=1))
+    offsets = np.concatenate(([0], np.cumsum(held)))
+    return Slots(count, regular, usual, offsets, start, end, size, steps)
+
+
+@compiled
+def _fill(
+    lanes: Ints, offsets: Ints, start_ns: Floats, end_ns: Floats, size: Floats, usual: Floats,
+    start: Floats, end: Floats,
+) -> None:  # fmt: skip
+    """Write the times of each slot; bursts that are not one to a slot are matched by bytes."""
+    number, steps = start.shape[1], start.shape[2]
+    for lane in range(lanes.size):
+        for step in range(steps):
+            first = offsets[lanes[lane] * steps + step]
+            last = offsets[lanes[lane] * steps + step + 1]
+            if last == first:
+                continue
+            if number == 1:
+                start[lane, 0, step] = start_ns[first]
+                end[lane, 0, step] = end_ns[first:last].max()
+            elif last - first == number:
+                for slot in range(number):
+                    start[lane, slot, step] = start_ns[first + slot]
+                    end[lane, slot, step] = end_ns[first + slot]
+            else:
+                total, own = usual[lane].sum(), size[first:last].sum()
+                if not abs(own - total) <= LACKING * total:
+                    continue
+                exact = BOUNDARY * usual[lane].min()
+                edges = np.zeros(number + 1)
+                edges[1:] = np.cumsum(usual[lane])
+                opens, closes, before = 0, 1, 0.0
+                for burst in range(first, last):
+                    while opens < number and edges[opens] < before - exact:
+                        opens += 1
+                    if opens < number and edges[opens] <= before + exact:
+                        start[lane, opens, step] = start_ns[burst]
+                    before += size[burst]
+                    while closes <= number and edges[closes] < before - exact:
+                        closes += 1
+                    if closes <= number and edges[closes] <= before + exact:
+                        end[lane, closes - 1, step] = end_ns[burst]
+
+
+compile_early(
+    _fill,
+    lambda: (
+        INTS, INTS, FLOATS, FLOATS, FLOATS,
+        np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0, 0)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,109 @@
+"""What a kind of culprit is: which rows it owns, what it is called, and which causes it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.windows import Window
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import nanmedian
+
+COMPUTE, TRANSFER = "compute", "transfer"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a finding says of its culprit.
+
+    Attributes
+    ----------
+    level, symptom, cause : see the table of findings.
+    kind, name : of the culprit.
+    evidence : what else is known; ``one_of`` lists suspects that are as likely, ``or_causes``
+        causes that look the same.
+    sure : probability that the culprit is the right one, if there is one.
+    """
+
+    level: str
+    symptom: str
+    cause: str
+    kind: str
+    name: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    sure: float = 1.0
+
+
+Namer = Callable[[Durations, Window], Named | None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of a table that one culprit owns, as one series.
+
+    Attributes
+    ----------
+    table : of the rows, COMPUTE or TRANSFER.
+    rows : the rows.
+    siblings : groups of this kind in the job.
+    excess : mean excess of the rows in each step, shape (steps,).
+    error : standard deviation of it.
+    lost_ns : what the rows lost on the critical path in each step.
+    named : names the culprit for a window.
+    """
+
+    table: str
+    rows: Ints
+    siblings: int
+    excess: Floats
+    error: float
+    lost_ns: Floats
+    named: Namer
+
+
+GroupsOf = Callable[[Durations], Iterable[Group]]
+"""Makes all groups of one kind."""
+
+
+def of_ranks(
+    durations: Durations, members: list[tuple[Ints, Namer]], *, common: bool
+) -> list[Group]:
+    """Groups of ranks; what all ranks of the job have in common counts only if ``common``."""
+    table = durations.compute
+    base = table.excess if common else table.excess - durations.common
+    known = [(rows[table.normal_ns[rows] > 0], namer) for rows, namer in members]
+    known = [(rows, namer) for rows, namer in known if rows.size]
+    if not known:
+        return []
+    series = np.array([_mean(base[rows]) for rows, _ in known])
+    errors = group_errors(series, [table.error[rows] for rows, _ in known])
+    lost = durations.on_path.compute_longer
+    return [
+        Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost[rows].sum(axis=0), namer)
+        for i, (rows, namer) in enumerate(known)
+    ]
+
+
+def _mean(excess: Floats) -> Floats:
+    """Mean of the known rows in each step; NaN where none is known."""
+    count = np.isfinite(excess).sum(axis=0)
+    mean: Floats = np.where(count > 0, np.nansum(excess, axis=0) / np.maximum(count, 1), np.nan)
+    return mean
+
+
+def group_errors(series: Floats, of_rows: list[Floats]) -> Floats:
+    """Error of each series: from all of them, but no less than if its rows were independent.
+
+    Rows of one group often vary together; the series itself shows by how much.
+    """
+    from llmprism.methods.prism.baseline import spread
+
+    own = spread(series)
+    pooled = nanmedian(own[None], axis=1)[0]
+    least = np.array([float(np.sqrt((rows**2).sum())) / rows.size for rows in of_rows])
+    together = np.sqrt((np.nan_to_num(own, nan=pooled) ** 2 + np.nan_to_num(pooled) ** 2) / 2)
+    return np.maximum(together, least)

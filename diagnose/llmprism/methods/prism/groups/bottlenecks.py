@@ -1,0 +1,83 @@
+"""Which hops limit a slow ring?
+
+All hops of a ring go at the pace of the slowest one. Two things tell them apart. Nobody waits after
+the last round, so a slow hop ends later than the others, by what one block takes longer. And a slow
+hop never rests, while the others wait between blocks, which records show if the exporter does not
+bridge these silences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.parameters import (
+    BOTTLENECK_ENDS,
+    BUSY,
+    FALSE_HIT,
+    IDLE,
+    ROUNDS,
+    SURELY,
+)
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import nanmedian
+
+
+def bottlenecks(
+    durations: Durations, connections: Ints, inside: Bools
+) -> Mapping[int, float] | None:
+    """Chance that each of the ``connections`` limits the others in a window; None if not shown."""
+    if connections.size == 1:
+        return {int(connections[0]): 1.0}
+    busy, last = _busy_and_last(durations, connections)
+    chance = _by_ends(last, busy, inside)
+    if chance is None:
+        chance = _by_rests(busy, inside)
+    return None if chance is None else dict(zip(connections.tolist(), chance.tolist(), strict=True))
+
+
+def _busy_and_last(durations: Durations, connections: Ints) -> tuple[Floats, Floats]:
+    """Time with a record, and last end, of each connection in each step [ns]."""
+    context, job = durations.context, durations.job
+    place = np.full(len(context.connections), -1)
+    place[connections] = np.arange(connections.size)
+    cells = connections.size * job.count
+    busy, last = np.zeros(cells), np.full(cells, -np.inf)
+    for part in job.phases.classes:
+        known, cell = part.cells(context.connections, job.count)
+        row = part.one.traffic.row[known]
+        lane = place[context.connections.of_row[row]]
+        own = lane >= 0
+        row, at = row[own], lane[own] * job.count + cell[own] % job.count
+        np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
+        np.maximum.at(last, at, (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64))
+    unknown = np.isinf(last)
+    busy[unknown], last[unknown] = np.nan, np.nan
+    shape = (connections.size, job.count)
+    return busy.reshape(shape), last.reshape(shape)
+
+
+def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
+    """Hops that end later than usual, beside the others; None if none does so clearly."""
+    later = last - nanmedian(last, axis=0)
+    usual = np.nan_to_num(nanmedian(later[:, ~inside], axis=1)) if (~inside).any() else 0.0
+    more = nanmedian(later[:, inside], axis=1) - usual
+    ahead = np.nanmax(more) - more if np.isfinite(more).any() else more
+    noise = float(np.nan_to_num(np.nanmedian(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
+    lasting = float(np.nanmedian(busy[:, inside])) if np.isfinite(busy[:, inside]).any() else 0.0
+    longest = float(np.nan_to_num(np.nanmax(ahead))) if np.isfinite(ahead).any() else 0.0
+    if longest <= max(SURELY * noise, ROUNDS * lasting):
+        return None
+    return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
+
+
+def _by_rests(busy: Floats, inside: Bools) -> Floats | None:
+    """Hops that never rest; None if none does."""
+    most = np.fmax.reduce(busy, axis=0)
+    share = nanmedian((busy / np.where(most > 0, most, np.nan))[:, inside], axis=1)
+    if not np.isfinite(share).any() or np.nanmin(share) > IDLE:
+        return None
+    return np.clip((np.nan_to_num(share) - IDLE) / (BUSY - IDLE), FALSE_HIT, 1.0)

@@ -1,0 +1,92 @@
+"""Ranks that compute slowly: one rank, all ranks of a server, of a stage, or of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
+
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.groups.base import Group, Named, of_ranks
+from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
+from llmprism.methods.prism.parameters import WARM_UP
+from llmprism.methods.prism.windows import Window
+
+PAUSED = ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"]
+
+
+def ranks(durations: Durations) -> Iterable[Group]:
+    """Each rank by itself."""
+    every = range(durations.servers.size)
+    return of_ranks(
+        durations, [(np.array([rank]), partial(_rank, rank)) for rank in every], common=False
+    )
+
+
+def _rank(rank: int, durations: Durations, window: Window) -> Named:
+    """A rank: a NIC stands for its GPU, and for its server where it has one only."""
+    pauses = window.shape == "pauses"
+    causes = PAUSED if pauses else ["slow_server", "degraded_nvlink"]
+    cause, symptom = ("slow_compute", "pauses") if pauses else ("slow_gpu", "slow_passes")
+    evidence = {"or_causes": causes, "server": durations.server_name(int(durations.servers[rank]))}
+    return Named("rank", symptom, cause, "address", durations.address(rank), evidence)
+
+
+def servers(durations: Durations) -> Iterable[Group]:
+    """All ranks of each server that has several."""
+    members = []
+    for server in np.unique(durations.servers).tolist():
+        rows = np.flatnonzero(durations.servers == server)
+        if rows.size > 1:
+            members.append((rows, partial(_server, server)))
+    return of_ranks(durations, members, common=False)
+
+
+def _server(server: int, durations: Durations, window: Window) -> Named:
+    pauses = window.shape == "pauses"
+    cause, symptom = ("slow_compute", "pauses") if pauses else ("slow_server", "slow_passes")
+    others = PAUSED if pauses else ["slow_gpu", "degraded_nvlink"]
+    return Named(
+        "rank", symptom, cause, "server", durations.server_name(server), {"or_causes": others}
+    )
+
+
+def stages(durations: Durations) -> Iterable[Group]:
+    """All ranks of each stage of a pipeline."""
+    stage = durations.job.pipelines.stage
+    members = []
+    for one in np.unique(stage[stage >= 0]).tolist():
+        rows = np.flatnonzero(stage == one)
+        if np.unique(durations.servers[rows]).size > 1:
+            members.append((rows, partial(_stage, one)))
+    return of_ranks(durations, members, common=False)
+
+
+def _stage(stage: int, durations: Durations, window: Window) -> Named | None:
+    if _is_warm_up(durations, window):
+        return None
+    name = f"{durations.job.name} stage {stage}"
+    return Named("rank", "slow_passes", "uneven_stage", "stage", name)
+
+
+def whole_job(durations: Durations) -> Iterable[Group]:
+    """All ranks at once."""
+    rows = np.arange(durations.servers.size)
+    return of_ranks(durations, [(rows, _job)], common=True)
+
+
+def _job(durations: Durations, window: Window) -> Named | None:
+    if _is_warm_up(durations, window):
+        return None
+    if is_uneven(durations, window):
+        return named_uneven(durations)
+    if window.first == window.last:
+        return None  # all ranks at once, for one step: a save or an evaluation
+    return Named("job", "slow_steps", "unknown", "job", durations.job.name)
+
+
+def _is_warm_up(durations: Durations, window: Window) -> bool:
+    """Whether a window has only steps with which an attempt of the job begins."""
+    firsts = durations.job.phases.first_of_epoch
+    return any(first <= window.first and window.last < first + WARM_UP for first in firsts.tolist())

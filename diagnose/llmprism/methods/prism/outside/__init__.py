@@ -1,0 +1,87 @@
+"""What lies outside the graph of a job: stops, saves, other traffic on its links, other paths.
+
+A stopped job has no steps, a save belongs to no step, and what other jobs send is in no graph of
+this one. These explanations are searched for by themselves. Where one lasts as long as slow
+transfers do, it tells why they are slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llmprism.methods.prism.faults.causes.incast import incast
+from llmprism.methods.prism.faults.causes.reroutes import reroutes
+from llmprism.methods.prism.faults.causes.slow_storage import slow_storage
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.stops.stopped import stopped
+from llmprism.methods.prism.faults.suspects.suspects import Suspect, table_of
+from llmprism.methods.prism.groups.base import Named
+from llmprism.methods.prism.parameters import LEAST_SURE, MIXED
+from llmprism.methods.prism.windows import Window
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Suspects outside the graphs of all jobs.
+
+    Attributes
+    ----------
+    halts : jobs that stopped.
+    slow_saves : storage that is slow.
+    shared : why transfers are slow: other traffic, and other paths.
+    """
+
+    halts: tuple[Suspect, ...]
+    slow_saves: tuple[Suspect, ...]
+    shared: tuple[Suspect, ...]
+
+    def stops(self) -> Iterator[Row]:
+        """Rows of the findings about stops."""
+        return _rows(self.halts)
+
+    def saves(self, job: JobView) -> Iterator[Row]:
+        """Rows of the findings about slow saves of a job."""
+        return _rows(tuple(one for one in self.slow_saves if one.job is job and one.is_believed))
+
+    def explains(self, job: JobView, named: Named, window: Window) -> bool:
+        """Whether the job stopped within a window, or waited for saves and nothing else is known."""
+        why = (*self.halts, *(self.slow_saves if named.kind in ("job", "stage") else ()))
+        return any(one.job is job and _common(one, window) > 0 for one in why)
+
+    def instead_of(self, job: JobView, named: Named, window: Window) -> Named:
+        """What is known better than ``named`` in the same window: why transfers are slow."""
+        if named.level != "network":
+            return named
+        steps = window.last - window.first + 1
+        shown = [one for one in self.shared if one.job is job]
+        shown = [one for one in shown if _common(one, window) > MIXED * steps]
+        if not shown:
+            return named
+        best = max(shown, key=lambda one: one.confidence)
+        evidence = {**best.evidence, "or_causes": [named.cause], "one_of": best.names}
+        return replace(
+            named, symptom=best.symptom, cause=best.cause, kind=best.culprit_kind,
+            name=best.culprit, evidence=evidence, sure=best.confidence,
+        )  # fmt: skip
+
+
+def outside_of(context: Context) -> Outside:
+    """Search for what lies outside the graphs."""
+    halts, saves, others, paths = (
+        tuple(one for one in cause(context) if one.confidence > LEAST_SURE)
+        for cause in (stopped, slow_storage, incast, reroutes)
+    )
+    return Outside(halts, saves, (*others, *paths))
+
+
+def _common(one: Suspect, window: Window) -> int:
+    return max(0, min(one.last, window.last) - max(one.first, window.first) + 1)
+
+
+def _rows(suspects: tuple[Suspect, ...]) -> Iterator[Row]:
+    for row in table_of(suspects).to_dict("records"):
+        yield {str(name): value for name, value in row.items()}

@@ -1,0 +1,117 @@
+"""Every number of the search for findings, with its reason.
+
+Nothing here comes from a world, a study or the simulator. A share is a fraction of what it is a
+share of; deviations are standard deviations.
+"""
+
+from __future__ import annotations
+
+FALSE_FINDINGS = 1.0
+"""False findings that a user accepts in 1,000 healthy job-steps; sets every penalty."""
+
+TAIL = 4.0
+"""Degrees of freedom of the noise: computing has rare long pauses, so tails are heavy (Student's t,
+as usual in robust regression: Lange, Little and Taylor, JASA 1989)."""
+
+LEVELS = (
+    0.02, 0.04, 0.07, 0.1, 0.15, 0.22, 0.32, 0.45, 0.65, 1.0, 1.5, 2.3, 3.5, 6.0, 10.0, 20.0, 50.0,
+)  # fmt: skip
+"""Slowdowns that are tried, as a share of the normal duration: each is about half more than the one
+before it, so the nearest costs little likelihood."""
+
+PAUSES = 0.5
+"""Share of the steps of a window that pauses hit, before anything is known."""
+
+LEAST_COST = 0.01
+"""Of a step: what costs its job less is no finding. Faults below 3 % are hard to act on, and a
+hundredth is what healthy jobs vary by between runs."""
+
+OWN_SHARE = 0.4
+"""Of what a window costs: a culprit has to lose as much itself on the critical path. Half of it,
+less what noise and the estimate of normal durations take."""
+
+NOISE_FLOOR = 0.004
+"""Of a duration: nothing is known better. Clocks of exporters and the ends of records that share a
+link differ by about this much of a pass."""
+
+IRREGULAR = 0.5
+"""Of the steps: a connection that has its usual number of bursts in fewer is not divided by them."""
+
+MOST_SLOTS = 600
+"""Bursts of a connection in a step that are told apart: 64 micro-batches of 8 chunks, and some."""
+
+LACKING = 0.02
+"""Of a connection's bytes in a step: with more missing, bursts are not matched by bytes."""
+
+BOUNDARY = 0.05
+"""Of the smallest transfer: how exactly a burst has to begin where a transfer does."""
+
+NEAREST = 8
+"""Arrivals before a send that are tried as its parents: those before them come earlier still."""
+
+VIOLATIONS = 0.03
+"""Share of the steps in which a parent may seem to come after its child: clocks and lost records."""
+
+PEERS = 3
+"""Ranks or communicators that have to do the same before one is compared with the others."""
+
+UNEQUAL = 0.05
+"""Deviation of healthy GPUs of one type from each other. Sinha et al. (SC'22, "Not all GPUs are
+created equal") found up to 8 % on average, with outliers of 1.5 times the median."""
+
+UNEQUAL_LINKS = 0.1
+"""The same of transfers over as many hops: hashing and neighbours make them differ more."""
+
+HIT, FALSE_HIT = 0.85, 0.03
+"""Chance that a connection looks slow, if it crosses the slow part of the network, and if not."""
+
+DIRECTED, WHOLE_SWITCH = 0.7, 0.5
+"""Log odds against a fault of one direction only, and of a whole switch: cables and NICs fail more
+often than switches (Llama 3, table 5, and Gill et al., SIGCOMM'11)."""
+
+AS_LIKELY = 1.5
+"""Log odds: suspects that are less likely than the first by no more are named with it."""
+
+MOST_NAMED = 6
+"""Suspects that are named together at most."""
+
+SLOW_DEVIATIONS, SLOW_SHARE = 4.0, 0.03
+"""What makes a communicator slow in a window: this many deviations, and this share of its time."""
+
+BOTTLENECK_ENDS = 0.35
+"""Of the longest delay at the end of a ring: hops that end within it of the last are bottlenecks."""
+
+BUSY, IDLE = 0.95, 0.85
+"""Shares of the busiest hop's time: a hop that is busier is a bottleneck, one below waits."""
+
+MOST_FINDINGS = 8
+"""Findings of one kind about one job: more are not told apart by a user."""
+
+HABIT_DEVIATIONS = 4.0
+"""By which a step is longer that may be one with a save or an evaluation."""
+
+MIXED = 0.7
+"""Of the time that a job is slower: a cause outside the job that lasts for less is none of it."""
+
+TOGETHER_NS, TOGETHER = 1_000_000, 0.005
+"""Apart, and of a step: ranks that join a collective within both joined together. Clocks of exporters
+on one network, synchronised by NTP, differ by up to a millisecond."""
+
+WARM_UP = 5
+"""Steps in which programs compile and fill caches; a job may be slow in as many, as in profiles."""
+
+SURELY = 6.0
+"""Deviations by which the ends of hops differ for one of them to be slow."""
+
+ROUNDS = 1e-3
+"""Of the time of a ring: it has no more than a thousand rounds, so a slow hop ends later by this."""
+
+LEAST_SURE = 0.3
+"""Confidence of a suspect outside the graph: what is wrong in two of three cases is a guess."""
+
+FEWEST_SCATTERED = 4
+"""Ranks that show how much ranks scatter."""
+
+ALWAYS_SHARE = 0.15
+"""Of a peer's duration: what is slow in every step has to be this much slower than its peers, since
+healthy GPUs of one type differ by as much (see UNEQUAL)."""

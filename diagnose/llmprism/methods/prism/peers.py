@@ -1,0 +1,137 @@
+"""What is slow in every step: ranks and communicators beside those that do the same.
+
+A fault that lasts for the whole recording changes no step against another. It shows in the *edge*
+term of the model against its *role*: the ranks of one stage do the same, and so do communicators of
+one kind over as many switches. One value for each says how much slower it is than the median of its
+peers. Healthy ones differ too, by a few hundredths. What has fewer than three peers is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.groups.base import Named
+from llmprism.methods.prism.groups.bottlenecks import bottlenecks
+from llmprism.methods.prism.groups.network import Seen, name_part
+from llmprism.methods.prism.parameters import ALWAYS_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
+from llmprism.methods.prism.windows import Window, log_density, penalty
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
+
+ALWAYS = "always"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Something that is slow in every step.
+
+    Attributes
+    ----------
+    named : its culprit; ``window`` : all steps, with its level beside its peers.
+    own_ns : what it loses on the critical path in the whole recording.
+    odds : log odds that healthy ones do not differ as much.
+    """
+
+    named: Named
+    window: Window
+    own_ns: float
+    odds: float
+
+
+def standing(durations: Durations) -> Iterator[Standing]:
+    """All that is slow in every step, beside its peers."""
+    yield from _slow_ranks(durations)
+    yield from _slow_parts(durations)
+
+
+def _slow_ranks(durations: Durations) -> Iterator[Standing]:
+    normal = durations.compute.normal_ns
+    role = durations.job.pipelines.stage
+    ratio = beside_peers(normal, role, np.ones(normal.size, np.bool_))
+    errors = _errors(ratio, role, UNEQUAL)
+    for rank in np.flatnonzero(ratio > 1 + ALWAYS_SHARE).tolist():
+        level = float(ratio[rank] - 1)
+        odds = _odds(level / errors[rank], normal.size, durations.steps)
+        lost = durations.on_path.compute[rank].sum() * (1 - 1 / ratio[rank])
+        server = durations.server_name(int(durations.servers[rank]))
+        evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
+        named = Named("rank", "slow_passes", "slow_gpu", "address", durations.address(rank), evidence)
+        yield Standing(named, _window(durations, level), float(lost), odds)
+
+
+def _slow_parts(durations: Durations) -> Iterator[Standing]:
+    table, communicators = durations.transfer, durations.graph.nodes.communicators
+    kinds = {one.kind: number for number, one in enumerate(communicators)}
+    role = np.array([kinds[one.kind] * 10 + _switches(durations, one.connections) for one in communicators])
+    size = np.array([one.size_bytes for one in communicators])
+    pace = table.normal_ns / np.maximum(size, 1.0)
+    ratio = beside_peers(pace, role, table.normal_ns > 0)
+    errors = _errors(ratio, role, UNEQUAL_LINKS)
+    level = ratio - 1
+    slow = np.nan_to_num(level) > np.maximum(3 * errors, 2 * ALWAYS_SHARE)
+    if not slow.any() or 2 * slow.sum() > np.isfinite(ratio).sum():
+        return
+    every = np.ones(durations.steps, np.bool_)
+    seen = {
+        number: Seen(bool(slow[number]), _limits(durations, number, every) if slow[number] else None)
+        for number in np.flatnonzero(np.isfinite(ratio)).tolist()
+    }
+    named = name_part(durations, seen)
+    if named is None:
+        return
+    lost = (durations.on_path.transfer.sum(axis=1) * (1 - 1 / np.where(slow, ratio, 1.0))).sum()
+    odds = sum(-float(log_density(level[[one]] / errors[one])[0]) for one in np.flatnonzero(slow))
+    most = float(np.median(level[slow]))
+    yield Standing(
+        named, _window(durations, most), float(lost), odds - penalty(len(communicators), durations.steps)
+    )
+
+
+def _limits(durations: Durations, number: int, every: Bools) -> dict[int, float] | None:
+    connections = durations.graph.nodes.communicators[number].connections
+    found = bottlenecks(durations, connections, every)
+    return None if found is None else dict(found)
+
+
+def _switches(durations: Durations, connections: Ints) -> int:
+    """Most switches that a connection crosses, up to nine; 0 where paths are unknown."""
+    context = durations.context
+    rows = context.connections.by.order[context.connections.by.offsets[connections]]
+    codes = context.flows.path[rows]
+    return max((min(context.flows.paths[code].count("|") + 1, 9) for code in codes if code >= 0), default=0)
+
+
+def beside_peers(values: Floats, role: Ints, judged: Bools) -> Floats:
+    """Each value over the median of those with its role; NaN with fewer than ``PEERS`` others.
+
+    >>> beside_peers(np.array([1.0, 2.0, 1.0, 1.0]), np.zeros(4, np.int64), np.ones(4, bool))
+    array([1., 2., 1., 1.])
+    """
+    ratio = np.full(values.size, np.nan)
+    for one in np.unique(role).tolist():
+        own = (role == one) & judged & (values > 0)
+        if own.sum() > PEERS:
+            ratio[own] = values[own] / np.median(values[own])
+    return ratio
+
+
+def _errors(ratio: Floats, role: Ints, least: float) -> Floats:
+    """By how much healthy peers differ: what most of them do, but no less than is usual."""
+    errors = np.full(ratio.size, np.inf)
+    for one in np.unique(role).tolist():
+        own = (role == one) & np.isfinite(ratio)
+        if own.any():
+            errors[own] = max(float(np.median(np.abs(ratio[own] - 1))) * TO_SIGMA, least)
+    return errors
+
+
+def _odds(deviations: float, siblings: int, steps: int) -> float:
+    return -float(log_density(np.array([deviations]))[0]) - penalty(siblings, steps)
+
+
+def _window(durations: Durations, level: float) -> Window:
+    return Window(0, durations.steps - 1, level, 0.0, ALWAYS)

@@ -1,0 +1,102 @@
+"""Which steps differ? Windows of a series, by likelihood.
+
+A series is the excess of a group in each step. Noise has Student's t distribution. A hypothesis is
+a window of steps and a *shape*: a level (every step of the window is longer by one share), pauses
+(each of its steps is hit or not), or a level outside of which all is normal, where most of the
+recording is slow. For one share, the best window is the contiguous part with the largest sum of log
+likelihood ratios (Bentley, Programming pearls, CACM 1984), so all windows are tried in linear time.
+
+The penalty makes false findings as rare as the user asks: with ``g`` groups of a kind and windows
+that begin and end at any step, chance exceeds a log likelihood ratio of x about g * steps * exp(-x)
+times in a recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.parameters import FALSE_FINDINGS, LEVELS, PAUSES, TAIL
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+LEVEL, WITH_PAUSES, MOSTLY = "level", "pauses", "mostly"
+WINDOWS = 3.0  # lengths of windows that differ by more than the noise of their ends, for each begin
+SHAPE = 2.0  # log odds of the rarer shape
+
+
+@dataclass(frozen=True)
+class Window:
+    """Steps ``first`` to ``last``, longer by the share ``level``.
+
+    ``ratio`` is the log likelihood ratio against no difference at all.
+    """
+
+    first: int
+    last: int
+    level: float
+    ratio: float
+    shape: str
+
+    def steps(self, count: int) -> Bools:
+        """Which of ``count`` steps are in the window."""
+        inside = np.zeros(count, np.bool_)
+        inside[self.first : self.last + 1] = True
+        return inside
+
+
+def penalty(groups: int, steps: int) -> float:
+    """Log likelihood ratio that chance exceeds ``FALSE_FINDINGS`` times in 1,000 job-steps."""
+    accepted = FALSE_FINDINGS / 1000 * steps
+    return float(np.log(max(groups, 1) * WINDOWS * steps / accepted))
+
+
+def log_density(z: Floats) -> Floats:
+    """Logarithm of Student's t density, without its constant."""
+    return -(TAIL + 1) / 2 * np.log1p(z * z / TAIL)
+
+
+def best_window(excess: Floats, error: float) -> Window:
+    """The window of one series that is likeliest to differ."""
+    levels = np.array(LEVELS)[:, None]
+    base = log_density(excess / error)
+    slower = np.nan_to_num(log_density((excess - levels) / error) - base)
+    faster = np.nan_to_num(log_density((excess + levels) / error) - base)
+    mixed = np.log(PAUSES * np.exp(slower) + 1 - PAUSES)
+    found = [
+        _of_gains(slower, LEVEL, 0.0),
+        _of_gains(mixed, WITH_PAUSES, SHAPE),
+        _of_rest(faster),
+    ]
+    return max(found, key=lambda window: window.ratio)
+
+
+def _of_gains(gains: Floats, shape: str, against: float) -> Window:
+    ratio, first, last = largest_sums(gains)
+    at = int(np.argmax(ratio))
+    return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]) - against, shape)
+
+
+def _of_rest(gains: Floats) -> Window:
+    """The window outside of which all is faster, by the same share."""
+    inside, first, last = largest_sums(-gains)
+    ratio = gains.sum(axis=1) + inside
+    at = int(np.argmax(ratio))
+    return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]), MOSTLY)
+
+
+def largest_sums(gains: Floats) -> tuple[Floats, Ints, Ints]:
+    """Of each row, the contiguous part with the largest sum: the sum, its first and last place.
+
+    >>> largest_sums(np.array([[1.0, -3.0, 2.0, 2.0, -1.0]]))
+    (array([4.]), array([2]), array([3]))
+    """
+    until = np.cumsum(gains, axis=1)
+    before = np.concatenate((np.zeros((len(gains), 1)), until[:, :-1]), axis=1)
+    lowest = np.minimum.accumulate(before, axis=1)
+    last = np.argmax(until - lowest, axis=1)
+    rows = np.arange(len(gains))
+    place = np.arange(gains.shape[1])
+    begins = np.where(place <= last[:, None], before, np.inf)
+    first = gains.shape[1] - 1 - np.argmin(begins[:, ::-1], axis=1)
+    return (until - lowest)[rows, last], first, last

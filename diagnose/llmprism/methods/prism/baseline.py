@@ -110,7 +110,8 @@ def errors_of(excess: Floats, rounding: Floats) -> Floats:
     known = np.isfinite(own)
     pooled = float(np.median(own[known])) if known.any() else 1.0
     together = np.sqrt((np.nan_to_num(own, nan=pooled) ** 2 + pooled**2) / 2)
-    return np.maximum(together, np.maximum(rounding, NOISE_FLOOR))
+    errors: Floats = np.maximum(together, np.maximum(rounding, NOISE_FLOOR))
+    return errors
 
 
 def spread(values: Floats) -> Floats:
@@ -133,7 +134,8 @@ def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) 
     np.minimum.at(least, nodes.operation, np.where(at_once, longer, np.inf))
     waited = longer - least[nodes.operation]
     several = at_once & (members[nodes.operation] > 1)
-    return np.where(several & (waited > 0), compute - waited, compute)
+    without: Floats = np.where(several & (waited > 0), compute - waited, compute)
+    return without
 
 
 def step_effect(excess: Floats) -> Floats:

@@ -24,6 +24,8 @@ from llmprism.methods.prism.graph.path import PathTimes, times_on_path
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
+COMPUTE, TRANSFER = "compute", "transfer"
+
 
 @dataclass(frozen=True)
 class Durations:
@@ -70,8 +72,7 @@ class Durations:
     @cached_property
     def servers(self) -> Ints:
         """Server of each rank, shape (ranks,)."""
-        servers: Ints = self.context.topology.servers[self.job.phases.endpoints]
-        return servers
+        return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
 
     def address(self, rank: int) -> str:
         """Address of a rank."""
@@ -89,10 +90,11 @@ class Durations:
 
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
         """The same without the excess of some rows in some steps: it is explained."""
-        old: Table = getattr(self, table)
+        old = self.compute if table == COMPUTE else self.transfer
         excess = old.excess.copy()
         excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
-        return replace(self, **{table: replace(old, excess=excess)})
+        new = replace(old, excess=excess)
+        return replace(self, compute=new) if table == COMPUTE else replace(self, transfer=new)
 
 
 def durations_of(context: Context, job: JobView) -> Durations | None:

@@ -35,7 +35,7 @@ NOISE_FLOOR = 0.004
 link differ by about this much of a pass."""
 
 IRREGULAR = 0.5
-"""Of the steps: a connection that has its usual number of bursts in fewer is not divided by them."""
+"""Of the steps: a connection with its usual number of bursts in fewer is not divided by them."""
 
 MOST_SLOTS = 600
 """Bursts of a connection in a step that are told apart: 64 micro-batches of 8 chunks, and some."""
@@ -50,7 +50,7 @@ NEAREST = 8
 """Arrivals before a send that are tried as its parents: those before them come earlier still."""
 
 VIOLATIONS = 0.03
-"""Share of the steps in which a parent may seem to come after its child: clocks and lost records."""
+"""Share of the steps in which a parent may seem to follow its child: clocks and lost records."""
 
 PEERS = 3
 """Ranks or communicators that have to do the same before one is compared with the others."""
@@ -79,7 +79,7 @@ SLOW_DEVIATIONS, SLOW_SHARE = 4.0, 0.03
 """What makes a communicator slow in a window: this many deviations, and this share of its time."""
 
 BOTTLENECK_ENDS = 0.35
-"""Of the longest delay at the end of a ring: hops that end within it of the last are bottlenecks."""
+"""Of the longest delay at the end of a ring: hops that end so near the last are bottlenecks."""
 
 BUSY, IDLE = 0.95, 0.85
 """Shares of the busiest hop's time: a hop that is busier is a bottleneck, one below waits."""
@@ -94,7 +94,7 @@ MIXED = 0.7
 """Of the time that a job is slower: a cause outside the job that lasts for less is none of it."""
 
 TOGETHER_NS, TOGETHER = 1_000_000, 0.005
-"""Apart, and of a step: ranks that join a collective within both joined together. Clocks of exporters
+"""Apart, and of a step: ranks that join a collective within both joined together. Exporters' clocks
 on one network, synchronised by NTP, differ by up to a millisecond."""
 
 WARM_UP = 5
@@ -104,7 +104,7 @@ SURELY = 6.0
 """Deviations by which the ends of hops differ for one of them to be slow."""
 
 ROUNDS = 1e-3
-"""Of the time of a ring: it has no more than a thousand rounds, so a slow hop ends later by this."""
+"""Of the time of a ring: of at most a thousand rounds, so a slow hop ends later by this."""
 
 LEAST_SURE = 0.3
 """Confidence of a suspect outside the graph: what is wrong in two of three cases is a guess."""

@@ -59,14 +59,18 @@ def _slow_ranks(durations: Durations) -> Iterator[Standing]:
         lost = durations.on_path.compute[rank].sum() * (1 - 1 / ratio[rank])
         server = durations.server_name(int(durations.servers[rank]))
         evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
-        named = Named("rank", "slow_passes", "slow_gpu", "address", durations.address(rank), evidence)
+        named = Named(
+            "rank", "slow_passes", "slow_gpu", "address", durations.address(rank), evidence
+        )
         yield Standing(named, _window(durations, level), float(lost), odds)
 
 
 def _slow_parts(durations: Durations) -> Iterator[Standing]:
     table, communicators = durations.transfer, durations.graph.nodes.communicators
     kinds = {one.kind: number for number, one in enumerate(communicators)}
-    role = np.array([kinds[one.kind] * 10 + _switches(durations, one.connections) for one in communicators])
+    role = np.array(
+        [kinds[one.kind] * 10 + _switches(durations, one.connections) for one in communicators]
+    )
     size = np.array([one.size_bytes for one in communicators])
     pace = table.normal_ns / np.maximum(size, 1.0)
     ratio = beside_peers(pace, role, table.normal_ns > 0)
@@ -77,7 +81,9 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
         return
     every = np.ones(durations.steps, np.bool_)
     seen = {
-        number: Seen(bool(slow[number]), _limits(durations, number, every) if slow[number] else None)
+        number: Seen(
+            bool(slow[number]), _limits(durations, number, every) if slow[number] else None
+        )
         for number in np.flatnonzero(np.isfinite(ratio)).tolist()
     }
     named = name_part(durations, seen)
@@ -87,7 +93,10 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
     odds = sum(-float(log_density(level[[one]] / errors[one])[0]) for one in np.flatnonzero(slow))
     most = float(np.median(level[slow]))
     yield Standing(
-        named, _window(durations, most), float(lost), odds - penalty(len(communicators), durations.steps)
+        named,
+        _window(durations, most),
+        float(lost),
+        odds - penalty(len(communicators), durations.steps),
     )
 
 
@@ -102,7 +111,9 @@ def _switches(durations: Durations, connections: Ints) -> int:
     context = durations.context
     rows = context.connections.by.order[context.connections.by.offsets[connections]]
     codes = context.flows.path[rows]
-    return max((min(context.flows.paths[code].count("|") + 1, 9) for code in codes if code >= 0), default=0)
+    return max(
+        (min(context.flows.paths[code].count("|") + 1, 9) for code in codes if code >= 0), default=0
+    )
 
 
 def beside_peers(values: Floats, role: Ints, judged: Bools) -> Floats:

@@ -17,7 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
@@ -43,7 +43,7 @@ class StepGraph:
     nodes: Nodes
     compute: Floats
     parent: Ints
-    after_join: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    after_join: Bools
     transfer: Floats
     position: Ints
 
@@ -52,7 +52,7 @@ def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> S
     """Learn parents and durations; ``tolerance_ns`` is by how much times may be wrong."""
     shape = nodes.join.shape
     compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int64)
-    after_join = np.zeros(shape, np.bool_)
+    after_join: Bools = np.zeros(shape, np.bool_)
     position = np.full(shape[0], -1)
     by_rank = np.argsort(nodes.rank, kind="stable")
     for own in np.split(by_rank, np.flatnonzero(np.diff(nodes.rank[by_rank])) + 1):
@@ -62,7 +62,11 @@ def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> S
         joins, join_at = _in_order(join - opening)
         arrivals, arrive_at = _in_order(arrive - opening)
         position[own[joins]] = np.arange(joins.size)
-        found, which, of_join = np.full(join.shape, np.nan), np.full(join.shape, NONE), after_join[own]
+        found, which, of_join = (
+            np.full(join.shape, np.nan),
+            np.full(join.shape, NONE),
+            after_join[own],
+        )
         _learn(
             (joins, arrivals), (join_at, arrive_at), (join, arrive), before, tolerance_ns,
             (found, which, of_join),
@@ -92,7 +96,7 @@ def _in_order(since: Floats) -> tuple[Ints, Floats]:
 @compiled
 def _learn(
     order: tuple[Ints, Ints], middle: tuple[Floats, Floats], times: tuple[Floats, Floats],
-    before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, np.ndarray],
+    before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, Bools],
 ) -> None:  # fmt: skip
     """Write the duration and the parent of each join of one rank."""
     joins, arrivals = order
@@ -144,8 +148,10 @@ def _time(
 ) -> float:
     """When a parent happened [ns]."""
     if node == STEP_BEFORE:
-        return before[step]
-    return join[node, step] if of_join else arrive[node, step]
+        at_ns: float = before[step]
+    else:
+        at_ns = join[node, step] if of_join else arrive[node, step]
+    return at_ns
 
 
 @compiled

@@ -92,7 +92,9 @@ class _Gathered:
         self.count += len(begin)
         return numbers
 
-    def take_part(self, operation: Ints, rank: int, join: Floats | None, arrive: Floats | None) -> None:
+    def take_part(
+        self, operation: Ints, rank: int, join: Floats | None, arrive: Floats | None
+    ) -> None:
         """A rank takes part in operations; both times have shape (operations, steps)."""
         none = np.full((operation.size, self.steps), np.nan)
         joins, arrivals = none if join is None else join, none if arrive is None else arrive
@@ -140,7 +142,7 @@ def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:
         if part.kind == "pp":
             yield part, np.arange(own.size)
         elif part.kind in COLLECTIVES:
-            yield part, components_of_edges(src[own], dst[own])
+            yield part, components_of_edges(src[own], dst[own]).astype(np.int64)
 
 
 def _communicators(label: Ints, has_bursts: Bools) -> Iterator[Ints]:
@@ -200,4 +202,3 @@ def _add_collective(
     operations = gathered.add(of, last_join, last_end)
     for member, rank in enumerate(members.tolist()):
         gathered.take_part(operations, rank, begin[member], arrive[member])
-

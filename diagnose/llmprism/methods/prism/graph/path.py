@@ -37,9 +37,7 @@ def times_on_path(graph: StepGraph, normal: tuple[Floats, Floats], ranks: int) -
     steps = nodes.begin.shape[1]
     by_operation = np.argsort(nodes.operation, kind="stable")
     offsets = np.searchsorted(nodes.operation[by_operation], np.arange(len(nodes.begin) + 1))
-    times = PathTimes(
-        *(np.zeros((rows, steps)) for rows in (ranks, len(nodes.communicators)) * 2)
-    )
+    times = PathTimes(*(np.zeros((rows, steps)) for rows in (ranks, len(nodes.communicators)) * 2))
     for step in range(steps):
         for node, is_transfer, duration in _path(graph, by_operation, offsets, step):
             usual = normal[1 if is_transfer else 0][node, step]

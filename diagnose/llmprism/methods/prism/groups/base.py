@@ -1,19 +1,18 @@
-"""What a kind of culprit is: which rows it owns, what it is called, and which causes it explains."""
+"""What a kind of culprit is: which rows it owns, what it is called, which causes it explains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.durations import COMPUTE, Durations
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
-
-COMPUTE, TRANSFER = "compute", "transfer"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ GroupsOf = Callable[[Durations], Iterable[Group]]
 
 
 def of_ranks(
-    durations: Durations, members: list[tuple[Ints, Namer]], *, common: bool
+    durations: Durations, members: Sequence[tuple[Ints, Namer]], *, common: bool
 ) -> list[Group]:
     """Groups of ranks; what all ranks of the job have in common counts only if ``common``."""
     table = durations.compute
@@ -100,10 +99,9 @@ def group_errors(series: Floats, of_rows: list[Floats]) -> Floats:
 
     Rows of one group often vary together; the series itself shows by how much.
     """
-    from llmprism.methods.prism.baseline import spread
-
     own = spread(series)
     pooled = nanmedian(own[None], axis=1)[0]
     least = np.array([float(np.sqrt((rows**2).sum())) / rows.size for rows in of_rows])
     together = np.sqrt((np.nan_to_num(own, nan=pooled) ** 2 + np.nan_to_num(pooled) ** 2) / 2)
-    return np.maximum(together, least)
+    errors: Floats = np.maximum(together, least)
+    return errors

@@ -53,7 +53,9 @@ def _busy_and_last(durations: Durations, connections: Ints) -> tuple[Floats, Flo
         own = lane >= 0
         row, at = row[own], lane[own] * job.count + cell[own] % job.count
         np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
-        np.maximum.at(last, at, (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64))
+        np.maximum.at(
+            last, at, (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
+        )
     unknown = np.isinf(last)
     busy[unknown], last[unknown] = np.nan, np.nan
     shape = (connections.size, job.count)

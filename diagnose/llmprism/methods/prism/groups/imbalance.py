@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.groups.base import COMPUTE, Group, Named
+from llmprism.methods.prism.durations import COMPUTE, Durations
+from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.parameters import FEWEST_SCATTERED, SLOW_DEVIATIONS, WARM_UP
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.missing import TO_SIGMA, nanmedian

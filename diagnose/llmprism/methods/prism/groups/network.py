@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.faults.measures.hops import ARROW, crossed, culprit_of
-from llmprism.methods.prism.groups.base import TRANSFER, Group, Named
+from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
@@ -28,10 +29,8 @@ from llmprism.methods.prism.parameters import (
     SLOW_SHARE,
     WHOLE_SWITCH,
 )
-from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.windows import Window
-from llmprism.numerics.arrays import Bools, Floats
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.arrays import Bools
 
 SEEN = float(np.log(HIT / FALSE_HIT))
 NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))

@@ -48,7 +48,7 @@ class Outside:
         return _rows(tuple(one for one in self.slow_saves if one.job is job and one.is_believed))
 
     def explains(self, job: JobView, named: Named, window: Window) -> bool:
-        """Whether the job stopped within a window, or waited for saves and nothing else is known."""
+        """Whether the job stopped in a window, or waited for saves and nothing else is known."""
         why = (*self.halts, *(self.slow_saves if named.kind in ("job", "stage") else ()))
         return any(one.job is job and _common(one, window) > 0 for one in why)
 

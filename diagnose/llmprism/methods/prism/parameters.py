@@ -38,7 +38,7 @@ IRREGULAR = 0.5
 """Of the steps: a connection with its usual number of bursts in fewer is not divided by them."""
 
 MOST_SLOTS = 600
-"""Bursts of a connection in a step that are told apart: 64 micro-batches of 8 chunks, and some."""
+"""Bursts of a connection in a step that are distinguished: 64 micro-batches of 8 chunks."""
 
 LACKING = 0.02
 """Of a connection's bytes in a step: with more missing, bursts are not matched by bytes."""
@@ -85,7 +85,7 @@ BUSY, IDLE = 0.95, 0.85
 """Shares of the busiest hop's time: a hop that is busier is a bottleneck, one below waits."""
 
 MOST_FINDINGS = 8
-"""Findings of one kind about one job: more are not told apart by a user."""
+"""Findings of one kind about one job: more is too much for a user to check."""
 
 HABIT_DEVIATIONS = 4.0
 """By which a step is longer that may be one with a save or an evaluation."""

@@ -42,7 +42,10 @@ def draw(family: Family, seed: int) -> World:
 
 def _attempt(family: Family, seed: int, dice: Dice) -> World | None:
     """One world; None if it is impossible or too large."""
-    healthy = _healthy(family, seed, dice)
+    try:
+        healthy = _healthy(family, seed, dice)
+    except UserError:  # a model that the drawn servers cannot hold
+        return None
     scenario = _valid(healthy)
     if scenario is None or estimate(scenario).rows > family.rows:
         return None

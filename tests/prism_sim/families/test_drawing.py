@@ -91,6 +91,13 @@ def test_bundled_families_are_for_development_and_carry_the_names_of_their_files
         assert family.set == "develop"
 
 
+def test_a_model_that_the_layouts_cannot_divide_is_drawn_again():
+    work = {"models": ("tinyllama-1.1b", "gpt-1.3b"), "pp": (8,), "schedules": ("1f1b",)}
+    family = changed(FAMILIES["pipelines"], work=work)
+    worlds = [draw(family, seed) for seed in range(4)]
+    assert {job["model"]["name"] for world in worlds for job in world["jobs"]} == {"gpt-1.3b"}
+
+
 def test_an_impossible_family_says_so():
     family = changed(FAMILIES["replicas"], rows=1000, work={"steps": (200, 200)})
     with pytest.raises(UserError, match="gave no possible world"):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         run.report.write_text("<html>")
 
     monkeypatch.setattr("llmprism.pipeline.diagnose_files", diagnose_files)
-    monkeypatch.setattr("prism_sim.score.score_run", score_run)
+    monkeypatch.setattr(import_module("prism_sim.score"), "score_run", score_run)
     monkeypatch.setattr("prism_sim.render.render_run", render_run)
     monkeypatch.setattr("prism_sim.render.table.score_table", lambda _: "the table")
     return calls

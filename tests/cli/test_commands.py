@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +328,7 @@ def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("prism_sim.simulate.simulate", broken)
+    monkeypatch.setattr(import_module("prism_sim.simulate"), "simulate", broken)
     assert isinstance(call("simulate", str(pair)).exception, ZeroDivisionError)
 
 

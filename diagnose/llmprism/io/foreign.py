@@ -20,6 +20,7 @@ from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS, MAY_BE_NULL
 
 _HOW = "the columns of each table are in docs/methods.md"
 _FRACTIONS = ("confidence",)
+_ROUNDING = 1e-9  # by which a fraction may exceed 1
 
 
 def read_tables(folder: Path, addresses: Collection[str]) -> dict[str, pd.DataFrame]:
@@ -108,7 +109,7 @@ def _wrong_values(
             yield from problem(f"{column} is not an address of the topology", strange)
     for column in _FRACTIONS:
         if column in columns:
-            outside = table[column].notna() & ~table[column].between(0, 1)
+            outside = table[column].notna() & ~table[column].between(-_ROUNDING, 1 + _ROUNDING)
             yield from problem(f"{column} lies outside 0 to 1", outside)
     if {"start_ns", "end_ns"} <= {*columns}:
         yield from problem("end_ns lies before start_ns", table["end_ns"] < table["start_ns"])

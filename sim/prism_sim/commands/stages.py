@@ -88,7 +88,9 @@ def diagnose(
         from llmprism.isolation.runner import LIMITS
         from llmprism.pipeline import diagnose_files
 
-        diagnosis = diagnose_files(flows, topology, method, progress, limits=limits or LIMITS)
+        diagnosis = diagnose_files(
+            flows, topology, method=method, progress=progress, limits=limits or LIMITS
+        )
         diagnosis.write_files(aside.diagnosis_folder if in_run else aside.folder)
     return diagnosis
 

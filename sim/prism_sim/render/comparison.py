@@ -87,7 +87,8 @@ def _of_group(name: str, found: Estimates) -> Iterator[Block]:
         ["peak memory", *(_memory(one["peak_memory_bytes_median"]) for one in methods.values())],
         ["failed", *(_failures(one["failures"]) for one in methods.values())],
     ]
-    yield Block(f"{name}: {found['worlds']} worlds", ["figure", *methods], rows)
+    worlds = "1 world" if found["worlds"] == 1 else f"{found['worlds']} worlds"
+    yield Block(f"{name}: {worlds}", ["figure", *methods], rows)
     differences = found["differences"]
     if differences:
         head = ["difference", *differences]

@@ -275,6 +275,7 @@ def _scene(
     )
     fate.kind().unfold(scene)
     if slow:
+        scene.lines = [line for line in scene.lines if line.time_ns < job.times.last_ns]
         limit = rng.uniform() < 0.3
         ending = Ending("TIMEOUT", "0:0") if limit else Ending("CANCELLED", "0:15")
         at_ns = job.times.last_ns + SECOND_NS

@@ -75,6 +75,7 @@ def node_dies(scene: Scene, role: Role = "indicator") -> None:
     patience_ns = round(scene.job.timeout_s * SECOND_NS)
     noticed_ns = scene.when_ns + min(scene.seconds(*_SLURMD_TIMEOUT_S), patience_ns)
     scene.slurm_writes(noticed_ns, tools.slurm.node_failed(node), role)
+    scene.ended_ns[node] = noticed_ns
     reason = "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     scene.slurm_writes(noticed_ns, tools.slurm.cancelled(noticed_ns, reason), "teardown")
     _end_nodes(scene, noticed_ns)

@@ -24,7 +24,7 @@ class AgentKilled(FailureKind):
         node, when_ns, slurm = scene.node, scene.when_ns, scene.tools.slurm
         scene.ranks = [*scene.job.ranks_of[node]]
         for rank in scene.ranks:
-            scene.silence(rank, when_ns)
+            scene.end_rank(rank, when_ns)
         scene.ended_ns[node] = when_ns
         at_ns = when_ns + scene.seconds(0.1, 0.5)
         scene.slurm_writes(at_ns, slurm.ended(node, KILLED), "indicator")

@@ -27,7 +27,7 @@ class HostOutOfMemory(FailureKind):
         kernel, node, rank, when_ns = scene.tools.kernel, scene.node, scene.rank, scene.when_ns
         output = kernel.killed(node, when_ns, scene.job.pid(rank), cgroup=True)
         scene.kernel_writes(node, when_ns, output, "indicator")
-        scene.silence(rank, when_ns)
+        scene.end_rank(rank, when_ns)
         ranks_end(scene, {rank: End(when_ns + 5_000_000, KILLED)}, "indicator")
         at_ns = scene.ended_ns[node] + scene.seconds(0.1, 0.4)
         scene.slurm_writes(at_ns, scene.tools.slurm.out_of_memory(node), "indicator")

@@ -35,5 +35,5 @@ class MemoryRaised(FailureKind):
             f"Memory failure: 0x8a41f2: Killing python3:{pid} due to hardware memory corruption",
         )
         scene.kernel_writes(node, when_ns, output, "indicator")
-        scene.silence(scene.rank, when_ns)
+        scene.end_rank(scene.rank, when_ns)
         ranks_end(scene, {scene.rank: End(when_ns + scene.seconds(0.01, 0.1), -7)}, "indicator")

@@ -32,5 +32,5 @@ class SegmentationFault(FailureKind):
         scene.kernel_writes(node, when_ns, output, "indicator")
         fatal = message("python.fatal", "Fatal Python error: Segmentation fault", "")
         scene.rank_writes(rank, when_ns, fatal, "indicator")
-        scene.silence(rank, when_ns + 1_000_000)
+        scene.end_rank(rank, when_ns + 1_000_000)
         ranks_end(scene, {rank: End(when_ns + scene.seconds(0.1, 3.0), -11)}, "indicator")

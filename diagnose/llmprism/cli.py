@@ -12,17 +12,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmprism.command import PLAIN_WIDTH, SETTINGS, Command, MemoryLimit, TimeLimit
+from llmprism.command import SETTINGS, Command, MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
-from llmprism.kinds import OTHER, UNKNOWN
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from llmprism.diagnosis import Diagnosis
     from llmprism.isolation.runner import Limits
 
@@ -47,10 +44,6 @@ _COMMANDS = {  # everything else diagnoses
     "check": "llmprism.ingest.commands:check_app",
     "report": "llmprism.page.command:report_app",
 }
-_SPELLED = 5  # findings put into words below the table
-_AXES = ("dp", "pp", "tp", "ep", "cp")
-_LAYOUT = " ".join(_AXES)  # the head of a column of their sizes
-_SHOWN = 20  # findings shown in the table; all are in --json and --out
 
 
 @app.command(help=HELP, cls=Command)
@@ -71,6 +64,13 @@ def run(
     out: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names of jobs: sacct or squeue --json, or a CSV of job, servers, begin, end.",
+        ),
     ] = None,
     at_once: Annotated[
         int,
@@ -101,7 +101,7 @@ def run(
         raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
     limits = Limits.of(time_limit, memory_limit)
     try:
-        diagnosis = _diagnosed(flows, topology, method, at_once, limits, out, quiet)
+        diagnosis = _diagnosed(flows, topology, method, at_once, limits, out, names, quiet)
         if not quiet:
             _report_intake(diagnosis, out)
         _print_result(diagnosis, topology, as_json)
@@ -123,6 +123,7 @@ def _diagnosed(
     at_once: int,
     limits: Limits,
     out: str | None,
+    names: Path | None,
     quiet: bool,
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
@@ -130,12 +131,16 @@ def _diagnosed(
     from llmprism.diagnosis import check_target
     from llmprism.errors import Problem, UserError
     from llmprism.ingest.commands import reporting
+    from llmprism.ingest.scheduler_jobs import read_names
 
     if out is not None:
         check_target(out)  # before the work
+    known = read_names(names) if names else []
     try:
         with reporting(quiet) as progress:
             diagnosis = pipeline.diagnose_files(flows, topology, method, progress, at_once, limits)
+        if names:
+            diagnosis = diagnosis.with_names(known)
         if out is not None:
             diagnosis.write(out)
     except OSError as error:
@@ -167,115 +172,12 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
 
 
 def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
-    summary = diagnosis.summary()
     if as_json:
-        typer.echo(json.dumps(summary, indent=1, allow_nan=False))
+        typer.echo(json.dumps(diagnosis.summary(), indent=1, allow_nan=False))
         return
-    from rich.console import Console
+    from llmprism.terminal import print_diagnosis
 
-    console = Console(
-        width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False, highlight=False
-    )
-    if summary["jobs"]:
-        console.print(_jobs_table(diagnosis, summary["jobs"]))
-    else:
-        console.print(f"No job was found (method {diagnosis.method}).")
-    found = summary["findings"]
-    if found:
-        console.print(_findings_table(found, diagnosis.method))
-        for sentence in spelled(diagnosis, topology):
-            console.print(sentence)
-    elif diagnosis.verdict.can_tell:
-        console.print("Nothing stands out.")
-
-
-def spelled(diagnosis: Diagnosis, topology: Path) -> list[str]:
-    """The first findings in words, numbered; none if the topology was read from a pipe."""
-    if not topology.is_file():
-        return []
-    sentences = diagnosis.sentences(json.loads(topology.read_text(encoding="utf-8")))
-    more = len(sentences) - _SPELLED
-    rest = [f"{more} more: see --out, --json, or the page of llmprism report"] if more > 0 else []
-    return [f"{number}. {one}" for number, one in enumerate(sentences[:_SPELLED], 1)] + rest
-
-
-def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
-    """Return one row per job; steps that the records do not support are not shown."""
-    from llmprism.quantities import duration
-
-    doubted = {job["job"]: bool(diagnosis.verdict.doubted(job["job"])) for job in jobs}
-
-    rows = [
-        [
-            job["job"],
-            str(job["addresses"]),
-            ", ".join(f"{count} {kind}" for kind, count in _training_first(job["pairs"])),
-            " ".join(f"{_known(job['layout'].get(axis)):>2}" for axis in _AXES),
-            _known(job["layout"].get("micro_batches")),
-            "?" if doubted[job["job"]] else str(job["steps"]),
-            "?" if doubted[job["job"]] else duration(job["step_median_s"] * 1e9),
-        ]
-        for job in jobs
-    ]
-    heads = ["job", "addresses", "pairs", _LAYOUT, "micro-\nbatches", "steps", "median\nstep"]
-    return _table(f"Jobs (method {diagnosis.method})", heads, rows)
-
-
-def _training_first(pairs: dict[str, int]) -> list[tuple[str, int]]:
-    """Numbers of pairs by kind; those that carry no training data come last."""
-    return sorted(pairs.items(), key=lambda one: (one[0] in (OTHER, UNKNOWN), one[0]))
-
-
-def _known(size: int | None) -> str:
-    """A size of a layout; "?" if flows cannot tell, or the method has no layouts."""
-    return "?" if size is None or size < 0 else str(size)
-
-
-def _findings_table(found: list[dict[str, Any]], method: str) -> Table:
-    """Return one row per finding. Its magnitude is what the method says it is (`Finding`)."""
-    from llmprism.quantities import duration, percent
-
-    lost = method == "prism"
-
-    rows = [
-        [
-            one["symptom"] if one["cause"] == "unknown" else f"{one['symptom']}\n{one['cause']}",
-            one["job"],
-            _culprit(one),
-            f"{one['first_step']}-{one['last_step']}",
-            percent(one["magnitude"], 0) if lost else f"{one['magnitude']:.3g}x",
-            duration(one["cost"]),
-            f"{one['confidence']:.2f}",
-        ]
-        for one in found[:_SHOWN]
-    ]
-    size = "speed lost" if lost else "to normal"
-    heads = ["symptom, cause", "job", "culprit", "steps", size, "cost", "confidence"]
-    more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
-    return _table(f"Findings{more}", heads, rows)
-
-
-def _culprit(finding: dict[str, Any]) -> str:
-    """Return the culprit's name, or the number of affected addresses if none is localised."""
-    evidence = finding["evidence"]
-    if finding["culprit_kind"] == "job" and {"affected", "of"} <= evidence.keys():
-        return f"{evidence['affected']} of {evidence['of']} addresses, not localised"
-    return str(finding["culprit"])
-
-
-def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
-    """Return a table of plain text: brackets in a name are not markup."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    table = Table(title=Text(title), title_justify="left", **look)
-    for head in heads:
-        table.add_column(head, overflow="fold", no_wrap=head == _LAYOUT)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    print_diagnosis(diagnosis, topology)
 
 
 def main() -> None:

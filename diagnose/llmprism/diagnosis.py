@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
+from llmprism.conclusion import Conclusion, conclude
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.topology import Topology
 from llmprism.io.writing import replacing, replacing_folder, write_table
+from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts
-from llmprism.sentences import JobFacts, facts_of, finding_text
+from llmprism.sentences import JobFacts, facts_of, finding_text, name_of
+from llmprism.slow_steps import SlowSteps, slow_steps
 from llmprism.verdict import RecordsVerdict
 from llmprism.version import __version__
 
@@ -60,6 +64,23 @@ class Diagnosis:
         """The whole table ``spans``; its names are categories."""
         return self.spans_in_parts.frame()
 
+    @cached_property
+    def slow_steps(self) -> list[SlowSteps]:
+        """Steps that are clearly slow without a finding, of the jobs that can be diagnosed."""
+        found = slow_steps(self.steps, self.findings)
+        return [one for one in found if not self.verdict.doubted(one.job)]
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """What else is slow, what was compared, and what was not."""
+        reasons = len(self.verdict.reasons)
+        return conclude(self.verdict.scopes, self.slow_steps, len(self.findings), reasons)
+
+    def with_names(self, scheduled: Sequence[ScheduledJob]) -> Diagnosis:
+        """Return the same diagnosis, with the column ``name`` in the table of jobs."""
+        names = matched(self.jobs, self.steps, scheduled)
+        return replace(self, jobs=self.jobs.assign(name=self.jobs["job"].map(names)))
+
     def without_spans(self) -> Diagnosis:
         """Return the same diagnosis with no spans, and so without what they are made of."""
         return replace(
@@ -98,6 +119,8 @@ class Diagnosis:
             "method": self.method,
             "intake": self.intake.as_dict(),
             "verdict": self.verdict.as_dict(),
+            "conclusion": self.conclusion.lines() if self.verdict.can_tell else [],
+            "slow_steps": [asdict(one) for one in self.slow_steps],
             "jobs": [self._job(job) for job in sorted(self.jobs["job"].unique(), key=_natural)],
             "findings": [
                 {**row, "evidence": json.loads(row["evidence"])}
@@ -135,7 +158,9 @@ class Diagnosis:
         layouts = self.layouts[self.layouts["job"] == job].to_dict("records")
         return {
             "job": job,
+            "name": name_of(own["jobs"]),
             "addresses": len(own["jobs"]),
+            "servers": sorted(_servers(own["jobs"]), key=_natural),
             "pairs": own["pairs"]["kind"].value_counts().to_dict(),
             "groups": groups.to_dict(),
             "layout": {key: layouts[0][key] for key in _LAYOUT} if layouts else {},
@@ -143,6 +168,11 @@ class Diagnosis:
             "step_median_s": float(duration.median()) if len(duration) else None,
             "findings": len(own["findings"]),
         }
+
+
+def _servers(jobs: pd.DataFrame) -> set[str]:
+    """The servers of the rows of the table ``jobs``; none if a method was run without them."""
+    return {str(one) for one in jobs["server"].dropna()} if "server" in jobs else set()
 
 
 def check_target(folder: Path | str) -> None:
@@ -222,6 +252,17 @@ def conform(
         raise UserError(problems)
     spans = tables.get("spans")
     return found, spans if isinstance(spans, InParts) else InParts.of(found.pop("spans"))
+
+
+def with_servers(
+    tables: Mapping[str, pd.DataFrame | InParts], topology: Topology
+) -> dict[str, pd.DataFrame | InParts]:
+    """``tables``, where ``jobs`` has the server of each address."""
+    jobs = tables.get("jobs")
+    if not isinstance(jobs, pd.DataFrame) or "address" not in jobs.columns:
+        return dict(tables)
+    server = {end.address: end.server for end in topology.endpoints}
+    return {**tables, "jobs": jobs.assign(server=jobs["address"].map(server))}
 
 
 def _with_symptom_and_cause(findings: pd.DataFrame) -> pd.DataFrame:

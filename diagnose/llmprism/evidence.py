@@ -12,7 +12,7 @@ from typing import Any
 
 from llmprism.finding_fields import names_in, plain, text
 from llmprism.part_names import Parts
-from llmprism.quantities import CLOCK_FROM_NS, clock_time, duration, percent
+from llmprism.quantities import CLOCK_FROM_NS, clock_time, duration, percent, shortened
 
 PHRASES: dict[str, str] = {
     "time_ratio": "takes {} times the usual time",
@@ -36,7 +36,7 @@ PHRASES: dict[str, str] = {
 """A figure of the evidence in words, in the order in which they are read."""
 
 _RANKED_KEYS = ("one_of", "suspects")
-_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
+_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps", "further_jobs"}
 _MOST_SUSPECTS = 6
 _NO_MEASURE = 999_999.0  # deviations: beyond, nothing shows how much healthy steps vary
 _TIMES = 10.0  # a step that is longer by more than so many steps is given as a multiple
@@ -51,9 +51,9 @@ def numbers(evidence: Mapping[str, Any]) -> Iterator[str]:
         if key == "step_deviations" and _above(evidence[key], _NO_MEASURE):
             continue
         if key == "step_share" and _above(evidence[key], _TIMES):
-            yield f"steps are {evidence[key] + 1:,.0f} times as long"
+            yield f"steps are {shortened(evidence[key] + 1)} times as long"
         elif key == "lost_share_of_a_step" and _above(evidence[key], 1.0):
-            yield f"its transfers lost {evidence[key]:.3g} times a step, all taken together"
+            yield f"its transfers lost {shortened(evidence[key])} times a step, all taken together"
         elif key not in _HIDDEN and words:
             name = plain(key.removesuffix("_ns"))
             yield PHRASES[key].format(words) if key in PHRASES else f"{name} {words}"
@@ -70,7 +70,7 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, int | float) and math.isfinite(value):
         if key.endswith("_ns"):
             return clock_time(int(value)) if value > CLOCK_FROM_NS else duration(value)
-        return percent(value) if "share" in key.split("_") else f"{value:,.4g}"
+        return percent(value) if "share" in key.split("_") else shortened(value)
     if isinstance(value, str):
         return value
     simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED
@@ -88,8 +88,9 @@ def suspects(
     for key in _RANKED_KEYS:
         for name in names_in(evidence.get(key)):
             kinds.setdefault(name, "link" if "|" in name else "")
-    if kinds.get(culprit) == "job":
-        del kinds[culprit]  # it is not localised
+    for name in {culprit, text(finding.get("job"))}:
+        if kinds.get(name) == "job" or name == text(finding.get("job")):
+            kinds.pop(name, None)  # a job is no part of the cluster: nothing is localised
     inside = [name for name in kinds if name != culprit and parts.server(name) == culprit]
     gpus = sorted({gpu for name in inside for gpu in parts.endpoints[name].get("gpus") or ()})
     for name in [name for name in kinds if name not in inside][:_MOST_SUSPECTS]:

@@ -6,6 +6,7 @@ link, ``leaf1>up`` all that a switch sends upwards, and ``10.0.0.1>out`` all tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,39 @@ _DIRECTIONS = {
 
 _MOST_GPUS = 3
 """A NIC of more GPUs is named instead of them."""
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+
+
+def condensed(names: Iterable[str]) -> str:
+    """Names of servers in ranges, as schedulers write them.
+
+    >>> condensed(["s0001", "s0002", "s0003", "s0007", "login"])
+    's[0001-0003,0007], login'
+    """
+    by_stem: dict[tuple[str, int], list[int]] = {}
+    for name in names:
+        matched = _NUMBERED.fullmatch(name)
+        stem, digits = matched.groups() if matched else (name, "")
+        by_stem.setdefault((stem, len(digits)), []).append(int(digits or -1))
+    return ", ".join(_ranged(stem, width, sorted(own)) for (stem, width), own in by_stem.items())
+
+
+def _ranged(stem: str, width: int, numbers: list[int]) -> str:
+    if not width:
+        return stem
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    texts = [
+        f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}"
+        for first, last in ranges
+    ]
+    return f"{stem}{texts[0]}" if len(numbers) == 1 else f"{stem}[{','.join(texts)}]"
 
 
 @dataclass(frozen=True)

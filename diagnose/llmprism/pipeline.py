@@ -17,7 +17,7 @@ import pyarrow as pa
 from llmprism import methods
 from llmprism.batches import diagnose_in_batches
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
-from llmprism.diagnosis import Diagnosis, conform
+from llmprism.diagnosis import Diagnosis, conform, with_servers
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import FlowTable, Intake, Rest, place
 from llmprism.io.foreign import read_tables
@@ -28,7 +28,8 @@ from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.isolation.runner import LIMITS, Limits, Usage, run_apart
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
-from llmprism.verdict import judge
+from llmprism.standing import scopes_of
+from llmprism.verdict import judge, without_servers
 
 ANSWERS = ("truth", "manifest.json", "score.json", "trace.json", "report.html", "diagnosis")
 """Files and folders of a run folder that a method in a process of its own cannot read."""
@@ -98,7 +99,7 @@ def diagnose_apart(
     records, network, intake = _taken_in(flows, topology)
     (progress or _silent)(_READING, f"{method}, in a process of its own")
     tables, usage = run_apart(method, records, network, limits, _answers_beside(flows))
-    return _judged(method, tables, records, intake), usage
+    return _judged(method, tables, records, network, intake), usage
 
 
 def diagnosis_from_tables(
@@ -117,7 +118,7 @@ def diagnosis_from_tables(
     if not tables:
         expected = ", ".join(f"{name}.parquet" for name in DIAGNOSIS)
         raise UserError(Problem("there is no table of a diagnosis", str(folder), expected))
-    return _judged(Path(folder).resolve().name, tables, records, intake)
+    return _judged(Path(folder).resolve().name, tables, records, network, intake)
 
 
 def empty_diagnosis(
@@ -126,8 +127,8 @@ def empty_diagnosis(
     method: str,
 ) -> Diagnosis:
     """A diagnosis that finds nothing, in place of that of a method that failed."""
-    records, _, intake = _taken_in(flows, topology)
-    return _judged(method, {}, records, intake)
+    records, network, intake = _taken_in(flows, topology)
+    return _judged(method, {}, records, network, intake)
 
 
 def _answers_beside(flows: object) -> list[Path]:
@@ -145,7 +146,8 @@ def _diagnosed(
         report(_READING + (1.0 - _READING) * fraction, doing)
 
     give_back()
-    diagnosis = _judged(method, methods.get(method)(records, network, rest), records, intake)
+    result = methods.get(method)(records, network, rest)
+    diagnosis = _judged(method, result, records, network, intake)
     report(1.0, "done")
     return diagnosis
 
@@ -154,11 +156,14 @@ def _judged(
     method: str,
     result: Mapping[str, pd.DataFrame | InParts],
     records: FlowTable,
+    network: Topology,
     intake: Intake,
 ) -> Diagnosis:
     """The diagnosis with the tables of a method, and the verdict on the records."""
-    tables, spans = conform(method, result)
+    tables, spans = conform(method, with_servers(result, network))
+    tables = without_servers(tables) if network.servers_unknown else tables
     verdict, tables["findings"] = judge(records, intake, tables)
+    verdict = verdict.with_scopes(scopes_of(records, network, tables))
     return Diagnosis(method=method, intake=intake, verdict=verdict, spans_in_parts=spans, **tables)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+EVEN = 0.5  # a statement with less confidence is more likely wrong than right
 CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
 
 
@@ -21,7 +22,7 @@ def percent(fraction: float | None, digits: int = 1) -> str:
     if near < 5e-5:
         return f"{value + 0:.0f} %" if near == 0 else f"~{abs(value):.0f} %"
     if abs(value) > 1000:
-        return f"{value:,.0f} %"
+        return f"{shortened(value)} %"
     while digits < 4 and near < 10**-digits:
         digits += 1
     return f"{value:.{digits}f} %"
@@ -41,8 +42,32 @@ def duration(ns: float | None) -> str:
         value = ns / size
         if abs(value) < 999.5 or unit == "s":
             break
+    if abs(value) >= 999.5:
+        return f"{shortened(value)} {unit}"
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
-    return f"{value:,.{digits}f} {unit}"
+    return f"{value:.{digits}f} {unit}"
+
+
+def shortened(value: float) -> str:
+    """A number with at most three significant digits.
+
+    >>> shortened(41.2345), shortened(2), shortened(0.00041666), shortened(123_456)
+    ('41.2', '2', '0.000417', '123,000')
+    """
+    if not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.3g}"
+    return f"{float(f'{value:.3g}'):,.6f}".rstrip("0").rstrip(".")
+
+
+def known_size(size: float | None, confidence: float | None) -> str:
+    """A size of a layout; with a question mark where it is more likely wrong than right.
+
+    >>> known_size(8, 0.9), known_size(8, 0.4), known_size(-1, 0.9), known_size(None, None)
+    ('8', '8?', '?', '?')
+    """
+    if size is None or not size >= 0:
+        return "?"
+    return f"{size:.0f}" if confidence is None or confidence >= EVEN else f"{size:.0f}?"
 
 
 def clock_time(time_ns: int, dated: bool = False) -> str:

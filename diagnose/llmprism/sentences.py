@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from llmprism.evidence import numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
 from llmprism.part_names import Parts
-from llmprism.quantities import clock_time, duration, percent
+from llmprism.quantities import clock_time, duration, percent, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +79,14 @@ class JobFacts:
     gpus : GPUs of the job, 0 if unknown.
     last_step : number of its last step, -1 if unknown.
     start_ns, end_ns : first and last time of the job; if they lie on two days, times have a date.
+    name : its name, if a scheduler gave one.
     """
 
     gpus: int = 0
     last_step: int = -1
     start_ns: int = 0
     end_ns: int = 0
+    name: str = ""
 
 
 def facts_of(jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts) -> dict[str, JobFacts]:
@@ -96,8 +98,15 @@ def facts_of(jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts) -> dict[str,
     for job in jobs["job"].unique():
         gpus = parts.gpu_count(jobs.loc[jobs["job"] == job, "address"].astype(str).unique())
         last, start, end = times.loc[job] if job in times.index else (-1, 0, 0)
-        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end))
+        name = name_of(jobs[jobs["job"] == job])
+        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end), name)
     return facts
+
+
+def name_of(rows: pd.DataFrame) -> str:
+    """The name of the job of ``rows`` of the table ``jobs``; empty if it has none."""
+    named = rows["name"].dropna() if "name" in rows else rows.iloc[:0, 0]
+    return str(named.iloc[0]) if len(named) else ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +172,7 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
         phrase = OF_A_JOB.get(cause, phrase)
     if phrase is None:
         symptom = plain(cause if cause not in ("", "unknown") else text(finding.get("symptom")))
-        normal = f", {magnitude:.3g} times the normal value" if magnitude is not None else ""
+        normal = f", {shortened(magnitude)} times the normal value" if magnitude is not None else ""
         return f"stands out ({symptom or 'no symptom'}{normal})"
     if "{by}" in phrase and (magnitude is None or not 0 < magnitude < 1):
         for part in (", by up to {by}", ", by {by}", "{by} "):
@@ -206,7 +215,7 @@ def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]
     cost = number(finding.get("cost"))
     if cost is None:
         return "Its cost is unknown."
-    name = text(finding.get("job")) or "the job"
+    name = job.name or text(finding.get("job")) or "the job"
     if text(finding.get("symptom")) == "stopped" and "traffic_ended_ns" in evidence:
         return _stop(cost, name, job, evidence)
     if cost <= 0:
@@ -219,16 +228,17 @@ def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]
         count = len(steps) if isinstance(steps, list) and steps else last - first + 1
         lost += f" in {count:,} step{'s' if count > 1 else ''}"
     if job.gpus:
-        lost += f", {gpu_hours(cost, job.gpus):.2g} GPU-hours"
+        lost += f", {shortened(gpu_hours(cost, job.gpus))} GPU-hours"
     part = f"{percent(share)} of its step time: " if share is not None else ""
-    return f"It costs {name} {part}{lost}."
+    others = [f" It slows {other}, too." for other in names_in(evidence.get("further_jobs"))]
+    return f"It costs {name} {part}{lost}.{''.join(others)}"
 
 
 def _stop(cost_ns: float, name: str, job: JobFacts, evidence: Mapping[str, Any]) -> str:
     """What a stop costs: the time until the job went on, if the records show that it did."""
-    if "went_on_ns" not in evidence:
+    if evidence.get("went_on_ns") is None:
         return f"The records show no further step of {name}."
-    hours = f", {gpu_hours(cost_ns, job.gpus):.2g} GPU-hours" if job.gpus else ""
+    hours = f", {shortened(gpu_hours(cost_ns, job.gpus))} GPU-hours" if job.gpus else ""
     return f"It costs {name} the time until it went on: {duration(cost_ns)}{hours}."
 
 

@@ -27,7 +27,7 @@ A finding about a job whose steps are not visible is a guess: its confidence is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -39,10 +39,12 @@ from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
 from llmprism.quantities import duration
+from llmprism.standing import Scope
 
 CANNOT_TELL_EXIT = 4
 GUESS = 0.5  # the confidence of a finding that the records do not support, at most
 
+_NO_SERVERS = 0.45  # of the confidence: a layout is more likely wrong than right
 _TICKS = 2.0  # in a step, at least
 _COVERED = 0.9  # of a pair's time by its records: no silence that could show a step's end
 _NOT_MUCH_SHORTER = 0.1  # of a step: the length of a record
@@ -70,11 +72,13 @@ class RecordsVerdict:
     figures : records kept and read, clock tick, and for each job its records, the length of a
         record (half of the bytes are in longer ones) and of a step (median), the share of the
         time that records cover, and the number of steps on the ranks.
+    scopes : what was compared in each job that can be diagnosed, and what was not.
     """
 
     can_tell: bool = True
     reasons: tuple[Reason, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
+    scopes: tuple[Scope, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -84,6 +88,10 @@ class RecordsVerdict:
     def doubted(self, job: str) -> list[str]:
         """Return the codes of the reasons why a job cannot be diagnosed."""
         return [one.reason for one in self.reasons if one.job in (None, job)]
+
+    def with_scopes(self, scopes: Iterable[Scope]) -> RecordsVerdict:
+        """Return the verdict with the scopes of the jobs that can be diagnosed."""
+        return replace(self, scopes=tuple(one for one in scopes if not self.doubted(one.job)))
 
     def lines(self) -> list[str]:
         """Return the lines to print: none if every job can be diagnosed."""
@@ -119,6 +127,11 @@ def reasons_about(verdict: RecordsVerdict, job: str, name: str) -> list[Reason]:
     """The reasons that concern ``job``, which is called ``name`` from now on."""
     every = [one for one in verdict.reasons if one.job in (None, job)]
     return [replace(one, job=name) if one.job == job else one for one in every]
+
+
+def scopes_about(verdict: RecordsVerdict, job: str, name: str) -> list[Scope]:
+    """The scope of ``job``, which is called ``name`` from now on."""
+    return [replace(one, job=name) for one in verdict.scopes if one.job == job]
 
 
 def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> Iterator[Reason]:
@@ -270,6 +283,15 @@ def _weighted_median(values: Floats, weights: Floats) -> float:
     if weights.sum() <= 0:
         return float(np.median(values))
     return quantile_by_weight(values, weights, 0.5)
+
+
+def without_servers(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Layouts and findings as guesses, where nobody knows which NICs share a server."""
+    lower = {
+        name: tables[name].assign(confidence=tables[name]["confidence"] * _NO_SERVERS)
+        for name in ("layouts", "findings")
+    }
+    return {**tables, **lower}
 
 
 def _tempered(findings: pd.DataFrame, verdict: RecordsVerdict) -> pd.DataFrame:

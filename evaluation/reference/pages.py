@@ -1,7 +1,7 @@
 """Simulate, diagnose and score, and write the pages in results/reference.
 
     python -m evaluation reference captures    both methods on the committed real captures
-    python -m evaluation reference scores      bundled scenarios, several seeds, as in the README
+    python -m evaluation reference scores      bundled scenarios, several seeds
     python -m evaluation reference timeline    an imported timeline compared with the measured one
     python -m evaluation reference workloads   published training runs: step times and bytes
 
@@ -268,16 +268,6 @@ def page(name: str, **values: Any) -> str:
     return render_page(TEMPLATES, name, **values)
 
 
-def into_readme(text: str) -> None:
-    """Replace the table between the marks in the README by the table of a page."""
-    readme = ROOT / "README.md"
-    before, rest = readme.read_text().split("<!-- scores -->\n")
-    _, after = rest.split("<!-- /scores -->")
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    marked = ["<!-- scores -->", *rows, "<!-- /scores -->"]
-    readme.write_text(before + "\n".join(marked) + after)
-
-
 def write(names: Sequence[str]) -> None:
     """Write the pages with these names; all if there are none.
 
@@ -295,5 +285,3 @@ def write(names: Sequence[str]) -> None:
         text = TABLES[name]()
         (REFERENCE / f"{name}.md").write_text(text)
         print(f"wrote {(REFERENCE / f'{name}.md').relative_to(ROOT)}")
-        if name == "scores":
-            into_readme(text)

@@ -31,23 +31,32 @@ class Bin(TypedDict):
 def draw(bins: Sequence[Bin]) -> Figure:
     """Draw a panel for each table of answers."""
     tables = sorted({one["answers"] for one in bins})
-    made = paint.figure(4.5 * len(tables), 4.6)
-    for axes, name in zip(made.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
+    made = paint.figure(5 * len(tables), 4.4)
+    every = made.subplots(1, len(tables), squeeze=False, sharey=True)[0]
+    for axes, name in zip(every, tables, strict=True):
         _panel(axes, [one for one in bins if one["answers"] == name])
         axes.set_title(name)
+    every[0].set_ylabel("share that is right [%]")
+    signs = [paint.sign(paint.REBUILT, "share that is right, with its 95 % interval", "o"),
+             paint.swatch(paint.INK, "mean confidence")]  # fmt: skip
+    made.legend(handles=signs, loc="outside lower left", ncols=2)
     paint.title(made, "How often answers are right, over the confidence that they have")
     return made
 
 
 def _panel(axes: Axes, bins: Sequence[Bin]) -> None:
-    axes.plot([0, 1], [0, 1], color=paint.MUTED, linewidth=1, linestyle="--")
-    for one in bins:
+    """A place for each range of confidences: the mean confidence, and the share that is right."""
+    bins = sorted(bins, key=lambda one: one["low"])
+    for place, one in enumerate(bins):
         around = share(round(one["right"] * one["count"]), one["count"])
         low, high = around["low"], around["high"]
-        x, y = one["confidence"], one["right"]
-        axes.errorbar([x], [y], [[max(0.0, y - low)], [max(0.0, high - y)]], color=paint.REBUILT,
-                      marker="o", linewidth=1)  # fmt: skip
-        axes.annotate(f"{one['count']:,}", (x, y), (6, -3), textcoords="offset points", fontsize=8)
-    axes.set(xlim=(0, 1.15), ylim=(-0.05, 1.05), aspect="equal")
-    axes.set_xlabel("mean confidence")
-    axes.set_ylabel("share that is right")
+        y = one["right"]
+        axes.errorbar([place], [100 * y], [[100 * max(0.0, y - low)], [100 * max(0.0, high - y)]],
+                      color=paint.REBUILT, marker="o", linewidth=1.2)  # fmt: skip
+        axes.hlines(100 * one["confidence"], place - 0.32, place + 0.32, color=paint.INK)
+    names = [f"{100 * one['low']:.0f}\N{EN DASH}{100 * one['high']:.0f}\n({one['count']:,})"
+             for one in bins]  # fmt: skip
+    axes.set_xticks(range(len(bins)), names)
+    axes.set(xlim=(-0.6, len(bins) - 0.4), ylim=(-3, 103))
+    axes.set_xlabel("confidence [%], and number of answers")
+    axes.grid(axis="y")

@@ -198,8 +198,8 @@ def diagnose(
 ) -> None:
     """Diagnose flow records, of a run or of your own."""
     with open_session(as_json, quiet, debug) as session:
-        from llmprism.cli import spelled
         from llmprism.isolation.runner import Limits
+        from llmprism.terminal import spelled
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
@@ -208,7 +208,9 @@ def diagnose(
         limits = Limits.of(time_limit, memory_limit)
         found = stages.diagnose(session, flows, topology, method, folder, limits)
         summary = {"diagnosis": str(folder), **found.summary()}
-        session.result(summary, *summary_lines(summary), *spelled(found, topology))
+        session.result(
+            summary, *summary_lines(summary), *spelled(found, topology), *summary["conclusion"]
+        )
         _end_with_verdict(session, found)
 
 

@@ -440,7 +440,16 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
 
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
-    kinds = {"faults", "failures", "traces", "schedules", "strategies", "habits", "methods"}
+    kinds = {
+        "faults",
+        "failures",
+        "effects",
+        "traces",
+        "schedules",
+        "strategies",
+        "habits",
+        "methods",
+    }
     assert set(things) == {"scenarios", "studies", "models", *kinds}
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
@@ -448,6 +457,7 @@ def test_list_names_everything_there_is(call: Call) -> None:
     assert {"1f1b", "gpipe"} <= set(things["schedules"])
     assert {"ddp", "zero3"} <= set(things["strategies"])
     assert "checkpoint" in things["habits"]
+    assert "sampling" in things["effects"]
     mixture = "46.7 billion parameters (12.9 a token: 2 of 8 experts), 32 layers of width 4096"
     assert things["models"]["mixtral-8x7b"] == mixture
     assert all(about for section in things.values() for about in section.values())

@@ -19,12 +19,14 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import llmprism
-from llmprism.cli import _findings_table, app
+from llmprism.cli import app
 from llmprism.errors import UserError
 from llmprism.ingest.commands import check_app, ingest_app
+from llmprism.page.command import report_app
+from llmprism.terminal import findings_table
 
 Call = Callable[..., Result]
-APPS = [app, ingest_app, check_app]
+APPS = [app, ingest_app, check_app, report_app]
 
 
 @pytest.fixture
@@ -162,8 +164,8 @@ def test_findings_are_put_into_words(files: tuple[str, ...], call: Call) -> None
     result = call(*files, "--method", "paper", "--json")
     found = json.loads(result.stdout)["findings"]
     text = " ".join(call(*files, "--method", "paper").stdout.split())
-    for number, one in enumerate(found[:5], 1):
-        assert f" {number}. " in text
+    for one in found[:5]:
+        assert f" {one['finding']}. " in text  # as in the tables
         assert f"step {one['first_step']}" in text
     assert text.count("Confidence ") == min(len(found), 5) > 0
     assert (f"{len(found) - 5} more: see" in text) == (len(found) > 5)
@@ -192,7 +194,7 @@ def test_names_with_brackets_are_shown_as_they_are(
     assert "[red]x[/x]" in result.stderr
     names = {"culprit_kind": "address", "culprit": "[red]n[/x]", "evidence": {}}
     usual = {"symptom": "slow", "cause": "unknown", "job": "[b]j", "first_step": 1, "last_step": 2}
-    figures = {"magnitude": 2.0, "cost": 1e9, "confidence": 0.9}
+    figures = {"magnitude": 2.0, "cost": 1e9, "confidence": 0.9, "finding": 3}
     table = _printed([names | usual | figures], "paper")
     assert "[red]n[/x]" in table
     assert "[b]j" in table
@@ -200,13 +202,13 @@ def test_names_with_brackets_are_shown_as_they_are(
 
 def _printed(findings: list[dict[str, Any]], method: str) -> str:
     console = Console(file=io.StringIO(), width=80, markup=False)
-    console.print(_findings_table(findings, method))
+    console.print(findings_table(findings, method))
     return console.file.getvalue()
 
 
 def test_a_magnitude_is_what_the_method_means_by_it() -> None:
     """A GPU at 0.6 of its speed lost 40 % of it; `paper` gives times relative to normal."""
-    names = {"culprit_kind": "address", "culprit": "n", "job": "j", "evidence": {}}
+    names = {"culprit_kind": "address", "culprit": "n", "job": "j", "evidence": {}, "finding": 0}
     usual = {"symptom": "slow_passes", "cause": "slow_gpu", "first_step": 1, "last_step": 2}
     figures = {"cost": 1e9, "confidence": 0.9}
     lost = _printed([names | usual | figures | {"magnitude": 0.4}], "prism")

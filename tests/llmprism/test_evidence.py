@@ -6,7 +6,7 @@ from llmprism.evidence import numbers
 def test_figures_are_phrases_in_the_order_in_which_they_are_read():
     evidence = {"step_share": 0.595, "time_ratio": 1.665, "normal_step_ns": 1_070_000_000}
     assert list(numbers(evidence)) == [
-        "takes 1.665 times the usual time",
+        "takes 1.67 times the usual time",
         "a normal step takes 1.07 s",
         "steps are 59.5 % longer",
     ]

@@ -205,7 +205,7 @@ def test_a_third_partys_method_can_be_registered(
 
     assert "one-job" in methods.names()
     diagnosis = diagnose_files(*busy_world.save(tmp_path), method="one-job")
-    assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood"]
+    assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood", "server"]
     assert len(diagnosis.jobs) == len(busy_world.ranks)
     assert diagnosis.steps.empty
     diagnosis.write(tmp_path / "out")

@@ -128,7 +128,7 @@ def test_a_stop_costs_the_time_until_the_job_goes_on():
     assert finding_text(row, PARTS, JOB).cost == "The records show no further step of job-0."
     row["evidence"] = json.dumps(evidence | {"went_on_ns": TEN + 50 * S})
     cost = finding_text(row, PARTS, JOB).cost
-    assert cost == "It costs job-0 the time until it went on: 50.0 s, 0.89 GPU-hours."
+    assert cost == "It costs job-0 the time until it went on: 50.0 s, 0.889 GPU-hours."
 
 
 def test_the_suspects_are_ranked():

@@ -113,6 +113,7 @@ def _verdict(
     can_tell = any(one.can_tell for one in every)
     reasons = {}
     jobs: list[dict[str, Any]] = []
+    scopes = []
     for one, new in zip(every, names, strict=True):
         for reason in one.reasons:
             if reason.job is not None:
@@ -120,6 +121,7 @@ def _verdict(
             elif can_tell:
                 continue
             reasons[reason.reason, reason.job] = reason
+        scopes += [replace(scope, job=_new(scope.job, new)) for scope in one.scopes]
         jobs += [{**job, "job": _new(job["job"], new)} for job in one.figures.get("jobs", [])]
     figures = {
         "rows": intake.rows,
@@ -127,4 +129,4 @@ def _verdict(
         "clock_tick_ns": max(one.figures["clock_tick_ns"] for one in every),
         "jobs": jobs,
     }
-    return RecordsVerdict(can_tell, tuple(reasons.values()), figures)
+    return RecordsVerdict(can_tell, tuple(reasons.values()), figures, tuple(scopes))

@@ -19,7 +19,7 @@ from llmprism.io.flows import Intake
 from llmprism.io.parts import InParts
 from llmprism.io.screening import REPEATED
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.verdict import RecordsVerdict, reasons_about, step_counts
+from llmprism.verdict import RecordsVerdict, reasons_about, scopes_about, step_counts
 
 _SAME = ["job", "level", "symptom", "cause", "culprit_kind", "culprit"]
 _NO_JOB = 2  # preference of what a window says about a pair outside of all jobs
@@ -189,7 +189,7 @@ def _verdict(
     steps: pd.DataFrame,
 ) -> RecordsVerdict:
     """The verdict of the surest window on each job, with records and steps of all windows."""
-    jobs, reasons = [], []
+    jobs, reasons, scopes = [], [], []
     for chain, sure in zip(chains, surest, strict=True):
         verdict, name = diagnoses[chain.windows[sure]].verdict, chain.jobs[sure]
         records = sum(
@@ -200,12 +200,13 @@ def _verdict(
         figures = {**_figures(diagnoses[chain.windows[sure]], name), **counts}
         jobs.append({**figures, "records": round(records), "job": chain.name})
         reasons += reasons_about(verdict, name, chain.name)
+        scopes += scopes_about(verdict, name, chain.name)
     if not chains:
         reasons = list(diagnoses[0].verdict.reasons)
     doubted = {one.job for one in reasons}
     can_tell = None not in doubted and any(chain.name not in doubted for chain in chains)
     every = {**diagnoses[0].verdict.figures, "jobs": jobs}
-    return RecordsVerdict(can_tell, tuple(dict.fromkeys(reasons)), every)
+    return RecordsVerdict(can_tell, tuple(dict.fromkeys(reasons)), every, tuple(scopes))
 
 
 def _figures(diagnosis: Diagnosis, job: str) -> dict[str, Any]:

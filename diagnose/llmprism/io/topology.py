@@ -100,6 +100,11 @@ class Topology:
         return only
 
     @cached_property
+    def servers_unknown(self) -> bool:
+        """Whether every address is called a server of its own, as if inferred from flows alone."""
+        return all(end.server == end.address for end in self.endpoints)
+
+    @cached_property
     def switch_codes(self) -> dict[str, int]:
         """Number of each switch name."""
         return {switch.name: i for i, switch in enumerate(self.switches)}

@@ -8,10 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.conclusion import conclude
 from llmprism.kinds import PP
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
+from llmprism.slow_steps import slow_steps
+from llmprism.standing import scopes_from
 
 CARDS = 8
 FEW_STEPS = 6  # as many show what is usual: the least that the method compares
@@ -32,6 +35,7 @@ class Card:
     addresses : NICs that the culprit consists of, or that are connected to it.
     direct : whether these addresses are the culprit itself.
     utc : start of the finding in full.
+    stopped : whether the job stopped, from the start of the finding to its end.
     """
 
     number: int
@@ -45,6 +49,7 @@ class Card:
     addresses: tuple[str, ...]
     direct: bool
     utc: str
+    stopped: bool = False
 
     def as_data(self, tables: Tables) -> dict[str, Any]:
         """Values for the script of the page; times in milliseconds since the origin."""
@@ -94,6 +99,7 @@ def _card(row: dict[str, Any], tables: Tables) -> Card:
         addresses=addresses,
         direct=direct,
         utc=utc(start),
+        stopped=row["symptom"] == "stopped",
     )
 
 
@@ -120,10 +126,20 @@ def _addresses(row: dict[str, Any], tables: Tables) -> tuple[tuple[str, ...], bo
 
 
 def checked(tables: Tables) -> dict[str, Any]:
-    """What was compared, and whether the records suffice, for a page without findings."""
+    """What was compared, and whether the records suffice."""
     verdict = tables.intake.get("verdict") or {}
     steps = tables.steps.groupby("job", observed=True)["step"].nunique()
+    reasons = verdict.get("reasons") or []
+    doubted = {one.get("job") for one in reasons}
+    stretches = slow_steps(tables.steps, tables.findings)
+    conclusion = conclude(
+        scopes_from(verdict.get("scopes")),
+        [one for one in stretches if not doubted & {one.job, None}],
+        len(tables.findings),
+        len(reasons),
+    )
     return {
+        "conclusion": conclusion,
         "jobs": int(tables.jobs["job"].nunique()),
         "addresses": int(tables.jobs["address"].nunique()),
         "servers": len({tables.parts.server(str(one)) for one in tables.jobs["address"].unique()}),
@@ -135,6 +151,6 @@ def checked(tables: Tables) -> dict[str, Any]:
         "can_tell": bool(verdict.get("can_tell", True)),
         "reasons": [
             f"{one['job']}: {one['text']}" if one.get("job") else str(one.get("text"))
-            for one in verdict.get("reasons") or []
+            for one in reasons
         ],
     }

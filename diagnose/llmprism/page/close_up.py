@@ -16,13 +16,21 @@ _ROWS = 12
 _ENOUGH = 6
 _CULPRITS = 2
 _SPANS = 4000
+_AFTER_A_STOP = 1.5  # steps of a stop that are shown
 _KINDS = ("compute", WAIT, "pp", "dp", "ep", "cp", "tp", "other", "unknown")
 
 
 def close_ups(tables: Tables, jobs: list[str], cards: list[Card]) -> list[dict[str, Any]]:
     """One timeline for each of the first cards; without cards, one of the first job."""
     made = [
-        _close_up(tables, card.job, card.number, card.addresses, (card.first_step, card.last_step))
+        _close_up(
+            tables,
+            card.job,
+            card.number,
+            card.addresses,
+            (card.first_step, card.last_step),
+            card.start_ns if card.stopped else None,
+        )
         for card in cards[:_CLOSE_UPS]
     ]
     if not cards and jobs:
@@ -33,9 +41,17 @@ def close_ups(tables: Tables, jobs: list[str], cards: list[Card]) -> list[dict[s
 
 
 def _close_up(
-    tables: Tables, job: str, number: int | None, culprits: tuple[str, ...], at: tuple[int, int]
+    tables: Tables,
+    job: str,
+    number: int | None,
+    culprits: tuple[str, ...],
+    at: tuple[int, int],
+    stopped_ns: int | None = None,
 ) -> dict[str, Any] | None:
-    """Spans of some ranks in the step before the finding, and in its first two steps."""
+    """Spans of some ranks in the step before the finding, and in its first two steps.
+
+    Of a stop, its beginning is shown: it may last for thousands of steps.
+    """
     steps = tables.job_steps(job)
     near = steps[(steps.index >= at[0] - 1) & (steps.index <= at[0] + 1)]
     if not len(near):
@@ -47,13 +63,16 @@ def _close_up(
     rows = [address for address in rows if address in kept] or rows
     steps_shown = tables.steps[(tables.steps["job"] == job) & tables.steps["address"].isin(rows)]
     ends = steps_shown[steps_shown["step"].isin(near.index)]
-    start = int(near["start_ns"].min())
+    start, end = int(near["start_ns"].min()), int(near["end_ns"].max())
+    if stopped_ns is not None:
+        usual = float((steps["end_ns"] - steps["start_ns"]).median())
+        end = min(end, round(max(start, stopped_ns) + _AFTER_A_STOP * usual))
     return {
         "finding": number,
         "job": job,
         "rows": [_label(tables, address, address in culprits) for address in rows],
         "start_ms": (start - tables.origin_ns) / 1e6,
-        "length_ms": (int(near["end_ns"].max()) - start) / 1e6,
+        "length_ms": (end - start) / 1e6,
         "spans": _columns(spans, rows, start),
         "ends": _ends(ends, rows, start),
         "omitted": int((tables.jobs["job"] == job).sum()) - len(rows),

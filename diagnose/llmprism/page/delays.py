@@ -39,6 +39,7 @@ def delay_map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | N
     addresses, times = tables.addresses_of(job), tables.step_times(job)
     delays = {name: _by_server(tables, addresses, _delay(times[name])) for name in MEASURES}
     servers = tables.servers_of(job)
+    _add_stops(delays, steps.index, servers, tables, cards)
     shown = _shown(servers, delays["work"], tables, cards)
     merged = -(-len(shown) * len(steps) // _CELLS)
     usual = float((steps["end_ns"] - steps["start_ns"]).median())
@@ -53,7 +54,7 @@ def delay_map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | N
         "start_ms": _ms(steps["start_ns"], tables)[::merged],
         "end_ms": _ms(steps["end_ns"], tables)[-1],
         "step_ms": round(usual / 1e6, 3),
-        "measures": {name: _packed(grid, _PALE * usual) for name, grid in grids.items()},
+        "measures": {name: _packed(grid, usual) for name, grid in grids.items()},
         "best": {
             str(card.number): _best(card, tables, servers, delays, usual, steps.index)
             for card in cards
@@ -96,17 +97,42 @@ def _merged(delay: Floats, count: int) -> Floats:
         return np.asarray(np.nanmax(padded.reshape(len(delay), -1, count), axis=2), float)
 
 
-def _packed(delay: Floats, least: float) -> dict[str, Any]:
-    """Levels as base64 of 16-bit numbers, and the milliseconds of one level.
+def _add_stops(
+    delays: dict[str, Floats],
+    steps: pd.Index,
+    servers: list[str],
+    tables: Tables,
+    cards: list[Card],
+) -> None:
+    """Add the time of each stop to its step: of all servers, and to the work of the culprit's."""
+    for card in cards:
+        column = int(np.searchsorted(steps, card.first_step))
+        if not card.stopped or column >= len(steps):
+            continue
+        named = {tables.parts.server(address) for address in card.addresses}
+        rows = np.array([server in named for server in servers], bool)
+        lasted = float(card.end_ns - card.start_ns)
+        delays["step"][:, column] = np.fmax(delays["step"][:, column], lasted)
+        delays["work"][rows, column] = np.fmax(delays["work"][rows, column], lasted)
 
-    ``least`` is the smallest end of the scale [ns]: below it, all delays are pale.
+
+def _packed(delay: Floats, usual: float) -> dict[str, Any]:
+    """Levels as base64 of 16-bit numbers, the milliseconds of one level, and the end of the scale.
+
+    The scale ends at the largest delay, but not below a tenth of a usual step (all smaller delays
+    are pale), and not above a whole one: a stop would make all others pale.
     """
     known = np.isfinite(delay)
-    largest = float(delay[known].max(initial=max(least, 1.0)))
+    largest = float(delay[known].max(initial=max(_PALE * usual, 1.0)))
     unit = largest / _LEVELS
     levels = np.where(known, np.round(np.where(known, delay, 0) / unit), _LEVELS + 1)
     text = base64.b64encode(levels.astype("<u2").tobytes()).decode()
-    return {"unit_ms": unit / 1e6, "levels": text, "largest_ms": round(largest / 1e6, 3)}
+    return {
+        "unit_ms": unit / 1e6,
+        "levels": text,
+        "largest_ms": round(largest / 1e6, 3),
+        "scale_ms": round(min(largest, max(usual, 1.0)) / 1e6, 3),
+    }
 
 
 def _best(

@@ -12,7 +12,9 @@ import pandas as pd
 
 from llmprism.kinds import AXES
 from llmprism.page.tables import Tables, natural
-from llmprism.quantities import duration
+from llmprism.part_names import condensed
+from llmprism.quantities import duration, known_size, percent
+from llmprism.sentences import name_of
 
 
 def found_jobs(tables: Tables) -> list[dict[str, Any]]:
@@ -23,23 +25,31 @@ def found_jobs(tables: Tables) -> list[dict[str, Any]]:
     }
     names = sorted(tables.jobs["job"].unique(), key=natural)
     return [
-        _job(str(name), {key: table[table["job"] == name] for key, table in own.items()})
+        _job(
+            str(name),
+            {key: table[table["job"] == name] for key, table in own.items()},
+            tables.servers_of(str(name)),
+        )
         for name in names
     ]
 
 
-def _job(name: str, own: dict[str, pd.DataFrame]) -> dict[str, Any]:
+def _job(name: str, own: dict[str, pd.DataFrame], servers: list[str]) -> dict[str, Any]:
     steps = own["steps"]
     lengths_ns = steps["end_ns"] - steps["start_ns"]
     layouts = own["layouts"].head(1).to_dict("records")
     layout = {str(key): value for row in layouts for key, value in row.items()}
+    sure = layout.get("confidence")
     return {
         "job": name,
+        "name": name_of(own["jobs"]),
         "addresses": own["jobs"]["address"].nunique(),
+        "servers": condensed(servers),
         **_sizes(layout, own["groups"]),
-        "micro_batches": _known(layout.get("micro_batches")),
+        "micro_batches": known_size(layout.get("micro_batches"), sure),
         "schedule": _known(layout.get("schedule")),
         "sharding": _known(layout.get("sharding")),
+        "sure": percent(sure, 0),
         "pairs": _counts(own["pairs"]["kind"]),
         "groups": _counts(own["groups"].drop_duplicates(["kind", "group"])["kind"]),
         "steps": steps["step"].nunique(),
@@ -53,17 +63,18 @@ def _sizes(layout: dict[str, Any], groups: pd.DataFrame) -> dict[str, str]:
     """Size of each axis, from the layout, or the most common size of its groups."""
     sizes = groups.groupby(["kind", "group"], observed=True)["address"].nunique()
     of_groups = {str(kind): int(part.mode().max()) for kind, part in sizes.groupby(level="kind")}
+    sure = layout.get("confidence")
     return {
-        axis: known if (known := _known(layout.get(axis))) != "?" else str(of_groups.get(axis, "?"))
+        axis: known
+        if (known := known_size(layout.get(axis), sure)) != "?"
+        else str(of_groups.get(axis, "?"))
         for axis in AXES
     }
 
 
 def _known(value: Any) -> str:
     """``value`` as text; "?" if the diagnosis has no value."""
-    if value is None or pd.isna(value) or value in (-1, "unknown"):
-        return "?"
-    return f"{value:.0f}" if isinstance(value, float) else str(value)
+    return "?" if value is None or pd.isna(value) or value == "unknown" else str(value)
 
 
 def _counts(kinds: pd.Series) -> str:

@@ -23,6 +23,7 @@ from prism_sim.cluster import core
 from prism_sim.cluster.history import Spare, spare_of
 from prism_sim.cluster.state import (
     ACTIVE_LOG,
+    HEAP_SIZE,
     NEVER,
     USED_LOG,
     grown,
@@ -41,6 +42,8 @@ CoupledOver = Callable[[int, int, int], int]
 
 Waiting = tuple[simpy.Event, int, Over | None, CoupledOver | None]
 _NOBODY: Any = (None, 0, None, None)
+STILL = 1e-6
+"""Bytes per ns (1 kB/s) at which a flow sends no packet for a second or more: its link stopped."""
 
 
 class Fabric:
@@ -155,6 +158,24 @@ class Fabric:
         """Return the records of single flows that ended since the last call."""
         rows: NDArray[np.void] = self._record[: self._n_record].copy()
         self._n_record = 0
+        return rows
+
+    def unfinished(self) -> NDArray[np.void]:
+        """Return a record of each single flow that is under way: what was sent until now.
+
+        It ends with the last byte: a flow whose link stopped, when that happened.
+        """
+        net, now = self.net, self.env.now
+        places = net.heap[: net.counters[HEAP_SIZE]]
+        entity = net.entity[places]
+        route = self.templates.shown[entity["template"]]
+        rate = np.where(entity["rate"] > STILL, entity["rate"], 0.0)
+        end_ns = np.where(rate > 0, now, entity["since_ns"])
+        sent = entity["size_bytes"] - entity["left_bytes"] + rate * (now - entity["since_ns"])
+        shown = (route >= 0) & (entity["hops"] == 0) & (sent >= 1) & (end_ns > entity["start_ns"])
+        rows = np.zeros(int(shown.sum()), core.RECORD)
+        rows["start_ns"], rows["end_ns"] = entity["start_ns"][shown], end_ns[shown]
+        rows["bytes"], rows["route"] = sent[shown], route[shown]
         return rows
 
     def _flush_soon(self) -> None:

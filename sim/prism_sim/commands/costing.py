@@ -84,7 +84,7 @@ def whatif(
         if asked.repairs is not None:
             shown.insert(0, _repairs_table(found["repairs"]))
             lines = [*_sentences(found), *lines]
-        session.result({**files, **found}, *shown, *lines)
+        session.result({**files, **found}, *shown, *_without_effect(found["costs"]), *lines)
 
 
 @dataclass(frozen=True)
@@ -189,19 +189,39 @@ def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
 
     from llmprism.quantities import percent
 
-    heads = ("steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours", "effective",
+    heads = ("steps", "step [s]", "without", "change", "extra [s]", "GPU-hours", "effective",
              "without")  # fmt: skip
     table = _empty_table("job", heads)
     for job in cost["jobs"]:
         table.add_row(
             Text(job["job"]), str(job["steps"]),
             f"{job['step_s_with']:.4g}", f"{job['step_s_without']:.4g}",
-            percent(job["slower"], 2), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
+            _change(job["slower"]), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
             percent(job["effective_ratio_with"]), percent(job["effective_ratio_without"]),
         )  # fmt: skip
     if len(cost["jobs"]) > 1:
         table.add_row("in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}", "", "")
     return Text(cost["name"], style="bold"), table
+
+
+def _change(slower: float | None) -> str:
+    """A difference of step times in words."""
+    from llmprism.quantities import percent
+
+    if slower is None:
+        return "-"
+    if slower == 0:
+        return "none"
+    return f"{percent(abs(slower), 2)}\n{'slower' if slower > 0 else 'faster'}"
+
+
+def _without_effect(costs: list[dict[str, Any]]) -> list[str]:
+    """A line for each change after which every job took exactly as long."""
+    return [
+        f"{cost['name']}: it changed nothing in this run"
+        for cost in costs
+        if cost["jobs"] and all(job["slower"] == 0 and job["extra_s"] == 0 for job in cost["jobs"])
+    ]
 
 
 def _empty_table(first: str, heads: tuple[str, ...]) -> Table:

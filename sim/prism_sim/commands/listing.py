@@ -23,6 +23,7 @@ FIGURES = "figures"
 def everything() -> dict[str, dict[str, str]]:
     """One line about each name that a scenario or the command line may use."""
     from llmprism import methods
+    from prism_sim.collector.effects import KINDS as EFFECTS
     from prism_sim.faults import KINDS
     from prism_sim.importers import KINDS as TRACES
     from prism_sim.logs.failures import FAILURES
@@ -41,6 +42,7 @@ def everything() -> dict[str, dict[str, str]]:
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
         "failures": {name: _about_failure(kind) for name, kind in FAILURES.items()},
+        "effects": {name: _first_sentence(kind) for name, kind in EFFECTS.items()},
         "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},
         "schedules": {name: _first_sentence(kind) for name, kind in SCHEDULES.items()},
         "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},

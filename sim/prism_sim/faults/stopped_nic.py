@@ -13,7 +13,8 @@ from prism_sim.faults.target import Target, Undo
 class StoppedNic(Stopping, OfNic):
     """The link of one NIC carries nothing until the jobs that use it are restarted.
 
-    A message that is under way has no record before it ends, after the restart. A ring that begins
+    A message that is under way has no record before it ends, after the restart, or before the
+    recording ends. A ring that begins
     without the NIC is given up: its other ranks send until they lack what would come through it.
     """
 

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.source import Source, read_source
-from prism_sim.scenario.words import did_you_mean
+from prism_sim.scenario.words import did_you_mean, in_yaml_words
 
 M = TypeVar("M", bound=Closed)
 
@@ -55,7 +55,7 @@ def _missing(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[
 
 def _value(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
     key = ".".join(str(part) for part in error["loc"])
-    message = error["msg"].replace("Input should", "should", 1)
+    message = in_yaml_words(error["msg"])
     field = model.model_fields.get(str(error["loc"][-1])) if error["loc"] else None
     how = f"{error['loc'][-1]}: {field.description}" if field else ""
     return f"{key or within} is {error['input']!r}, and {message}", how

@@ -21,7 +21,7 @@ from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc
 from prism_sim.scenario.presets import PRESETS
 from prism_sim.scenario.source import Source
-from prism_sim.scenario.words import did_you_mean, dotted
+from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
 
 _KIND = "kind"
 
@@ -173,7 +173,7 @@ def _rule(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
 
 def _value(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
     field = field_at(error["loc"])
-    message = error["msg"].replace("Input should", "should", 1)
+    message = in_yaml_words(error["msg"])
     what = f"{dotted(loc)} is {_shown(error['input'])}, and {message}"
     return what, f"{loc[-1]}: {field.description}" if field and field.description else ""
 

@@ -55,10 +55,10 @@ KINDS = {
 """Colour of each kind of pair, and of its traffic."""
 
 WORK = {
-    "fwd": "#c6ccd3",
-    "bwd": "#9aa4af",
-    "opt": "#737d88",
-    kinds.COMPUTE: "#b3bbc4",
+    "fwd": "#d7c4e6",
+    "bwd": "#9a78bd",
+    "opt": "#4f3570",
+    kinds.COMPUTE: "#a3adb8",
     kinds.DP: KINDS[kinds.DP],
     kinds.PP: KINDS[kinds.PP],
 }

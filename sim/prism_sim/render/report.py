@@ -99,7 +99,8 @@ def _figures(run: Run, drawn: Mapping[str, Figure]) -> tuple[list[dict[str, Any]
         if reason is not None:
             empty.append(reason)
             continue
-        facts = {"name": name, "title": entry.title, "caption": entry.caption}
+        caption = entry.caption if run.has_truth("steps") else entry.own_caption
+        facts = {"name": name, "title": entry.title, "caption": caption}
         shown.append(facts | {"markup": _markup(made, entry.title)})
     return shown, empty
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
@@ -35,6 +36,7 @@ _PATIENCE_S = 10.0  # for a worker to clean up
 _WAITING = 2  # tasks handed to the pool, for each process
 
 DIED = "the worker process died; it was probably out of memory"
+UNREADABLE = "cannot import what its task needs (is the plug-in installed there?)"
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _submit(
     interrupted: list[T],
 ) -> None:
     try:
-        waiting[executor.submit(_attempt, work, task)] = task
+        waiting[executor.submit(_attempt, pickle.dumps((work, task)))] = task
     except BrokenProcessPool:
         interrupted.append(task)
 
@@ -166,7 +168,12 @@ def _end_children(others: set[Any]) -> None:
         child.join()
 
 
-def _attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
+def _attempt(packed: bytes) -> Outcome[Any]:
+    """Do the work on the task in ``packed``; a worker may lack a package that defines them."""
+    try:
+        work, task = pickle.loads(packed)
+    except Exception as error:
+        return Outcome(error=f"the worker process {UNREADABLE}: {type(error).__name__}: {error}")
     try:
         return attempt(work, task)
     except SystemExit:

@@ -54,7 +54,25 @@ class _Sweep:
     colours: dict[str, Any]
 
     def label(self, name: str) -> str:
-        return str(self.study["labels"].get(name, name))
+        return str(self.study["labels"].get(name) or plain_name(name))
+
+
+def plain_name(path: str) -> str:
+    """The path of a value or figure in words.
+
+    >>> plain_name("timeline.dp_end_error_mean"), plain_name("faults.0.factor"), plain_name("seed")
+    ('DP end error mean', 'factor of fault 0', 'seed')
+    """
+    parts = path.split(".")
+    words = [_ABBREVIATED.get(word, word) for word in parts[-1].split("_")]
+    numbered = [at for at, part in enumerate(parts[1:], 1) if part.isdigit()]
+    if numbered:
+        owner = parts[numbered[0] - 1].replace("_", " ").removesuffix("s")
+        words.append(f"of {owner} {parts[numbered[0]]}")
+    return " ".join(words)
+
+
+_ABBREVIATED = {"dp": "DP", "pp": "PP", "tp": "TP", "ep": "EP", "cp": "CP", "gbps": "[Gbit/s]"}
 
 
 @paint.styled

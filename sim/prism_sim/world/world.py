@@ -100,6 +100,7 @@ class World:
         with self.collector, self.log:
             self.env.run(until=over)
             self._collect()
+            self.collector.observe(flows(self.fabric.unfinished()))
 
     def topology(self) -> dict[str, Any]:
         """The input of a diagnoser; endpoints of storage servers are marked as such."""

@@ -157,11 +157,32 @@ def healthy(run, **verdict):
     run.write_json(run.diagnosis_folder / "intake.json", note)
 
 
+SCOPES = [{"job": job, "compared": ["ranks"], "not_judged": []} for job in ("job0", "job1")]
+
+
+def test_without_findings_nothing_stands_out_only_if_all_was_compared(make_run):
+    run = make_run(truth=False)
+    healthy(run, can_tell=True, reasons=[], scopes=SCOPES)
+    text = page(run)
+    assert 'class="card calm"' in text
+    assert "Nothing stands out." in text
+    assert "Compared in job0, job1: each step with the other steps; ranks." in text
+    healthy(run, can_tell=True, reasons=[], scopes=[SCOPES[0] | {"not_judged": ["old faults"]}])
+    text = page(run)
+    assert 'class="card partly"' in text
+    assert "Nothing stands out." not in text
+    assert "Not judged in job0: old faults." in text
+    healthy(run, can_tell=True, reasons=[], scopes=[SCOPES[0] | {"slow": ["a link is slow"]}])
+    text = page(run)
+    assert 'class="card doubt"' in text
+    assert "Job0: a link is slow." in text
+
+
 def test_without_findings_the_page_says_what_was_checked(make_run):
     run = make_run(truth=False)
     healthy(run, can_tell=True, reasons=[{"reason": "x", "job": "job1", "text": "one step"}])
     text = page(run)
-    assert "Nothing stands out." in text
+    assert "Nothing stands out." not in text
     assert "2 jobs with 6 NICs" in text
     assert "12 steps" in text
     assert "Not judged: job1: one step." in text

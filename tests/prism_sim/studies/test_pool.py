@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
 
 import pytest
 
-from prism_sim.studies.pool import DIED, attempt, outcomes
+from prism_sim.studies.pool import DIED, UNREADABLE, attempt, outcomes
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -26,6 +27,17 @@ def test_a_task_that_ends_its_process_is_separated_from_its_neighbours() -> None
         (tasks[1], None, DIED),
         ("4", 4, None),
     ]
+
+
+def test_a_worker_that_cannot_import_a_task_says_so(tmp_path, monkeypatch) -> None:
+    """A module that only this process can import, as an editor's or a notebook's."""
+    (tmp_path / "only_here.py").write_text("def work(task):\n    return task\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    work = importlib.import_module("only_here").work
+    monkeypatch.undo()
+    for _, outcome in outcomes(work, [1, 2], 2):
+        assert UNREADABLE in (outcome.error or "")
+        assert "only_here" in (outcome.error or "")
 
 
 def test_ctrl_c_is_no_failure_of_a_task() -> None:

@@ -38,7 +38,7 @@ from llmprism.methods.prism.jobs.stepless import (
 )
 from llmprism.methods.prism.kinds.unseen import with_unseen
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
-from llmprism.methods.prism.layout.layout import find_layout
+from llmprism.methods.prism.layout.layout import find_layout, of_packets
 from llmprism.methods.prism.layout.replicas import (
     find_replicas,
     sharing_rings,
@@ -51,6 +51,7 @@ from llmprism.methods.prism.phases.phases import find_phases
 from llmprism.methods.prism.pipelines.pipelines import find_pipelines
 from llmprism.methods.prism.records.connections import Connections, find_connections
 from llmprism.methods.prism.records.joining import joining_pairs
+from llmprism.methods.prism.records.sampled import are_single_packets
 from llmprism.methods.prism.tables.ended import ended_steps
 from llmprism.methods.prism.tables.found import Found
 from llmprism.methods.prism.tables.pair_table import pairs_of
@@ -220,6 +221,7 @@ def _look_into(
     sharing = Sharing(layout.dp, layout.sharding)
     ranks = with_updates(connections, phases, pipelines, ranks, sharing)
     ranks = after_pauses(flows, phases, pipelines, ranks)
+    layout = of_packets(layout) if are_single_packets(flows) else layout
     return Found(name, phases, pipelines, ranks, layout, groups, steps_sure)
 
 

@@ -16,7 +16,9 @@
     return part => (part < 0.5 ? mix(cold, warm, 2 * part) : mix(warm, hot, 2 * part - 1));
   }
 
-  const rounded = value => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));
+  /** Three significant digits, with thousands apart. */
+  const rounded = value => (Math.abs(value) >= 1000 ? Number(value.toPrecision(3)).toLocaleString("en")
+    : Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));
   function lasting(ms) {
     if (Math.abs(ms) >= 1000) return rounded(ms / 1000) + " s";
     return Math.abs(ms) >= 1 || ms === 0 ? rounded(ms) + " ms" : rounded(ms * 1000) + " us";
@@ -168,20 +170,22 @@
       const top = 24, height = top + rows * cell + 4;
       const [context, width] = sized(canvas, height);
       const left = labelWidth(context, map.servers, width), across = (width - left - 3) / map.columns;
+      const one = map.measures[measure];
       const levels = grid(), colour = ramp(), table = Array.from({ length: 65 }, (_, i) => colour(i / 64));
       const gap = across > 5 && cell > 8 ? 1 : 0;
       for (let row = 0; row < rows; row++)
         for (let column = 0; column < map.columns; column++) {
           const level = levels[row * map.columns + column];
           if (level === UNKNOWN) continue;
-          context.fillStyle = table[Math.round((level / 65534) * 64)];
+          context.fillStyle = table[Math.round(Math.min(1, (level * one.unit_ms) / one.scale_ms) * 64)];
           context.fillRect(left + column * across, top + row * cell, across - gap + (gap ? 0 : 0.5), cell - gap);
         }
       labels(context, left, top, cell, across);
       outline(context, left, top, cell, across);
       plot = { left, top, cell, across };
       buttons.forEach(button => button.setAttribute("aria-pressed", button.dataset.measure === measure));
-      section("heat").querySelector("[data-largest]").textContent = lasting(map.measures[measure].largest_ms);
+      section("heat").querySelector("[data-largest]").textContent =
+        lasting(one.scale_ms) + (one.largest_ms > one.scale_ms ? ` or more, up to ${lasting(one.largest_ms)}` : "");
       section("heat").querySelector("[data-outline]").hidden = !outlined();
       const more = map.omitted ? ` ${map.omitted} servers with small delays are not shown.` : "";
       const merged = map.merged > 1 ? ` A column is the slowest of ${map.merged} steps.` : "";
@@ -369,7 +373,7 @@
 
   // ---- rates by leaf -------------------------------------------------------------------------
   function leaves() {
-    const rates = data.leaves, ROW = rates.names.length > 12 ? 26 : 40, AXIS = 22;
+    const rates = data.leaves, ROW = rates.names.length > 12 ? 44 : 64, AIR = 12, AXIS = 22;
     const canvas = section("leaves").querySelector("canvas");
     const bins = rates.sent[0].length, last = rates.start_ms + bins * rates.bin_ms;
     const most = Math.max(...rates.sent.flat(), ...rates.received.flat(), 1e-12);
@@ -378,20 +382,30 @@
       const height = rates.names.length * ROW + AXIS;
       const [context, whole] = sized(canvas, height);
       width = whole;
-      left = labelWidth(context, rates.names, width);
+      const unit = rate(nice(most * 1.001, 1)), top = nice(most * 1.001, 1);
+      const names = labelWidth(context, rates.names, width);
+      context.font = font(10);
+      left = names + Math.ceil(context.measureText(unit).width) + 10;
       shade(context, rates.start_ms, last, left, width, 0, height - AXIS);
       const across = (width - left) / bins;
       rates.names.forEach((name, row) => {
-        const middle = (row + 0.5) * ROW, scale = (ROW / 2 - 2) / most;
+        const middle = (row + 0.5) * ROW, half = (ROW - AIR) / 2, scale = half / top;
         context.fillStyle = theme("rate");
         rates.sent[row].forEach((value, bin) => context.fillRect(left + bin * across, middle - value * scale, across + 0.3, value * scale));
         context.fillStyle = theme("back");
         rates.received[row].forEach((value, bin) => context.fillRect(left + bin * across, middle, across + 0.3, value * scale));
         context.fillStyle = theme("grid");
-        context.fillRect(left, middle, width - left, 1);
+        for (const at of [middle - half, middle, middle + half]) context.fillRect(left, at, width - left, 1);
+        context.font = font(10);
+        context.fillStyle = theme("muted");
+        context.textAlign = "right";
+        context.fillText(unit, left - 4, middle - half + 4);
+        context.fillText("0", left - 4, middle);
+        if (ROW > 50) context.fillText(unit, left - 4, middle + half - 4);
+        context.textAlign = "left";
         context.font = font(12);
         context.fillStyle = theme("ink");
-        context.fillText(fitted(context, name, left - 6), 0, middle);
+        context.fillText(fitted(context, name, names - 6), 0, middle);
       });
       timeAxis(context, rates.start_ms, last, left, width, rates.names.length * ROW + 2);
     }
@@ -401,7 +415,7 @@
       return `${rates.names[row]}, ${utc(rates.start_ms + bin * rates.bin_ms)}\n` +
         `sent ${rate(rates.sent[row][bin])}, received ${rate(rates.received[row][bin])}`;
     });
-    note("leaves", `All rows have the same scale, up to ${rate(most)}. Each value is a mean over ${lasting(rates.bin_ms)}.` +
+    note("leaves", `All rows have the same scale; the highest rate is ${rate(most)}. Each value is a mean over ${lasting(rates.bin_ms)}.` +
       (rates.omitted ? ` ${rates.omitted} leaves with less traffic are not shown.` : ""));
     charts.push({ draw, follow: draw });
   }

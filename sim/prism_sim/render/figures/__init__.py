@@ -31,16 +31,20 @@ class ReportFigure:
     ----------
     title : its heading on the page.
     caption : how to read it, in a sentence or two.
+    own_caption : the same for records of one's own, whose truth nobody knows.
     draw : draws it from a saved run; missing data is not an error, but named in the figure.
     """
 
     title: str
     caption: str
+    own_caption: str
     draw: Callable[[Run], Figure]
 
 
 FIGURES: dict[str, ReportFigure] = {
-    module.__name__.rpartition(".")[2]: ReportFigure(module.TITLE, module.CAPTION, module.draw)
+    module.__name__.rpartition(".")[2]: ReportFigure(
+        module.TITLE, module.CAPTION, module.OWN_CAPTION, module.draw
+    )
     for module in (cluster_map, pair_types, timeline, step_durations, switch_bandwidth)
 }
 """Every figure by name, in the order of the report."""

@@ -21,7 +21,11 @@ TITLE = "Cluster map"
 CAPTION = (
     "One column a server, one cell a NIC. Left: bytes that each NIC sent and received, all the "
     "collector knows. Right: the jobs that were recognised. A cross marks a NIC put into the "
-    "wrong job, or left out of one, where the truth is known."
+    "wrong job, or left out of one."
+)
+OWN_CAPTION = (
+    "One column a server, one cell a NIC. Left: bytes that each NIC sent and received, all the "
+    "collector knows. Right: the jobs that were recognised."
 )
 
 _ROOM = 14  # columns up to which all servers stand in one row

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 TITLE = "Pair types"
 CAPTION = (
     "Each dot is a pair of NICs that exchange traffic, row to column, coloured by what the traffic "
-    "is for: as it is, if the truth is known, and as it was inferred. Where two NICs exchange "
+    "is for: as it is, and as it was inferred. Where two NICs exchange "
     "training traffic and other traffic, the dot shows that of training. NICs stand in the order "
-    "of jobs; if the truth is known, also of pipeline stages and replicas, so that DP rings lie "
+    "of jobs, and of their pipeline stages and replicas, so that DP rings lie "
     "along the diagonal and pipelines beside it. The tables count all pairs of the run."
+)
+OWN_CAPTION = (
+    "Each dot is a pair of NICs that exchange traffic, row to column, coloured by what the traffic "
+    "is for, as it was inferred. Where two NICs exchange training traffic and other traffic, the "
+    "dot shows that of training. NICs stand in the order of jobs. The table counts all pairs."
 )
 
 _SHOWN = 64  # addresses along an axis; more would be smaller than a dot

@@ -23,7 +23,12 @@ CAPTION = (
     "median over the ranks, the grey band holds the middle 90 % of them, the green dots are the "
     "rebuilt steps of each NIC (of some, where there are thousands). Yellow bands are the windows "
     "of injected faults. Below, each finding is in the row of its culprit: filled if it is a true "
-    "alarm, hollow if it is false, where the truth is known."
+    "alarm, hollow if it is false."
+)
+OWN_CAPTION = (
+    "Each panel is a job, each step drawn at its end by how long it took. The green dots are the "
+    "rebuilt steps of each NIC (of some, where there are thousands). Below, each finding is in the "
+    "row of its culprit."
 )
 
 _JOBS = 4

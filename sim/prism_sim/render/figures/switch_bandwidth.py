@@ -23,6 +23,11 @@ CAPTION = (
     "affects, itself or through a NIC, and culprits of findings; all others are grey. Yellow "
     "bands are the windows of injected faults."
 )
+OWN_CAPTION = (
+    "Mean rate of the DP flow records that cross a switch (bytes of all records over the sum of "
+    "their durations), in slices of time about a step long. In colour: culprits of findings; all "
+    "others are grey."
+)
 
 _SLICES = 120
 _LOUD = 5

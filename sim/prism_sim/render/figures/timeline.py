@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 TITLE = "Timeline of some ranks"
 CAPTION = (
-    "Two lines a rank: above what it really did, below what was rebuilt from flow records; only "
-    "the latter if the truth is not known. Computation fills a line, traffic lies in its lower "
+    "Two lines a rank: above what it really did, below what was rebuilt from flow records. "
+    "Computation fills a line, traffic lies in its lower "
     "half, and waiting is empty; without a pipeline, rebuilt waiting looks like computation. "
     "Vertical marks are the ends of steps. True traffic counts from when it can move, both ends "
     "being ready. Shown are stages of one pipeline (or replicas, without one), around the start of "
     "the first fault, if any."
+)
+OWN_CAPTION = (
+    "The work of each NIC as it was rebuilt from flow records. Computation fills a line, traffic "
+    "lies in its lower half, and waiting is empty; without a pipeline, waiting looks like "
+    "computation. Vertical marks are the ends of steps."
 )
 
 _RANKS = 4

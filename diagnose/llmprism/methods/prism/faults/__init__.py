@@ -38,7 +38,7 @@ from llmprism.methods.prism.faults.explanations import explained
 from llmprism.methods.prism.faults.more_work import more_work
 from llmprism.methods.prism.faults.other_jobs import (
     beside_another,
-    most_slowed_first,
+    once_for_all_jobs,
     until_another,
 )
 from llmprism.methods.prism.faults.replicas import shown_better
@@ -106,7 +106,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     others = _slow_by_themselves(others, named, brought)
     found = costing([*named, *others])
     found = [beside(one, found) for one in found]
-    found = most_slowed_first(with_alternatives(context, found, brought))
+    found = once_for_all_jobs(with_alternatives(context, found, brought))
     found += uneven(context, found)
     always = [one for one in all_along(context, found) if one.confidence > LEAST_SURE]
     return table_of([*found, *(one for one in always if not are_full(context, one))])

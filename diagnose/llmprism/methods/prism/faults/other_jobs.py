@@ -3,8 +3,8 @@
 Neither the traffic of other jobs nor the load of a host shows which of them delays which. But both
 end at the same moment: when the other job ends, stops, or becomes slow and sends less.
 
-A part of the network may be slow for several jobs, and each of them has a finding. The one that it
-slows most shows it most clearly, and what it costs.
+A part of the network may be slow for several jobs. The one that it slows most shows it most
+clearly, and what it costs: that is one finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.suspects.cost import widened
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
-LESS = 0.95  # of the confidence: the finding is right or wrong with that of the other job
 SOON, AFTER = 2, 3.0  # steps: from the begin or end of a job, and around that of another one
 
 
@@ -67,20 +66,30 @@ def wide(one: Suspect) -> Suspect:
     return replace(one, first=first, last=last)
 
 
-def most_slowed_first(found: Sequence[Suspect]) -> list[Suspect]:
-    """``found``, with less confidence where the culprit slows another job more at that time."""
+def once_for_all_jobs(found: Sequence[Suspect]) -> list[Suspect]:
+    """``found``, where a culprit that slows several jobs at a time is one finding.
+
+    It is about the job that it slows most; the evidence names the others.
+    """
+    kept: dict[int, list[str]] = {}
+    for row in sorted(range(len(found)), key=lambda row: -found[row].cost.share):
+        same = next((one for one in kept if _is_same(found[one], found[row])), None)
+        if same is None:
+            kept[row] = []
+        else:
+            kept[same].append(found[row].job.name)
     return [
-        replace(one, confidence=LESS * one.confidence)
-        if any(_slows_more(other, one) for other in found)
-        else one
-        for one in found
+        replace(found[row], evidence={**found[row].evidence, "further_jobs": sorted(names)})
+        if (names := kept[row])
+        else found[row]
+        for row in sorted(kept)
     ]
 
 
-def _slows_more(other: Suspect, one: Suspect) -> bool:
-    """Whether ``other`` is what ``one`` is, seen in a job that it slows more."""
+def _is_same(other: Suspect, one: Suspect) -> bool:
+    """Whether ``other`` is what ``one`` is, seen in another job at the same time."""
     if other.job is one.job or (other.culprit, other.level) != (one.culprit, one.level):
         return False
     begins_ns = max(int(each.job.start_ns[each.first]) for each in (one, other))
     ends_ns = min(int(each.job.end_ns[each.last]) for each in (one, other))
-    return begins_ns < ends_ns and other.cost.share > one.cost.share
+    return begins_ns < ends_ns

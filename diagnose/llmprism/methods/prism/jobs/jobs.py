@@ -55,7 +55,7 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
     every = _parts(flows, connections, lone)
     parts = _training([part for part in every if part.stepping.count])
     idle = [part for part in every if not part.stepping.count]
-    label = together(connections, parts, topology.servers)
+    label = together(connections, parts, topology.servers, unknown=topology.servers_unknown)
     marked = dict.fromkeys(label.tolist())
     labelled = [
         [part for part, mark in zip(parts, label, strict=True) if mark == one] for one in marked

@@ -33,16 +33,22 @@ COMMON = 0.8  # correlation of lengths of steps in one job; 0.7 may be chance in
 UNFINISHED = 1  # steps that only one of two components shows
 
 
-def together(connections: Connections, parts: Sequence[Part], servers: Codes) -> Codes:
-    """Label parts that share a server and take their steps together."""
+def together(
+    connections: Connections, parts: Sequence[Part], servers: Codes, *, unknown: bool = False
+) -> Codes:
+    """Label parts that share a server and take their steps together.
+
+    If the servers are ``unknown``, steps alone show it.
+    """
     src, dst = [], []
     homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
     steppings = [whole_steps(part) for part in parts]
     for i, one in enumerate(parts):
         for j, other in enumerate(parts[:i]):
-            if homes[i] & homes[j] and (
+            shared = bool(homes[i] & homes[j])
+            if (shared or unknown) and (
                 in_step(steppings[i], steppings[j])
-                or are_twins(connections, one.component, other.component, servers)
+                or (shared and are_twins(connections, one.component, other.component, servers))
             ):
                 src += [i, j]
                 dst += [j, i]

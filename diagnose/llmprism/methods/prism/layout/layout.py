@@ -37,6 +37,7 @@ NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one 
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
+SAMPLED = "sampled packets show their own size, and not that of messages"
 LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
 
 
@@ -92,6 +93,15 @@ def find_layout(
         UNKNOWN_NAME if hidden else _schedule(phases, pipelines),
         _sharding(topology, connections, phases, pipelines, dp), _period_ns(phases),
         min(sure, _weakest(phases), HIDDEN if doubtful else 1.0), evidence,
+    )  # fmt: skip
+
+
+def of_packets(layout: Layout) -> Layout:
+    """The layout where records are single packets: their sizes and times show no message."""
+    evidence = {**layout.evidence, "unknown_because": SAMPLED, "tp_from": "nothing"}
+    return Layout(
+        UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN_NAME, UNKNOWN_NAME,
+        layout.period_ns, 0.0, evidence,
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def find_ring_share(
 ) -> RingShare | None:
     """Ranks of each data-parallel ring in every server; None if the sizes do not show it."""
     shape = _shape(topology, phases, pipelines)
-    if shape is None:
+    if shape is None or connections.sample_bytes > 0:
         return None
     messages, volumes = _sizes(connections, phases, "dp")
     if not messages.size + volumes.size:

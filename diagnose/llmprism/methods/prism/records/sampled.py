@@ -29,6 +29,14 @@ def sample_bytes(flows: FlowTable) -> float:
     return rate * float(flows.bytes.sum()) / float(packets.sum())
 
 
+def are_single_packets(flows: FlowTable) -> bool:
+    """Whether every record is one sampled packet, as sFlow has them: sizes are those of packets."""
+    packets = flows.optional.get("packets")
+    if _rate(str(flows.meta.get("sampling", ""))) <= 1 or packets is None or not packets.size:
+        return False
+    return bool(packets.min() == packets.max())
+
+
 def _rate(note: str) -> int:
     """N of a note like ``1:N`` or ``N``; 1 if it says nothing."""
     numbers = re.findall(r"\d+", note)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.other_jobs import beside_another, most_slowed_first
+from llmprism.methods.prism.faults.other_jobs import beside_another, once_for_all_jobs
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 STEPS = 40
@@ -71,13 +71,14 @@ def test_a_rank_that_stopped_when_another_job_was_done_stopped():
     assert not beside_another(transfers(job, 0, 19, "stopped"), [job, job_of("job-1", 0, 23)])
 
 
-@pytest.mark.parametrize(("at", "sure"), [(10, [0.7, 0.665]), (30, [0.7, 0.7])])
-def test_what_is_slow_for_several_jobs_is_surest_where_it_slows_most(at, sure):
+@pytest.mark.parametrize(("at", "jobs"), [(10, [["job-1"]]), (30, [None, None])])
+def test_what_slows_several_jobs_at_a_time_is_one_finding(at, jobs):
     """A job that is slower by a fifth, and one by less in the same steps, or at another time."""
     more = transfers(job_of("job-0", 0, 39, (10, 19)), 10, 19)
     other = job_of("job-1", 0, 39, (at, at + 9))
     other.duration_ns[at : at + 10] -= 0.1 * STEP_NS
-    found = most_slowed_first([more, transfers(other, at, at + 9)])
-    assert [one.confidence for one in found] == pytest.approx(sure)
+    found = once_for_all_jobs([transfers(other, at, at + 9), more])
+    assert [one.evidence.get("further_jobs") for one in found] == jobs
+    assert found[-1].job is more.job
     another = replace(transfers(other, at, at + 9), culprit="b")
-    assert [one.confidence for one in most_slowed_first([more, another])] == [0.7, 0.7]
+    assert len(once_for_all_jobs([more, another])) == 2

@@ -1,0 +1,119 @@
+"""Steps that are clearly slow and that no finding explains: they are listed, with cause unknown.
+
+A step is slow if it is longer than usual by a tenth, and by several times what neighbouring steps
+differ. The usual length of a job is the lower quartile of its steps, so up to three quarters of
+them may be slow. Longer steps at equal distances are work of the job itself (evaluation, saving),
+and the first and the last step of a recording are often cut: neither is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.quantities import percent
+
+LONGER = 0.1  # of a usual step, at least
+DEVIATIONS = 6.0  # of the lengths of neighbouring steps, at least
+ALONE = 1.0  # of a usual step: a single step is listed if it is longer by this
+USUAL = 0.25  # quantile of the lengths
+FEWEST = 6  # steps of a job that show what is usual
+REGULAR = 3  # single steps at equal distances
+NEARLY_ALL = 0.9
+
+
+@dataclass(frozen=True)
+class SlowSteps:
+    """A stretch of slow steps without a finding.
+
+    Attributes
+    ----------
+    first, last : numbers of its steps.
+    longer : by how much its steps are longer than usual, as a share of a usual step.
+    lost_ns : what that costs the job [ns].
+    addresses, of : ranks whose own steps are longer, and all ranks of the job.
+    """
+
+    job: str
+    first: int
+    last: int
+    longer: float
+    lost_ns: float
+    addresses: int
+    of: int
+
+    def __str__(self) -> str:
+        """In words, such as ``steps 5 to 6 of job-0: 40 % slower on all servers``."""
+        steps = (
+            f"step {self.first}"
+            if self.first == self.last
+            else (f"steps {self.first} to {self.last}")
+        )
+        everywhere = self.addresses >= NEARLY_ALL * self.of
+        where = "all servers" if everywhere else f"{self.addresses} of {self.of} addresses"
+        return f"{steps} of {self.job}: {percent(self.longer, 0)} slower on {where}, cause unknown"
+
+
+def slow_steps(steps: pd.DataFrame, findings: pd.DataFrame) -> list[SlowSteps]:
+    """The stretches of all jobs, in order, from the tables ``steps`` and ``findings``."""
+    found = []
+    for job, own in steps.groupby("job", sort=False, observed=True):
+        about = findings[findings["job"] == job]
+        found += list(_of_job(str(job), own, about))
+    return found
+
+
+def _of_job(job: str, steps: pd.DataFrame, findings: pd.DataFrame) -> Iterator[SlowSteps]:
+    table = steps.assign(length=steps["end_ns"] - steps["start_ns"])
+    lengths = table.pivot_table(
+        index="address", columns="step", values="length", aggfunc="sum", observed=True
+    )
+    numbers: Ints = lengths.columns.to_numpy(np.int64)
+    if numbers.size < FEWEST:
+        return
+    own: Floats = lengths.to_numpy(float)
+    length = np.nanmedian(own, axis=0)
+    usual = float(np.quantile(length, USUAL))
+    least = usual + max(LONGER * usual, DEVIATIONS * _deviation(length))
+    slow = (length > least) & ~_explained(numbers, findings)
+    slow[[0, -1]] = False
+    runs = list(_runs(slow))
+    singles = [first for first, last in runs if first == last]
+    regular = _are_regular(singles)
+    for first, last in runs:
+        longer = float(np.mean(length[first : last + 1])) / usual - 1
+        if first == last and (regular or longer < ALONE):
+            continue
+        late = np.nanmean(own[:, first : last + 1], axis=1) > least
+        yield SlowSteps(
+            job, int(numbers[first]), int(numbers[last]), longer,
+            float((length[first : last + 1] - usual).sum()), int(late.sum()), len(own),
+        )  # fmt: skip
+
+
+def _deviation(length: Floats) -> float:
+    """The usual deviation of a step from its neighbours, which a change of level does not raise."""
+    return float(1.4826 * np.median(np.abs(np.diff(length))) / np.sqrt(2))
+
+
+def _explained(numbers: Ints, findings: pd.DataFrame) -> Bools:
+    """The steps of findings, and the ones beside them."""
+    inside = np.zeros(numbers.size, bool)
+    for first, last in zip(findings["first_step"], findings["last_step"], strict=True):
+        inside |= (numbers >= first - 1) & (numbers <= last + 1)
+    return inside
+
+
+def _runs(slow: Bools) -> Iterator[tuple[int, int]]:
+    """First and last index of each run of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], slow, [False]]).astype(np.int8)))
+    yield from ((int(begin), int(end) - 1) for begin, end in edges.reshape(-1, 2))
+
+
+def _are_regular(singles: Sequence[int]) -> bool:
+    """Whether single slow steps follow each other at equal distances."""
+    return len(singles) >= REGULAR and len(set(np.diff(singles).tolist())) == 1

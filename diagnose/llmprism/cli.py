@@ -18,6 +18,7 @@ import typer
 
 from llmprism.command import SETTINGS, Command, MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
+from llmprism.program import run_program
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
@@ -146,8 +147,6 @@ def _diagnosed(
     except OSError as error:
         where = str(error.filename or "")
         raise UserError(Problem(error.strerror or str(error), where)) from error
-    except MemoryError as error:
-        raise UserError(Problem("not enough memory", str(flows), "diagnose less time")) from error
     return diagnosis
 
 
@@ -182,16 +181,7 @@ def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
 
 def main() -> None:
     """Run the command line; what the terminal cannot show is printed as an escape."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        _run_command()
-    except OSError as error:  # such as a full disk behind stdout
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"error: {error.strerror or error}", err=True)
-        sys.exit(1)
+    run_program(_run_command)
 
 
 def _run_command() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperArgument, TyperCommand
 
+from llmprism.program import is_memory_error
 from llmprism.version import __version__
 
 TimeLimit = Annotated[
@@ -48,7 +49,7 @@ def user_errors(debug: bool) -> Iterator[None]:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except OSError as error:
-        if debug:
+        if debug or is_memory_error(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"error: {where}{error.strerror or error}", err=True)

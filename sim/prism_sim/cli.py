@@ -6,7 +6,6 @@ they run, so that ``--help`` is fast.
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import sys
@@ -18,6 +17,7 @@ import typer
 
 from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
+from llmprism.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
@@ -347,10 +347,7 @@ app.add_typer(reproduce, name="reproduce")
 def main() -> None:
     """Entry point of ``prism-sim``."""
     signal.signal(signal.SIGTERM, _terminate)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale without Unicode prints \u2014 for —
-            stream.reconfigure(errors="backslashreplace")
-    app(prog_name="prism-sim")
+    run_program(lambda: app(prog_name="prism-sim"))
 
 
 def _terminate(*_: Any) -> None:

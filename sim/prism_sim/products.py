@@ -187,6 +187,19 @@ def refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
         raise UserError(Problem(what, str(folder / path), how) for path in foreign)
 
 
+def refuse_other_files(folder: Path) -> None:
+    """Raise a UserError if ``folder`` exists and contains anything that prism-sim did not write."""
+    if not folder.is_dir():
+        return
+    own = {path.split("/")[0] for path in own_products(folder)}
+    names = sorted(entry.name for entry in folder.iterdir())
+    foreign = [name for name in names if name not in own and not name.startswith(".prism-sim.")]
+    if foreign:
+        more = ", ..." if len(foreign) > 3 else ""
+        what = f"this folder contains other files ({', '.join(foreign[:3])}{more})"
+        raise UserError(Problem(what, str(folder), "name another folder with --out"))
+
+
 def _show_inputs(folder: Path, view: Path, stage: str) -> None:
     """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones."""
     view.mkdir(parents=True)

@@ -206,6 +206,10 @@ def _read(path: Path, columns: list[str] | None) -> pd.DataFrame:
         frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
     except FileNotFoundError as error:
         raise UserError(_missing(path)) from error
-    except pa.ArrowException as error:
-        raise UserError(Problem(f"not a readable Parquet file: {error}", str(path))) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        message = (str(error).splitlines() or [type(error).__name__])[0]
+        how = "repeat the stage that writes it"
+        raise UserError(
+            Problem(f"not a readable Parquet file: {message}", str(path), how)
+        ) from error
     return frame

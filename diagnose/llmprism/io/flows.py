@@ -35,6 +35,13 @@ from llmprism.numerics.arrays import Array, Bools, Codes, Ints
 from llmprism.numerics.memory import give_back
 
 NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling", "clock_error_ns")
+_TIME = "[0-9]{1,15}"  # [ns], less than twelve days
+_POSSIBLE = {
+    **dict.fromkeys(("idle_gap_ns", "active_timeout_ns", "clock_error_ns"), _TIME),
+    "observation_point": r"[ -~]{1,80}",
+    "sampling": r"(1:)?[0-9]{1,9}(\.[0-9]{1,9})?",
+}
+"""Values that notes may have."""
 NUMBERED = ("src_port", "dst_port", "protocol")  # numbers that nothing is computed with
 _BLOCK = 1 << 20  # rows that are put in order together: what this takes beside the rows is little
 _NAMED = 10  # unknown addresses that are named; the others are counted
@@ -241,10 +248,13 @@ def _keep(columns: dict[str, Array], rows: Array) -> None:
 
 
 def notes_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    """Return the exporter's notes from the metadata of a Parquet file; others are left out."""
+    """Return the exporter's notes from the metadata of a Parquet file.
+
+    Others are left out, and so are values that no exporter has: such a note says nothing.
+    """
     raw = metadata or {}
-    present = [name for name in NOTES if name.encode() in raw]
-    return {name: raw[name.encode()].decode(errors="replace") for name in present}
+    texts = {name: raw.get(name.encode(), b"").decode(errors="replace") for name in NOTES}
+    return {name: text for name, text in texts.items() if re.fullmatch(_POSSIBLE[name], text)}
 
 
 def sampling_of(notes: Mapping[str, str]) -> float:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.sources import seekable
+from llmprism.program import NO_MEMORY
 
 REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}
 NAMES = ("src", "dst")
@@ -176,7 +177,10 @@ def _readable(where: str) -> Iterator[None]:
     """Turn the errors of reading a damaged file into those of a user."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+    except MemoryError as error:
+        what = f"{NO_MEMORY} to read it; if there should be, the file is damaged"
+        raise UserError(Problem(what, where)) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         message = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(Problem(f"not a readable {_KIND}: {message}", where, _REMEDY)) from error
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
-from numba import njit
+from numba import njit, typeof
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.types import Array
@@ -137,6 +137,31 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     if isinstance(dispatcher, Dispatcher):
         keep_code(dispatcher)
     return cast(Callable[P, R], dispatcher)
+
+
+class Bound(Generic[P, R]):
+    """A compiled function that is always called with arguments of the same types.
+
+    The types of the first call select the code. Later calls do not look at types, which takes
+    longer than a short function if the arguments are tuples of record arrays.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self._function = function
+        self._code: Callable[..., R] | None = None
+
+    def __call__(self, *arguments: P.args, **_: P.kwargs) -> R:
+        """Call the function; all arguments are positional."""
+        if self._code is None:
+            self._code = self._compiled(arguments)
+        return self._code(*arguments)
+
+    def _compiled(self, arguments: tuple[Any, ...]) -> Callable[..., R]:
+        if not isinstance(self._function, Dispatcher):  # NUMBA_DISABLE_JIT=1
+            return self._function
+        type_of: Callable[[Any], Any] = typeof
+        code: Callable[..., R] = self._function.compile(tuple(map(type_of, arguments)))
+        return code
 
 
 def keep_code(dispatcher: Dispatcher) -> None:

@@ -138,5 +138,6 @@ def _readable(path: Path) -> Iterator[None]:
     """Turn what is wrong with a Parquet file into an error of the user."""
     try:
         yield
-    except pa.ArrowException as error:
-        raise UserError(Problem(f"not a readable Parquet file: {error}", str(path))) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        message = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(Problem(f"not a readable Parquet file: {message}", str(path))) from error

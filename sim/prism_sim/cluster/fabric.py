@@ -18,6 +18,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from llmprism.numerics.compiled import Bound
 from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
 from prism_sim.cluster.history import Spare, spare_of
@@ -42,6 +43,7 @@ CoupledOver = Callable[[int, int, int], int]
 
 Waiting = tuple[simpy.Event, int, Over | None, CoupledOver | None]
 _NOBODY: Any = (None, 0, None, None)
+_advance = Bound(core.advance)
 STILL = 1e-6
 """Bytes per ns (1 kB/s) at which a flow sends no packet for a second or more: its link stopped."""
 
@@ -71,7 +73,8 @@ class Fabric:
         self.env = env
         self.templates = templates
         self.on_reroute: list[Callable[[Moved], None]] = []
-        self.net = new_net(capacity, templates.tables(), places=1024, uses=1 << 14)
+        self._tables = templates.tables
+        self.net = new_net(capacity, self._tables, places=1024, uses=1 << 14)
         if bucket_bytes is not None:
             self.net.link["bucket_bytes"] = self.net.link["tokens"] = bucket_bytes
         self._start = np.zeros(1024, core.START)
@@ -196,7 +199,7 @@ class Fabric:
         self._flush_due = False
         self._make_room()
         t = self.templates
-        next_ns, self._n_record, n_done, self._n_active, self._n_uses = core.advance(
+        next_ns, self._n_record, n_done, self._n_active, self._n_uses = _advance(
             self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
             self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
         )  # fmt: skip
@@ -240,10 +243,9 @@ class Fabric:
 
     def _take_tables(self) -> None:
         """Read the tables of the templates again, if larger ones have replaced them."""
-        tables, net = self.templates.tables(), self.net
-        known = (net.ptr, net.via, net.hop_ptr, net.hop_link_ptr, net.hop_link)
-        if any(new is not old for new, old in zip(tables, known, strict=True)):
-            self.net = net._replace(**tables._asdict())
+        if self._tables is not self.templates.tables:
+            self._tables = self.templates.tables
+            self.net = self.net._replace(**self._tables._asdict())
 
     def _grow_batches(self) -> None:
         old = len(self._waiting)

@@ -54,7 +54,7 @@ class Program:
         end_ns = np.full(flows, NEVER, np.int64)
         uses = np.diff(self.templates.ptr[: self.templates.count + 1])[self.template]
         t = self.templates
-        net = new_net(self.capacity, t.tables(), flows + 1, 2 * int(uses.sum()) + 64)
+        net = new_net(self.capacity, t.tables, flows + 1, 2 * int(uses.sum()) + 64)
         run_program(
             net, self.template, self.size_bytes, self.latency_ns, self.waits_for.copy(),
             self.after_ptr, self.after, end_ns,

@@ -41,9 +41,9 @@ class Templates:
         self.bundle_size: list[int] = []
         self.bundle_uses: list[int] = []
         self.bundle_log: list[int] = []
+        self.tables = self._present_tables()
 
-    def tables(self) -> Tables:
-        """The tables for compiled code; new ones replace them when they grow."""
+    def _present_tables(self) -> Tables:
         return Tables(self.ptr, self.via, self.hop_ptr, self.hop_link_ptr, self.hop_link)
 
     def add(
@@ -105,6 +105,7 @@ class Templates:
         needed = int(self.ptr[self.count]) + uses
         if needed > len(self.via):
             self.via = grown(self.via, max(needed, 2 * len(self.via)))
+        self.tables = self._present_tables()
 
     def _reserve_hops(self, hops: int, links: int) -> None:
         if hops + 1 > len(self.hop_link_ptr):
@@ -112,3 +113,4 @@ class Templates:
         needed = int(self.hop_link_ptr[int(self.hop_ptr[self.count])]) + links
         if needed > len(self.hop_link):
             self.hop_link = grown(self.hop_link, max(needed, 2 * len(self.hop_link)))
+        self.tables = self._present_tables()

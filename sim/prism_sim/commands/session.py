@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from llmprism.command import PLAIN_WIDTH
 from llmprism.errors import Problem, UserError
+from llmprism.program import is_memory_error
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes: success; scenario or data is wrong; wrong usage; a bound of the score is missed;
@@ -115,9 +116,10 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
     except UserError as error:
         _refuse(session, error.problems)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(WRONG) from None
+        raise
     except OSError as error:
+        if is_memory_error(error):
+            raise
         _refuse(session, [_problem_of(error)])
     except KeyboardInterrupt:
         print("interrupted; nothing half-written was left behind", file=sys.stderr)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
-from prism_sim.products import PRODUCTS, own_products, stage_files
+from prism_sim.products import PRODUCTS, own_products, refuse_other_files, stage_files
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
@@ -84,6 +84,8 @@ def diagnose(
     """
     in_run = folder.name == "diagnosis"
     home = folder.parent if in_run else folder
+    if not in_run:
+        refuse_other_files(folder)
     with _stage(session, home, "diagnose", method=method) as (aside, progress):
         from llmprism.isolation.runner import LIMITS
         from llmprism.pipeline import diagnose_files

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from llmprism.numerics.compiled import Bound, compiled, compiled_part
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.history import Spare
@@ -33,6 +33,7 @@ from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN
 
 Floats = NDArray[np.float64]
+_take_log = Bound(take_log)
 SAME_NS = 1e-2
 """Times that differ by less are equal, up to rounding."""
 
@@ -154,7 +155,7 @@ class CoupledHops:
 
     def course(self, start_ns: int, end_ns: int, log: int) -> Course:
         """Times and rates of the run from ``start_ns`` to ``end_ns``, from the fabric's ``log``."""
-        return Course(start_ns, end_ns, *take_log(self._fabric.net, log, len(self)))
+        return Course(start_ns, end_ns, *_take_log(self._fabric.net, log, len(self)))
 
     def trains(
         self,

@@ -1,0 +1,99 @@
+"""What both programs do if their output, memory or input ends: one line, no traceback."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from processes import PRISM_SIM, completed
+
+LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
+HERE = ["flows.parquet", "--topology", "topology.json"]
+
+PRINTING = [
+    [*PRISM_SIM, "schema"],
+    [*PRISM_SIM, "list"],
+    [*PRISM_SIM, "validate", "tiny/pair"],
+    [*LLMPRISM, "--help"],
+]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_device_that_is_full_is_one_line(tmp_path: Path, command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = completed(command, tmp_path, stdout=full)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr.splitlines()[0]
+    assert len(done.stderr.splitlines()) <= 2  # the problem and its remedy
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize("command", PRINTING[1:3], ids=" ".join)
+def test_a_closed_stream_is_a_null_device(tmp_path: Path, command: list[str], closed: str) -> None:
+    done = completed(["bash", "-c", f'"$@" {closed}', "bash", *command], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "command", [[*PRISM_SIM, "simulate", "tiny/pair"], [*LLMPRISM, *HERE]], ids=["sim", "llmprism"]
+)
+def test_too_little_address_space_is_one_line(tmp_path: Path, command: list[str]) -> None:
+    done = completed(["bash", "-c", 'ulimit -v 600000; "$@"', "bash", *command], tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: not enough memory: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated run with its diagnosis."""
+    folder = tmp_path_factory.mktemp("output")
+    command = [*PRISM_SIM, "run", "tiny/pair", "--quiet", "--no-report", "--out", "run"]
+    assert completed(command, folder).returncode == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def run(simulated: Path, tmp_path: Path) -> Path:
+    """A copy of the run that a test may damage."""
+    return Path(shutil.copytree(simulated, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["flows.parquet", "truth/spans.parquet"])
+@pytest.mark.parametrize("kept_bytes", [0, 1000])
+def test_a_damaged_table_of_a_run_is_named(run: Path, name: str, kept_bytes: int) -> None:
+    (run / name).write_bytes((run / name).read_bytes()[:kept_bytes])
+    done = completed([*PRISM_SIM, "report", "run", "--quiet"], run.parent)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"run/{name}: not a readable Parquet file")
+    assert "Traceback" not in done.stderr
+
+
+IMPOSSIBLE = [(b"\xff\xfe", b"\xff"), (b"9" * 400, b"1:" + b"9" * 400), (b"soon", b"1:-1")]
+
+
+@pytest.mark.parametrize("command", [["check"], []], ids=["check", "diagnosis"])
+def test_a_note_that_cannot_be_says_nothing(run: Path, command: list[str]) -> None:
+    flows, answers = pq.read_table(run / "flows.parquet"), []
+    for notes in ({}, *({b"idle_gap_ns": gap, b"sampling": rate} for gap, rate in IMPOSSIBLE)):
+        pq.write_table(flows.replace_schema_metadata(notes), run / "flows.parquet")
+        done = completed([*LLMPRISM, *command, *HERE, "--json", "--quiet"], run)
+        answers.append((done.returncode, done.stdout, done.stderr))
+    assert "Traceback" not in answers[0][2]
+    assert answers[1:] == answers[:1] * len(IMPOSSIBLE)
+
+
+def test_a_diagnosis_goes_into_no_folder_of_other_files(run: Path) -> None:
+    folder = run.parent / "own"
+    folder.mkdir()
+    for name in HERE[::2]:
+        shutil.copy(run / name, folder)
+    before = sorted(os.listdir(folder))
+    done = completed([*PRISM_SIM, "diagnose", *HERE, "--out", ".", "--quiet"], folder)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert sorted(os.listdir(folder)) == before

@@ -103,7 +103,8 @@ def _deviation(length: Floats) -> float:
 def _explained(numbers: Ints, findings: pd.DataFrame) -> Bools:
     """The steps of findings, and the ones beside them."""
     inside = np.zeros(numbers.size, bool)
-    for first, last in zip(findings["first_step"], findings["last_step"], strict=True):
+    known = findings.dropna(subset=["first_step", "last_step"])
+    for first, last in zip(known["first_step"], known["last_step"], strict=True):
         inside |= (numbers >= first - 1) & (numbers <= last + 1)
     return inside
 

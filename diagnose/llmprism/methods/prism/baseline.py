@@ -118,7 +118,8 @@ def spread(values: Floats) -> Floats:
     """Standard deviation of each row that a lasting change does not inflate, shape (rows,)."""
     between = nanmedian(np.abs(np.diff(values, axis=1)), axis=1) * TO_SIGMA / np.sqrt(2)
     around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
-    return np.fmin(between, around)
+    least: Floats = np.fmin(between, around)
+    return least
 
 
 def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) -> Floats:
@@ -141,7 +142,7 @@ def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) 
 def step_effect(excess: Floats) -> Floats:
     """What most rows have in common in each step: their lower quartile, shape (steps,)."""
     known = np.isfinite(excess).sum(axis=0)
-    low = np.full(excess.shape[1], 0.0)
+    low: Floats = np.full(excess.shape[1], 0.0)
     for step in np.flatnonzero(known >= 3).tolist():
         own = excess[np.isfinite(excess[:, step]), step]
         low[step] = max(float(np.quantile(own, 0.25)), 0.0)
@@ -153,4 +154,5 @@ def length_of_steps(job: JobView, reference: Reference) -> Floats:
     length = job.duration_ns.copy()
     usual = reference.normal(length[None])[0]
     base = usual[reference.kind == 0]
-    return length - usual + (base[0] if base.size else usual)
+    without: Floats = length - usual + (base[0] if base.size else usual)
+    return without

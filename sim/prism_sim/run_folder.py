@@ -9,15 +9,17 @@ them; it computes nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
+from llmprism.io import stored_tables
+from llmprism.io.stored_tables import read_stored
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, write_table
 
@@ -110,6 +112,17 @@ ADDED_LATER = frozenset({"layouts"})
 MEASURED = {"faults": ("slowed_job", "slowdown", "extra_ns")}
 """Columns of truth tables that are null where nothing was measured."""
 
+_WHAT_AND_WHEN = ("job", "rank", "address", "src", "dst", "kind", "step", "start_ns", "end_ns")
+
+
+def required_columns(name: str) -> list[str]:
+    """The columns that the truth table ``name`` of any capture has: what it is about, and when.
+
+    A capture without faults may have a table ``faults`` without any column.
+    """
+    schema = TRUTH.get(name, pa.schema([]))
+    return [column for column in schema.names if column in _WHAT_AND_WHEN and name != "faults"]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -158,7 +171,8 @@ class Run:
 
     def truth(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Read ``truth/<name>.parquet``; foreign captures may have more or fewer columns."""
-        return _read(self.folder / "truth" / f"{name}.parquet", columns)
+        path, schema = self.folder / "truth" / f"{name}.parquet", TRUTH.get(name, pa.schema([]))
+        return _read(path, schema, required_columns(name), columns)
 
     def has_truth(self, name: str) -> bool:
         """Whether there is a truth table ``name``."""
@@ -166,7 +180,8 @@ class Run:
 
     def diagnosis(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Read ``diagnosis/<name>.parquet``."""
-        return _read(self.diagnosis_folder / f"{name}.parquet", columns)
+        path, required = self.diagnosis_folder / f"{name}.parquet", stored_tables.required_columns
+        return _read(path, DIAGNOSIS[name], required(name), columns)
 
     def write_truth(self, name: str, frame: pd.DataFrame | pa.Table) -> None:
         """Write a truth table; columns that need not be measured may be missing."""
@@ -201,15 +216,11 @@ def _missing(path: Path) -> Problem:
     return Problem(f"no {path.name} here", str(path), "first run the stage that writes it")
 
 
-def _read(path: Path, columns: list[str] | None) -> pd.DataFrame:
+def _read(
+    path: Path, schema: pa.Schema, required: Collection[str], columns: list[str] | None
+) -> pd.DataFrame:
     try:
-        frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+        frame: pd.DataFrame = read_stored(path, schema, required, columns).to_pandas()
     except FileNotFoundError as error:
         raise UserError(_missing(path)) from error
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        message = (str(error).splitlines() or [type(error).__name__])[0]
-        how = "repeat the stage that writes it"
-        raise UserError(
-            Problem(f"not a readable Parquet file: {message}", str(path), how)
-        ) from error
     return frame

@@ -5,24 +5,28 @@ import shutil
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from llmprism.io.tables import DIAGNOSIS
+from prism_sim.cli import app
 from processes import PRISM_SIM, completed
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
 HERE = ["flows.parquet", "--topology", "topology.json"]
 
 PRINTING = [
-    [*PRISM_SIM, "schema"],
-    [*PRISM_SIM, "list"],
-    [*PRISM_SIM, "validate", "tiny/pair"],
-    [*LLMPRISM, "--help"],
+    pytest.param([*PRISM_SIM, "schema"], id="schema"),
+    pytest.param([*PRISM_SIM, "list"], id="list", marks=pytest.mark.slow),
+    pytest.param([*PRISM_SIM, "validate", "tiny/pair"], id="validate", marks=pytest.mark.slow),
+    pytest.param([*LLMPRISM, "--help"], id="llmprism"),
 ]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+@pytest.mark.parametrize("command", PRINTING)
 def test_a_device_that_is_full_is_one_line(tmp_path: Path, command: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = completed(command, tmp_path, stdout=full)
@@ -32,12 +36,13 @@ def test_a_device_that_is_full_is_one_line(tmp_path: Path, command: list[str]) -
 
 
 @pytest.mark.parametrize("closed", ["1>&-", "0<&- 1>&- 2>&-"])
-@pytest.mark.parametrize("command", PRINTING[1:3], ids=" ".join)
+@pytest.mark.parametrize("command", PRINTING[:3])
 def test_a_closed_stream_is_a_null_device(tmp_path: Path, command: list[str], closed: str) -> None:
     done = completed(["bash", "-c", f'"$@" {closed}', "bash", *command], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [[*PRISM_SIM, "simulate", "tiny/pair"], [*LLMPRISM, *HERE]], ids=["sim", "llmprism"]
 )
@@ -67,15 +72,31 @@ def run(simulated: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kept_bytes", [0, 1000])
 def test_a_damaged_table_of_a_run_is_named(run: Path, name: str, kept_bytes: int) -> None:
     (run / name).write_bytes((run / name).read_bytes()[:kept_bytes])
-    done = completed([*PRISM_SIM, "report", "run", "--quiet"], run.parent)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"run/{name}: not a readable Parquet file")
-    assert "Traceback" not in done.stderr
+    done = CliRunner().invoke(app, ["report", str(run), "--quiet"])
+    assert done.exit_code == 1
+    assert f"run/{name}: not a readable Parquet file" in done.stderr
+
+
+OTHER_TABLES = [
+    pa.table({"name": ["a"]}),
+    pa.table({name: ["a"] for name in DIAGNOSIS["spans"].names}),
+]
+
+
+@pytest.mark.parametrize("table", OTHER_TABLES, ids=["columns", "types"])
+@pytest.mark.parametrize("command", ["score", "report"])
+def test_a_table_of_something_else_is_named(run: Path, command: str, table: pa.Table) -> None:
+    pq.write_table(table, run / "diagnosis" / "spans.parquet")
+    done = CliRunner().invoke(app, [command, str(run), "--quiet"])
+    assert done.exit_code == 1
+    assert "diagnosis/spans.parquet: " in done.stderr
+    assert "start_ns" in done.stderr
 
 
 IMPOSSIBLE = [(b"\xff\xfe", b"\xff"), (b"9" * 400, b"1:" + b"9" * 400), (b"soon", b"1:-1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["check"], []], ids=["check", "diagnosis"])
 def test_a_note_that_cannot_be_says_nothing(run: Path, command: list[str]) -> None:
     flows, answers = pq.read_table(run / "flows.parquet"), []

@@ -7,7 +7,7 @@ every part of a page can be made for every folder. A damaged one is an error of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,10 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
+from llmprism.io.stored_tables import Where, read_stored, readable, required_columns
 from llmprism.io.tables import DIAGNOSIS
-
-Where = list[tuple[str, str, Any]]
-"""Conditions (column, operator, value) that selected rows meet; all must hold."""
 
 _read_already: ContextVar[dict[Path, pd.DataFrame] | None] = ContextVar("tables", default=None)
 
@@ -39,7 +37,8 @@ def reading_once() -> Iterator[None]:
 
 def diagnosis(folder: Path, name: str, where: Where | None = None) -> pd.DataFrame:
     """Diagnosis table ``name``, or its rows ``where`` conditions hold; empty if there is none."""
-    return read_table(diagnosis_folder(folder) / f"{name}.parquet", DIAGNOSIS[name], where)
+    path = diagnosis_folder(folder) / f"{name}.parquet"
+    return read_table(path, DIAGNOSIS[name], required_columns(name), where)
 
 
 def diagnosis_folder(folder: Path) -> Path:
@@ -60,26 +59,34 @@ def topology(folder: Path) -> dict[str, Any]:
 
 def row_count(path: Path) -> int:
     """Length of a table, without reading it; 0 if there is none."""
-    with _readable(path):
+    with readable(path):
         return int(pq.read_metadata(path).num_rows) if path.exists() else 0
 
 
-def read_table(path: Path, schema: pa.Schema, where: Where | None = None) -> pd.DataFrame:
-    """A table with at least the columns of ``schema``; empty if the file does not exist."""
+def read_table(
+    path: Path, schema: pa.Schema, required: Collection[str], where: Where | None = None
+) -> pd.DataFrame:
+    """A table with at least the columns of ``schema``; empty if the file does not exist.
+
+    Raises
+    ------
+    UserError : the table is not readable, lacks ``required`` columns, or has some of other types.
+    """
     known = _read_already.get()
     if known is None or where is not None:
-        return _read_again(path, schema, where)
+        return _read_again(path, schema, required, where)
     if path not in known:
-        known[path] = _read_again(path, schema, where)
+        known[path] = _read_again(path, schema, required, where)
     return known[path].copy()
 
 
-def _read_again(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
+def _read_again(
+    path: Path, schema: pa.Schema, required: Collection[str], where: Where | None
+) -> pd.DataFrame:
     table = schema.empty_table()
     nothing = any(operator == "in" and not len(value) for _, operator, value in where or ())
     if path.exists() and not nothing:
-        with _readable(path):
-            table = pq.read_table(path, filters=where)
+        table = read_stored(path, schema, required, where=where)
     return complete(table.to_pandas(), schema)
 
 
@@ -91,7 +98,7 @@ def flows(folder: Path, wanted: Iterable[str], where: Where | None = None) -> pd
     columns, path = list(wanted), folder / "flows.parquet"
     if not path.exists():
         return pd.DataFrame(columns=columns)
-    with _readable(path):
+    with readable(path):
         there = [name for name in columns if name in pq.read_schema(path).names]
         names = [name for name in there if name in ("src", "dst", "path")]
         table = pq.read_table(path, columns=there, read_dictionary=names, filters=where)
@@ -131,13 +138,3 @@ def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
             frame[name] = frame[name].astype(frame[name].cat.categories.dtype)
     missing = [name for name in schema.names if name not in frame.columns]
     return frame.assign(**dict.fromkeys(missing)) if missing else frame
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Turn what is wrong with a Parquet file into an error of the user."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        message = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(Problem(f"not a readable Parquet file: {message}", str(path))) from error

@@ -12,22 +12,24 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.io.stored_tables import Where
 from llmprism.page import reading
-from llmprism.page.reading import Where
 from prism_sim.logs.tables import LOGS_TRUTH
-from prism_sim.run_folder import TRUTH, Run
+from prism_sim.run_folder import TRUTH, Run, required_columns
 
 __all__ = ["Where"]
 
 
 def truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
     """Truth table ``name``, or its rows ``where`` conditions hold; empty if the run has none."""
-    return reading.read_table(run.folder / "truth" / f"{name}.parquet", TRUTH[name], where)
+    path = run.folder / "truth" / f"{name}.parquet"
+    return reading.read_table(path, TRUTH[name], required_columns(name), where)
 
 
 def logs_truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
     """Truth table ``name`` of the logs; empty if the run has no logs."""
-    return reading.read_table(run.folder / "truth" / f"{name}.parquet", LOGS_TRUTH[name], where)
+    path = run.folder / "truth" / f"{name}.parquet"
+    return reading.read_table(path, LOGS_TRUTH[name], LOGS_TRUTH[name].names, where)
 
 
 def diagnosis(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:

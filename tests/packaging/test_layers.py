@@ -1,4 +1,4 @@
-"""The contract of layers covers the whole of both packages, and has no exceptions."""
+"""The contract of layers covers the whole of all packages, and has no exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {"prism_sim": ROOT / "sim" / "prism_sim", "llmprism": ROOT / "diagnose" / "llmprism"}
+SOURCES = {
+    "prism_sim": ROOT / "sim" / "prism_sim",
+    "llmprism": ROOT / "diagnose" / "llmprism",
+    "llmlog": ROOT / "diagnose" / "llmlog",
+}
 
 
 def _linter() -> dict[str, Any]:

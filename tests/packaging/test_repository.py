@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [path for top in ("sim", "diagnose", "lab") for path in (ROOT / top).rglob("*.py")]
-OURS = {"prism_sim", "llmprism", "lab"}
+OURS = {"prism_sim", "llmprism", "llmlog", "lab"}
 DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic-core", "google": "protobuf"}
 
 

@@ -1,0 +1,216 @@
+"""Joining lines into events: a stack trace, an agent's summary, a line with a meaning.
+
+Outputs of many ranks may lie in one file, so lines that continue others are joined by who prints
+them (:class:`Writer`). Events of ordinary output are not kept; memory grows with what failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from llmlog.catalogue import REACTIONS, classify
+from llmlog.progress import Progress
+from llmlog.reading import Intake, Job, LogFile, lines
+from llmlog.records import Record, parse
+
+TEXT_KEPT = 4000
+"""Characters of an event that are kept."""
+TRACEBACK = "Traceback (most recent call last):"
+_DEATH = re.compile(r"watchdog thread terminated with exception: ")
+_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b")
+_CONTINUES = re.compile(
+    r"^(?:\s|$|frame #|Exception raised from|terminate called|CUDA kernel errors|For debugging|"
+    r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: )"
+)
+_SUMMARY_ENDS = re.compile(r"^=+$")
+_NCCL_RANK = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
+_ADDRESS = re.compile(r"Bootstrap ?: ?Using \S+?:([\d.]+)<")
+_AGENT_ERRORS = {"ChildFailedError": "report", "SignalException": "teardown"}
+_OWN_PID = re.compile(r"pid[=: ]+(\d+)|python3?[:\[](\d+)|Killed process (\d+)")
+
+
+class Writer(NamedTuple):
+    """Who prints: a node (None: the scheduler), and a local rank (None: its agent or kernel)."""
+
+    node: str | None
+    local: int | None
+    kernel: bool = False
+
+
+@dataclass
+class Event:
+    """Lines that say one thing together.
+
+    Attributes
+    ----------
+    kind, group : of the catalogue; exceptions have kind ``exception``.
+    writer, rank : who printed it; the global rank if it is known.
+    file, line, count : where it begins, and how many lines it has.
+    text : of all its lines, without prefixes.
+    fields : what the pattern of its kind found.
+    role : set by ``roles``.
+    """
+
+    kind: str
+    group: str
+    writer: Writer
+    rank: int | None
+    file: str
+    line: int
+    time: str
+    text: str
+    fields: dict[str, str | None] = field(default_factory=dict)
+    count: int = 1
+    role: str = ""
+    error: str = ""
+
+    def add(self, text: str) -> None:
+        self.count += 1
+        if len(self.text) < TEXT_KEPT:
+            self.text += "\n" + text[:TEXT_KEPT]
+
+    @property
+    def node(self) -> str | None:
+        """The node it is about: the one it names, or the one of its writer."""
+        return self.fields.get("node") or self.writer.node
+
+    @property
+    def own_pid(self) -> int | None:
+        """The process that a kernel's line is about."""
+        match = _OWN_PID.search(self.text) if self.writer.kernel else None
+        return int(next(text for text in match.groups() if text)) if match else None
+
+
+@dataclass
+class Evidence:
+    """All that the logs of a job tell."""
+
+    job: Job
+    nodes: tuple[str, ...]
+    events: list[Event] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    ranks: dict[Writer, int] = field(default_factory=dict)
+    pids: dict[tuple[str, int], int] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    def rank_of(self, writer: Writer) -> int | None:
+        """The global rank: as its lines say, else by the order of nodes."""
+        if writer in self.ranks or writer.local is None:
+            return self.ranks.get(writer)
+        width = self.job.gpus_per_node
+        if width is None or writer.node not in self.nodes:
+            return None
+        return self.nodes.index(writer.node) * width + writer.local
+
+    def of(self, *kinds: str) -> list[Event]:
+        return [event for event in self.events if event.kind in kinds]
+
+
+def read_job(job: Job, intake: Intake) -> Evidence:
+    """Read all files of a job."""
+    evidence = Evidence(job, job.nodes)
+    for _, parts in groupby(job.files, key=lambda file: file.whole):
+        reader = _Reader(evidence)
+        for file in parts:
+            reader.read(file, lines(file, intake))
+    for event in evidence.events:
+        if event.rank is None:
+            event.rank = evidence.rank_of(event.writer)
+    return evidence
+
+
+class _Reader:
+    """Reads the parts of one file, the oldest first: joins lines of the same writer."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.open: dict[Writer, Event] = {}
+
+    def read(self, file: LogFile, numbered: Iterator[tuple[int, str]]) -> None:
+        self.file = file
+        for line, text in numbered:
+            record = parse(text, self.file.place == "batch")
+            writer = self._writer(record)
+            if record.rank is not None and writer.local is not None:
+                self.evidence.ranks[writer] = record.rank
+            if not self._continues(writer, record):
+                self._begins(writer, record, line)
+
+    def _writer(self, record: Record) -> Writer:
+        if self.file.place == "kernel":
+            return Writer(self.file.node, None, kernel=True)
+        node = self.file.node
+        if record.number is not None and record.number < len(self.evidence.nodes):
+            node = self.evidence.nodes[record.number]
+        local = self.file.local if record.local is None else record.local
+        return Writer(node, local)
+
+    def _continues(self, writer: Writer, record: Record) -> bool:
+        """Whether the line belongs to the open event of its writer."""
+        event = self.open.get(writer)
+        if event is None:
+            return False
+        if event.error == "ChildFailedError":
+            event.add(record.text)
+            if _SUMMARY_ENDS.match(record.text) and "Root Cause" in event.text:
+                del self.open[writer]
+            return True
+        is_error = not record.tool and event.kind == "exception" and _ERROR.match(record.text)
+        if is_error or (not record.tool and _CONTINUES.match(record.text)):
+            event.add(record.text)
+            if is_error:
+                self._name(event, record.text)
+            return True
+        del self.open[writer]
+        return False
+
+    def _name(self, event: Event, text: str) -> None:
+        """The exception of a traceback is known now."""
+        name = re.split(r"[:\s]", text, maxsplit=1)[0].rsplit(".", 1)[-1]
+        event.error = event.error or name
+        event.group = _AGENT_ERRORS.get(name, event.group)
+        if name in _AGENT_ERRORS:
+            event.kind = "summary" if event.group == "report" else "ended_by_signal"
+
+    def _begins(self, writer: Writer, record: Record, line: int) -> None:
+        text, evidence = record.text, self.evidence
+        if evidence.progress.read(text, self.file.name, line):
+            return
+        self._learn(writer, record)
+        if text.startswith(TRACEBACK):
+            self.open[writer] = self._event("exception", "fault", writer, record, line)
+        elif record.tool == "c10d" and _DEATH.search(text):
+            self.open[writer] = self._event("death", "fault", writer, record, line)
+        elif found := classify(record.tool, text):
+            kind, match = found
+            event = self._event(kind.name, kind.group, writer, record, line)
+            event.fields = match.groupdict()
+
+    def _event(self, kind: str, group: str, writer: Writer, record: Record, line: int) -> Event:
+        event = Event(
+            kind, group, writer, record.rank, self.file.name, line, record.time,
+            record.text[:TEXT_KEPT],
+        )  # fmt: skip
+        self.evidence.events.append(event)
+        return event
+
+    def _learn(self, writer: Writer, record: Record) -> None:
+        """Ranks, processes and addresses, from NCCL's lines and the agent's."""
+        if record.tool != "nccl" or writer.node is None:
+            return
+        local = Writer(writer.node, record.local)
+        if record.pid is not None and record.local is not None:
+            self.evidence.pids[writer.node, record.pid] = record.local
+        if match := _NCCL_RANK.search(record.text):
+            self.evidence.ranks[local] = int(match[1])
+        if match := _ADDRESS.search(record.text):
+            self.evidence.addresses[match[1]] = writer.node
+
+
+def is_reaction(event: Event) -> bool:
+    """Whether the event only says that another part does not answer."""
+    return event.group == "reaction" or bool(REACTIONS.search(event.text))

@@ -1,0 +1,88 @@
+"""How far a job came: its iterations and how long they took, and whether training had begun."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from statistics import median
+
+_ITERATION = re.compile(
+    r"iteration +(\d+)/ *\d+ \|.*?elapsed time per iteration \((m?s)\): ([\d.]+)"
+)
+_STEP = re.compile(r"\bstep=(\d+), skipped=.*?(?:iter time \(s\): ([\d.]+)|$)")
+_CONTINUED = re.compile(r"(?:loading|loaded) .*checkpoint .*at iteration (\d+)")
+_BEGUN = re.compile(
+    r"^training \.\.\.$|before the start of training step|DeepSpeed Engine is ready"
+)
+_FEWEST = 2
+"""Iterations on either side of a change."""
+_SLOWER = 1.1
+_DEVIATIONS = 5.0
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """A completed iteration: its number, its length if known, and the line that says so."""
+
+    number: int
+    seconds: float | None
+    file: str
+    line: int
+
+
+@dataclass
+class Progress:
+    """Completed iterations in order, and the one that the job continued from."""
+
+    iterations: list[Iteration] = field(default_factory=list)
+    continued: int | None = None
+    begun: bool = False
+
+    def read(self, text: str, file: str, line: int) -> bool:
+        """Note what ``text`` says about progress; return whether an iteration was completed."""
+        if match := _ITERATION.search(text):
+            seconds = float(match[3]) / (1000 if match[2] == "ms" else 1)
+            self.iterations.append(Iteration(int(match[1]), seconds, file, line))
+            return True
+        if match := _STEP.search(text):
+            seconds_of = float(match[2]) if match[2] else None
+            self.iterations.append(Iteration(int(match[1]), seconds_of, file, line))
+            return True
+        if match := _CONTINUED.search(text):
+            self.continued = int(match[1])
+        elif _BEGUN.search(text):
+            self.begun = True
+        return False
+
+    @property
+    def next(self) -> int | None:
+        """The iteration that was not completed; None if the logs do not tell."""
+        if self.iterations:
+            return max(one.number for one in self.iterations) + 1
+        if not self.begun:
+            return None
+        return 1 if self.continued is None else self.continued + 1
+
+    def slower(self) -> Iteration | None:
+        """The first iteration from which all take longer, if there is one.
+
+        The change lies where two medians explain the lengths best (least absolute deviations).
+        It counts if the later median is a tenth longer, and five deviations from its side's median.
+        """
+        timed = [(one, one.seconds) for one in self.iterations if one.seconds is not None]
+        lengths = [seconds for _, seconds in timed]
+        cuts = range(_FEWEST, len(timed) - _FEWEST + 1)
+        if not cuts:
+            return None
+        cut = min(cuts, key=lambda k: _spread(lengths[:k]) + _spread(lengths[k:]))
+        before, after = lengths[:cut], lengths[cut:]
+        usual = median(before)
+        later = median(after)
+        rest = [abs(s - usual) for s in before] + [abs(s - later) for s in after]
+        limit = usual + max((_SLOWER - 1) * usual, _DEVIATIONS * 1.4826 * median(rest))
+        return timed[cut][0] if later > limit else None
+
+
+def _spread(lengths: list[float]) -> float:
+    middle = median(lengths)
+    return sum(abs(seconds - middle) for seconds in lengths)

@@ -1,0 +1,177 @@
+"""Finding log files and cutting them into lines, in bounded memory.
+
+A folder with ``index.json`` (the accounting of the scheduler) has one folder a job; any other
+input is one job, and names of folders and files tell nodes. Rotated parts are read in order, a
+higher number first. A line longer than :data:`LONGEST` is cut; undecodable bytes are replaced.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from llmlog.errors import LogError
+
+LONGEST = 65_536
+"""Bytes of a line that are kept."""
+INDEX = "index.json"
+_PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?P<gz>\.gz)?$")
+_ATTEMPT = re.compile(r"(?:(?P<node>[^/]+)/)?attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log")
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file, or one part of a rotated file.
+
+    Attributes
+    ----------
+    path, name : where it is, and its name below the folder of all logs.
+    whole : the name that all parts of it share.
+    node, local : whose output it is; None if the lines say so.
+    place : ``batch`` (output of the whole job), ``kernel``, ``node`` or ``rank``.
+    """
+
+    path: Path
+    name: str
+    whole: str
+    node: str | None
+    local: int | None
+    place: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """The files of one job, and what the scheduler says of it; times are ns since 1970."""
+
+    name: str
+    files: tuple[LogFile, ...]
+    nodes: tuple[str, ...] = ()
+    gpus_per_node: int | None = None
+    state: str | None = None
+    user: str | None = None
+
+
+@dataclass
+class Intake:
+    """What was read: files, lines and bytes, and what had to be mended."""
+
+    files: int = 0
+    lines: int = 0
+    nbytes: int = 0
+    cut_lines: int = 0
+    bad_bytes: int = 0
+    broken: list[str] = field(default_factory=list)
+
+
+def find_jobs(paths: Iterable[Path]) -> list[Job]:
+    """The jobs in ``paths``, in order of their begin.
+
+    Raises
+    ------
+    LogError : a path does not exist, has no files, or its index is wrong.
+    """
+    jobs: list[Job] = []
+    loose: list[LogFile] = []
+    for path in paths:
+        if not path.exists():
+            raise LogError(str(path), "does not exist", "give files or folders of logs")
+        if (path / INDEX).is_file():
+            jobs += _indexed(path)
+        elif path.is_dir():
+            loose += _files(path, path)
+        else:
+            loose.append(_file(path, path.name))
+    if loose:
+        nodes = sorted({file.node for file in loose if file.node is not None})
+        jobs.append(Job("job", tuple(loose), tuple(nodes)))
+    if not any(job.files for job in jobs):
+        raise LogError(
+            ", ".join(map(str, paths)), "there are no log files", "give a folder of logs"
+        )
+    return jobs
+
+
+def _indexed(folder: Path) -> list[Job]:
+    place = str(folder / INDEX)
+    try:
+        rows = json.loads((folder / INDEX).read_text(encoding="utf-8"))["jobs"]
+        return [_accounted(folder, row) for row in rows]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"is not an accounting of jobs ({type(error).__name__}: {error})"
+        raise LogError(place, what, "write it again, or give the folders of the jobs") from None
+
+
+def _accounted(folder: Path, row: dict[str, Any]) -> Job:
+    name = str(row["job"])
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} is not the name of a folder")
+    return Job(
+        name,
+        tuple(_files(folder / name, folder)),
+        tuple(str(node) for node in row["nodes"]),
+        int(row["gpus_per_node"]),
+        str(row["state"]),
+        str(row.get("user", "")),
+    )
+
+
+def _files(folder: Path, root: Path) -> list[LogFile]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != INDEX)
+    return [_file(path, path.relative_to(root).as_posix()) for path in sorted(found, key=_order)]
+
+
+def _order(path: Path) -> tuple[str, int]:
+    """Parts of a file together, the oldest (highest number) first."""
+    match = _PART.fullmatch(path.name)
+    stem, number = (match["stem"], match["number"]) if match else (path.name, None)
+    return str(path.parent / stem), -int(number or 0)
+
+
+def _file(path: Path, name: str) -> LogFile:
+    match = _PART.fullmatch(name)
+    stem = match["stem"] if match else name
+    last = stem.rsplit("/", 1)[-1]
+    if attempt := _ATTEMPT.search(stem):
+        return LogFile(path, name, stem, attempt["node"], int(attempt["local"]), "rank")
+    if last == "agent.log":
+        return LogFile(path, name, stem, path.parent.name, None, "node")
+    if last.endswith(".kernel.log"):
+        return LogFile(path, name, stem, last.removesuffix(".kernel.log"), None, "kernel")
+    if last.startswith("slurm") or not last.endswith(".log"):
+        return LogFile(path, name, stem, None, None, "batch")
+    return LogFile(path, name, stem, last.removesuffix(".log"), None, "node")
+
+
+def lines(file: LogFile, intake: Intake) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of each line of ``file``; a broken file ends early."""
+    intake.files += 1
+    number = 0
+    try:
+        with _opened(file.path) as stream:
+            while raw := stream.readline(LONGEST):
+                number += 1
+                intake.lines += 1
+                intake.nbytes += len(raw)
+                if not raw.endswith(b"\n") and len(raw) == LONGEST:
+                    intake.cut_lines += 1
+                    _skip_rest(stream)
+                text = raw.rstrip(b"\r\n").decode("utf-8", "replace")
+                intake.bad_bytes += text.count("\ufffd")
+                yield number, text
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        intake.broken.append(f"{file.name}: {error} after line {number}")
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _skip_rest(stream: BinaryIO) -> None:
+    while (rest := stream.readline(LONGEST)) and not rest.endswith(b"\n"):
+        pass

@@ -1,0 +1,126 @@
+"""``llmlog LOGS...``: answers, tables, exit codes, and inputs that are no logs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from llmlog.cli import app
+from log_corpus import Corpus
+
+TRACEBACK = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+KeyError: 'lr'
+"""
+
+
+def call(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_most_failures_are_found_with_stage_node_iteration_and_cause(
+    failed_jobs: Corpus, tmp_path: Path
+) -> None:
+    code, _, messages = call(failed_jobs.folder / "logs", "--out", tmp_path)
+    assert code == 0, messages
+    found = pd.read_parquet(tmp_path / "failures.parquet").set_index("job")
+    true = failed_jobs.truth("failures").set_index("job")
+    assert set(found.index) == set(true.index)
+    both = true.join(found.add_suffix("_found"))
+    located = both[both.node.notna()]
+    assert (both.stage == both.stage_found).mean() > 0.9
+    assert (located.node == located.node_found).mean() > 0.9
+    numbered = both[both.iteration.notna()]
+    assert (numbered.iteration == numbered.iteration_found).mean() > 0.9
+    assert (both.kind == both.cause_found).mean() > 0.8
+
+
+def test_shares_of_causes_sum_to_one(failed_jobs: Corpus) -> None:
+    _, text, _ = call(failed_jobs.folder / "logs", "--json")
+    for row in json.loads(text)["failures"]:
+        shares = json.loads(row["or_causes"])
+        assert not shares or sum(shares.values()) == pytest.approx(1, abs=1e-3)
+        assert 0 <= row["confidence"] <= 1
+
+
+def test_events_name_their_lines(failed_jobs: Corpus, tmp_path: Path) -> None:
+    """The line of each exception that is called a cause begins a stack trace in its file."""
+    call(failed_jobs.folder / "logs", "--out", tmp_path)
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    raised = events[(events.kind == "exception") & (events.role == "cause")]
+    assert len(raised)
+    for row in raised.itertuples():
+        lines = failed_jobs.text(str(row.file)).split("\n")
+        assert "Traceback" in lines[int(str(row.line)) - 1]
+
+
+def test_one_file_of_one_job_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text(f"starting\n{TRACEBACK}", encoding="utf-8")
+    code, text, _ = call(tmp_path / "out.txt", "--json")
+    (failure,) = json.loads(text)["failures"]
+    assert (code, failure["stage"], failure["cause"]) == (0, "launch", "key_error")
+
+
+def test_parts_of_a_rotated_file_are_read_in_order(tmp_path: Path) -> None:
+    """The stack trace begins in the older part."""
+    head, tail = TRACEBACK[:80], TRACEBACK[80:]
+    cut = head.rfind("\n") + 1
+    (tmp_path / "s1.log.2.gz").write_bytes(gzip.compress(head[:cut].encode()))
+    (tmp_path / "s1.log.1.gz").write_bytes(gzip.compress((head[cut:] + tail).encode()))
+    (tmp_path / "s1.log.gz").write_bytes(gzip.compress(b"bye\n"))
+    _, text, _ = call(tmp_path, "--json")
+    assert json.loads(text)["failures"][0]["cause"] == "key_error"
+
+
+def test_a_very_long_line_and_bad_bytes_are_counted(tmp_path: Path) -> None:
+    content = b"x" * 3_000_000 + b"\n\xff\xfe\n" + TRACEBACK.encode()
+    (tmp_path / "out.txt").write_bytes(content)
+    code, text, messages = call(tmp_path / "out.txt", "--json")
+    assert code == 0
+    assert json.loads(text)["failures"][0]["cause"] == "key_error"
+    assert "1 lines were too long" in messages
+    assert "2 bytes were not UTF-8" in messages
+
+
+def test_healthy_logs_are_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("epoch 1\nepoch 2\n", encoding="utf-8")
+    code, _, messages = call(tmp_path / "out.txt")
+    assert code == 4
+    assert "no job failed" in messages
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("absent", None, "does not exist"),
+        ("empty.txt", b"", "no line could be read"),
+        ("broken.log.gz", b"no gzip", "no line could be read"),
+        ("index.json", b"{}", "is not an accounting"),
+        ("index.json", b'{"jobs": [{"job": "../x"}]}', "is not an accounting"),
+    ],
+)
+def test_what_is_no_log_is_one_line(
+    tmp_path: Path, name: str, content: bytes | None, found: str
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    code, text, messages = call(tmp_path if name == "index.json" else path)
+    assert (code, text) == (1, "")
+    assert found in messages
+    assert len(messages.strip().split("\n")) == 1
+
+
+def test_text_of_logs_cannot_control_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "s\x1b[31m.log").write_text(TRACEBACK, encoding="utf-8")
+    _, text, _ = call(tmp_path)
+    assert "\x1b" not in text

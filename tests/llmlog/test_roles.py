@@ -1,0 +1,115 @@
+"""Causal structure: who failed, apart from who reported it. Small worlds, written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from llmlog.cli import app
+
+NODES = ("a", "b")
+
+
+def diagnosed(folder: Path, logs: dict[str, str], batch: str = "") -> dict[str, Any]:
+    """The failure that the command finds in a job of two nodes with two ranks each."""
+    job = folder / "job1"
+    job.mkdir()
+    for name, text in logs.items():
+        (job / name).write_text(text, encoding="utf-8")
+    (job / "slurm-1.out").write_text(batch, encoding="utf-8")
+    row = {"job": "job1", "nodes": NODES, "gpus_per_node": 2, "state": "FAILED"}
+    (folder / "index.json").write_text(json.dumps({"jobs": [row]}), encoding="utf-8")
+    result = CliRunner().invoke(app, [str(folder), "--json", "--quiet"])
+    assert result.exit_code == 0, result.output
+    (failure,) = json.loads(result.stdout)["failures"]
+    return dict(failure)
+
+
+def started(*ranks: int) -> str:
+    """Ranks that initialised NCCL, on their node."""
+    return "".join(
+        f"[default{rank % 2}]:{NODES[rank // 2]}:10{rank}:20 [{rank % 2}] NCCL INFO comm 0x1 "
+        f"rank {rank} nranks 4 cudaDev {rank % 2} - Init COMPLETE\n"
+        for rank in ranks
+    )
+
+
+def timed_out(*ranks: int, number: int = 7) -> str:
+    return "".join(
+        f"[default{rank % 2}]:[rank{rank}]:[E808 10:00:00.000000001 ProcessGroupNCCL.cpp:629] "
+        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, "
+        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds "
+        "before timing out.\n"
+        for rank in ranks
+    )
+
+
+def test_the_silent_rank_is_who_the_others_waited_for(tmp_path: Path) -> None:
+    logs = {"a.log": started(0, 1) + timed_out(0, 1), "b.log": started(2, 3) + timed_out(3)}
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["stage"], failure["node"], failure["rank"]) == ("hang", "b", 2)
+
+
+def test_the_rank_with_another_collective_is_the_culprit(tmp_path: Path) -> None:
+    logs = {"a.log": timed_out(0) + timed_out(1, number=6), "b.log": timed_out(2, 3)}
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["rank"]) == ("a", 1)
+    assert failure["cause"] == "collective_mismatch"
+
+
+def test_an_exception_outweighs_time_outs_that_follow_from_it(tmp_path: Path) -> None:
+    raised = "[default1]:Traceback (most recent call last):\n[default1]:IndexError: 3\n"
+    logs = {"a.log": started(0, 1) + timed_out(0, 1), "b.log": started(2, 3) + raised}
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["rank"], failure["cause"]) == ("b", 3, "index_error")
+
+
+def test_an_exception_that_all_nodes_raise_is_nobodys_own(tmp_path: Path) -> None:
+    raised = "[default1]:Traceback (most recent call last):\n[default1]:TypeError: no\n"
+    logs = {"a.log": started(0, 1) + raised, "b.log": started(2, 3) + raised}
+    assert diagnosed(tmp_path, logs)["node"] is None
+
+
+def test_a_killed_process_is_reported_by_its_agent(tmp_path: Path) -> None:
+    agent = (
+        "E0808 10:00:00.000001 9 torch/distributed/elastic/multiprocessing/api.py:869] failed "
+        "(exitcode: {code}) local_rank: {local} (pid: 5) of binary: /usr/bin/python3\n"
+    )
+    logs = {
+        "a.log": started(0, 1) + agent.format(code=-6, local=0),
+        "b.log": started(2, 3) + agent.format(code=-9, local=1),
+    }
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["rank"]) == ("b", 3)
+
+
+def test_secondary_errors_of_the_driver_are_no_cause(tmp_path: Path) -> None:
+    xid = "[  10.000000] NVRM: Xid (PCI:0000:1b:00): {}, pid=101, name=python3, text\n"
+    logs = {"a.kernel.log": xid.format(45), "b.kernel.log": xid.format(79)}
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["cause"]) == ("b", "gpu_lost")
+
+
+def test_causes_that_symptoms_do_not_tell_apart_are_named_together(tmp_path: Path) -> None:
+    """21 of infrastructure and 41 of users (ByteRobust, Table 2)."""
+    raised = (
+        "[default0]:Traceback (most recent call last):\n"
+        "[default0]:RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    )
+    failure = diagnosed(tmp_path, {"a.log": raised, "b.log": started(2, 3)})
+    shares = json.loads(failure["or_causes"])
+    assert shares["illegal_access_user"] == pytest.approx(41 / 62, abs=1e-3)
+
+
+def test_iterations_that_become_longer_are_slow_from_the_first(tmp_path: Path) -> None:
+    line = (
+        " iteration {:8d}/     100 | consumed samples: 8 | elapsed time per iteration (ms): {} |\n"
+    )
+    times = [1000 + step % 3 for step in range(20)] + [1400 + step % 3 for step in range(10)]
+    text = "".join(line.format(number + 1, ms) for number, ms in enumerate(times))
+    failure = diagnosed(tmp_path, {"a.log": text})
+    assert (failure["stage"], failure["iteration"]) == ("slow", 21)

@@ -36,7 +36,8 @@ def test_the_wheel_holds_two_packages_the_scenarios_and_no_module_of_a_common_na
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     top = {name.split("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == {"prism_sim", "llmprism"}
+    ours = {"prism_sim", "llmprism", "llmlog"}
+    assert {name for name in top if not name.endswith(".dist-info")} == ours
     assert "prism_sim/scenarios/tiny/quickstart.yaml" in names
     assert "prism_sim/scenarios/workloads/traces/pipeline.0.json" in names
     assert any(name.startswith("prism_sim/render/templates/") for name in names)

@@ -23,6 +23,7 @@ from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
 from prism_sim.commands.corpora import corpus
 from prism_sim.commands.costing import whatif
+from prism_sim.commands.operating import operate
 from prism_sim.commands.options import (
     Debug,
     FailUnder,
@@ -341,6 +342,7 @@ _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(comp
 _register("scoreboard --family replicas --worlds 3")(scoreboard)
 _register("corpus --family replicas --worlds 3 --out corpus")(corpus)
 _register("regress --junit results.xml")(regress)
+_register("operate scenarios/operations/what-diagnosis-brings.yaml")(operate)
 app.add_typer(reproduce, name="reproduce")
 
 

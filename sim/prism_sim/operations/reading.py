@@ -1,0 +1,45 @@
+"""Reads a study of operations, or reports every error in it with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from llmprism.errors import Problem, UserError
+from prism_sim.loading.complaints import plain_loc
+from prism_sim.operations.study import Study
+from prism_sim.scenario.source import Source, read_source
+from prism_sim.scenario.words import dotted, in_yaml_words
+
+
+def read_operations(path: Path) -> Study:
+    """The study in the YAML file at ``path``.
+
+    Raises
+    ------
+    UserError : with every problem found, each with its ``file:line``.
+    """
+    source = read_source(path)
+    try:
+        return Study.model_validate(source.values)
+    except ValidationError as error:
+        problems = [_problem(detail, source) for detail in error.errors()]
+        raise UserError(dict.fromkeys(problems)) from None
+
+
+def _problem(error: ErrorDetails, source: Source) -> Problem:
+    loc = plain_loc(error["loc"], source.values)
+    where = source.place(loc)
+    if error["type"] == "extra_forbidden":
+        return Problem(f"unknown key {loc[-1]!r} in {dotted(loc[:-1])}", where)
+    if error["type"] == "missing":
+        return Problem(f"{dotted(loc[:-1])} needs the key {error['loc'][-1]!r}", where)
+    if error["type"] == "union_tag_invalid":
+        known = error["ctx"]["expected_tags"]
+        what = f"{dotted(loc)} has the unknown kind {error['ctx']['tag']!r}"
+        return Problem(what, where, f"known: {known}")
+    if error["type"] == "value_error":
+        return Problem(f"{dotted(loc)}: {error['ctx']['error']}", where)
+    return Problem(f"{dotted(loc)} is {error['input']!r}, and {in_yaml_words(error['msg'])}", where)

@@ -131,7 +131,8 @@ def _first(value: Any, *_rest: Any) -> Any:
     return value
 
 
-def _separate(_connections: Any, parts: list[Any], _servers: Any) -> Ints:
+def _separate(_connections: Any, parts: list[Any], _servers: Any, *, unknown: bool) -> Ints:
+    del unknown
     return np.arange(len(parts))
 
 

@@ -87,7 +87,8 @@ class _Diagnosis:
     def summary(self) -> dict[str, Any]:
         job = {"job": "job-0", "addresses": 1, "steps": 3, "findings": 1}
         intake = {"rows": 10, "kept": 8, "set_aside": {"no such address": 2}}
-        return {"method": "paper", "intake": intake, "jobs": [job], "findings": [{}]}
+        found: dict[str, Any] = {"jobs": [job], "findings": [{}], "conclusion": []}
+        return {"method": "paper", "intake": intake, **found}
 
 
 @pytest.fixture

@@ -87,10 +87,11 @@ def test_every_bundled_scenario_is_valid(name: str) -> None:
     assert load(bundled()[name]).name
 
 
-def test_only_suites_and_studies_are_not_scenarios() -> None:
+def test_only_suites_studies_and_families_are_not_scenarios() -> None:
     files = {
         path.relative_to(SCENARIOS).with_suffix("").as_posix() for path in SCENARIOS.rglob("*.yaml")
     }
     others = files - set(bundled())
     known = ("regression", "paper/e1", "hostile")  # a suite, and what is drawn from
-    assert all(name in known or name.startswith("studies/") for name in others)
+    folders = ("studies/", "families/", "operations/")
+    assert all(name in known or name.startswith(folders) for name in others)

@@ -207,8 +207,7 @@ faults:
     assert [(line, what.split(" (")[0]) for line, what in found] == [
         (3, "unknown key 'nvlnk_gbps' in cluster"),
         (5, "job big needs 64 free groups of 1 GPUs, 16 are left"),
-        (6, "jobs.1.steps is 'ten', and should be a valid integer, unable to parse string as an "
-            "integer"),
+        (6, "jobs.1.steps is 'ten', and should be a whole number"),
         (6, "32 layers of llama-7b cannot be cut into 5 equal stages"),
         (8, "the fault names the unknown job 'nobody'"),
         (9, "faults.1.factor is 5, and should be less than or equal to 1"),
@@ -310,10 +309,10 @@ def test_a_union_s_own_words_are_no_part_of_the_path(complaints: Complaints) -> 
         + "  - {kind: slow_switch, switch: [leaf000], factor: 0.5, from_s: 1}\n  - 7\n"
     )
     assert [(line, what.split(" (")[0]) for line, what in found] == [
-        (11, "jobs.0.placement.servers.1 is 7, and should be a valid string"),
+        (11, "jobs.0.placement.servers.1 is 7, and should be text"),
         (11, "unknown key 'serverz' in jobs.0.placement"),
-        (18, "faults.1.switch is ['leaf000'], and should be a valid string"),
-        (19, "faults.2 is 7, and should be a valid dictionary or object to extract fields from"),
+        (18, "faults.1.switch is ['leaf000'], and should be text"),
+        (19, "faults.2 is 7, and should be a mapping"),
     ]
     assert "did you mean servers?" in found[1][1]
 

@@ -28,6 +28,17 @@ def reference(
 
 
 @app.command()
+def logs(
+    failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Of the jobs.")] = 45,
+) -> None:
+    """Score the diagnosis from logs: results/reference/logs.md."""
+    from evaluation.logs.page import write
+
+    typer.echo(write(failures, seed))
+
+
+@app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
     from evaluation.twins import page

@@ -1,0 +1,1 @@
+"""Scores of the diagnosis from logs alone, beside simple rules: results/reference/logs.md."""

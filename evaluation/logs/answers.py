@@ -1,0 +1,113 @@
+"""What llmlog and simple rules answer about a failed job, in one form.
+
+The rules are those that people use: what torchrun calls the root cause, the first line of level
+error, all lines with a keyword, the rank with the lowest number of collectives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from llmlog.diagnosis import diagnose_job
+from llmlog.events import Event, Evidence
+from llmlog.reading import Intake, LogFile, lines
+from llmlog.records import parse
+
+Place = tuple[str, int]
+"""File and line."""
+_KEYWORDS = re.compile(r"(?i)\b(?:error|fail(?:ed|ure)?|exception|fatal|abort\w*|killed|xid)\b")
+_TIME = re.compile(r"time +: (\S+)")
+_ENQUEUED = re.compile(r"last completed (?:NCCL )?work: (-?\d+)")
+
+
+class Answer(NamedTuple):
+    """Lines that indicate the failure, nodes (most probable first), and more if the rule says so.
+
+    ``stage``, ``iteration`` and ``cause`` are None in rules that do not name them.
+    """
+
+    lines: list[Place]
+    nodes: list[str]
+    stage: str | None = None
+    iteration: int | None = None
+    cause: str | None = None
+
+
+def llmlog(evidence: Evidence) -> Answer:
+    """The diagnosis from causal structure."""
+    failure = diagnose_job(evidence)
+    if failure is None:
+        return Answer([], [])
+    found = [(event.file, event.line) for event in failure.events if event.role == "cause"]
+    cause = next(iter(failure.causes), None)
+    return Answer(found, failure.nodes, failure.stage, failure.iteration, cause)
+
+
+def torchrun_root_cause(evidence: Evidence) -> Answer:
+    """The agent whose summary has the earliest time."""
+    timed = [
+        (match[1], event) for event in evidence.of("summary") if (match := _TIME.search(event.text))
+    ]
+    return _of([event for _, event in sorted(timed, key=lambda pair: pair[0])], first=True)
+
+
+def lowest_number(evidence: Evidence) -> Answer:
+    """The rank that has completed the fewest collectives, of those that print it."""
+    states = [
+        (int(match[1]), event)
+        for event in evidence.of("status", "state")
+        if (match := _ENQUEUED.search(event.text))
+    ]
+    return _of([event for _, event in sorted(states, key=lambda pair: pair[0])], first=True)
+
+
+def first_error(evidence: Evidence) -> Answer:
+    """The first line of level error in the order of files; lines without a time keep the last."""
+    found: list[tuple[str, Place, str | None]] = []
+    for file in evidence.job.files:
+        time = ""
+        for line, record_time, level, text in _records(file):
+            time = record_time if len(record_time) > len("0101 00:00:00") else time
+            if level in ("E", "F") or re.match(r"[\w.]*(?:Error|Exception): ", text):
+                found.append((time[-15:], (file.name, line), file.node))
+                break
+    found.sort(key=lambda row: row[0] or "~")
+    nodes = [node for _, _, node in found if node is not None]
+    return Answer([place for _, place, _ in found[:1]], list(dict.fromkeys(nodes)))
+
+
+def keywords(evidence: Evidence) -> Answer:
+    """All lines with a word for errors; nodes by their number."""
+    places: list[Place] = []
+    counts: Counter[str] = Counter()
+    for file in evidence.job.files:
+        for line, _, _, text in _records(file):
+            if _KEYWORDS.search(text):
+                places.append((file.name, line))
+                counts.update([file.node] if file.node is not None else [])
+    return Answer(places, [node for node, _ in counts.most_common()])
+
+
+RULES: dict[str, Callable[[Evidence], Answer]] = {
+    "llmlog": llmlog,
+    "torchrun's root cause": torchrun_root_cause,
+    "first error line": first_error,
+    "keywords": keywords,
+    "lowest number of collectives": lowest_number,
+}
+
+
+def _of(events: list[Event], first: bool) -> Answer:
+    chosen = events[:1] if first else events
+    nodes = [event.node for event in events if event.node is not None]
+    return Answer([(event.file, event.line) for event in chosen], list(dict.fromkeys(nodes)))
+
+
+def _records(file: LogFile) -> Iterator[tuple[int, str, str, str]]:
+    """Line, time, level and text of each line."""
+    for line, text in lines(file, Intake()):
+        record = parse(text, file.place == "batch")
+        yield line, record.time, record.level, record.text

@@ -286,7 +286,7 @@ def test_a_full_disk_behind_stdout_is_one_line(files: tuple[str, ...], command: 
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.splitlines() == ["error: No space left on device"]
+    assert done.stderr.splitlines() == ["error: stdout: No space left on device"]
 
 
 def test_the_table_of_jobs_has_their_layout(files: tuple[str, ...], call: Call) -> None:

@@ -132,8 +132,10 @@ def test_names_and_order_of_records_play_no_part(
     expected, got = comparable(plain, {}), comparable(other, back)
     assert len(expected["findings"]) > 0
     for name in DIAGNOSIS:
-        own = DIAGNOSIS[name].names  # servers have other names as well
-        pd.testing.assert_frame_equal(got[name][own], expected[name][own])
+        if name == "jobs":  # servers have other names as well; who shares one stays the same
+            for table in (got[name], expected[name]):
+                table["server"] = pd.factorize(table["server"])[0]
+        pd.testing.assert_frame_equal(got[name], expected[name])
 
 
 def test_the_order_of_endpoints_only_settles_ties(busy_world: Any, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_its_tables_are_the_diagnosis(run_folder: Path, world: Any) -> None:
     diagnosis = apart(run_folder, "good")
     assert set(diagnosis.jobs["address"]) == set(world.ranks["address"])
-    assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood"]
+    assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood", "server"]
     assert diagnosis.method == "foreign_methods:good"
     assert diagnosis.steps.empty
 

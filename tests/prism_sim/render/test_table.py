@@ -75,7 +75,7 @@ def test_every_line_of_the_summary_is_one_line(run):
         (0.99961, "99.96 %"),
         (0.99999999, "~100 %"),
         (-1e-9, "~0 %"),
-        (28.06, "2,806 %"),
+        (28.06, "2,810 %"),
     ],
 )
 def test_percent(fraction, words):

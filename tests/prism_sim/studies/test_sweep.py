@@ -251,11 +251,11 @@ def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
     swept(study, tmp_path / "out")
     panels = sweep_figure.draw(Run(tmp_path / "out")).axes
     assert [panel.get_title(loc="left") for panel in panels] == [
-        "truth.step_s_mean", "truth.gpu_hours",
+        "step s mean", "gpu hours",
     ]  # fmt: skip
     for panel in panels:
         assert [line.get_label() for line in panel.get_lines()] == [
-            "jobs.0.steps 2", "jobs.0.steps 3",
+            "steps of job 0 2", "steps of job 0 3",
         ]  # fmt: skip
         assert panel.get_lines()[0].get_xdata().tolist() == [0.25, 0.5]
 

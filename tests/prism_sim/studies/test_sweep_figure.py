@@ -72,7 +72,7 @@ def test_a_figure_may_be_the_x_axis_and_variants_are_in_the_legend(tmp_path: Pat
     made = drawn(tmp_path, results, variants={"cheap": {}, "dear": {}}, x="truth.records_per_s",
                  x_scale="log")  # fmt: skip
     (panel,) = made.axes
-    assert panel.get_xlabel() == "truth.records_per_s"
+    assert panel.get_xlabel() == "records per s"
     assert legend_of(made) == ["cheap", "dear"]
     assert not any("$" in label.get_text() for label in panel.get_xticklabels())
 

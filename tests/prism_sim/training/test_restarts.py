@@ -156,6 +156,7 @@ def test_nothing_is_abandoned_while_a_rank_still_works():
     job = SimpleNamespace(
         network=SimpleNamespace(env=env),
         workers=[SimpleNamespace(run=waits), SimpleNamespace(run=works)],
+        failures=[],
         abandon=lambda _: abandoned_s.append(env.now / S),
     )
     env.process(attempts(job, "a", [], lasting=True))

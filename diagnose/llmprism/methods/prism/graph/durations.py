@@ -19,7 +19,6 @@ from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
 
 NONE, STEP_BEFORE = -2, -1
@@ -163,13 +162,3 @@ def _precedes(parent: Floats, child: Floats, tolerance_ns: float) -> bool:
             known += 1
             late += parent[step] > child[step] + tolerance_ns
     return known >= 2 and late <= VIOLATIONS * known
-
-
-_TABLE = np.zeros((0, 0))
-compile_early(
-    _learn,
-    lambda: (
-        (INTS, INTS), (FLOATS, FLOATS), (_TABLE, _TABLE), FLOATS, 0.0,
-        (_TABLE, np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_)),
-    ),
-)  # fmt: skip

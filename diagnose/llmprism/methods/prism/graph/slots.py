@@ -10,7 +10,6 @@ from llmprism.methods.prism.faults.measures.bursts import Bursts
 from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
 
 
@@ -118,12 +117,3 @@ def _fill(
                         closes += 1
                     if closes <= number and edges[closes] <= before + exact:
                         end[lane, closes - 1, step] = end_ns[burst]
-
-
-compile_early(
-    _fill,
-    lambda: (
-        INTS, INTS, FLOATS, FLOATS, FLOATS,
-        np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0, 0)),
-    ),
-)  # fmt: skip

@@ -30,6 +30,7 @@ _ECC = {"hbm_error": 84.0, "sram_error": 19.0}  # Llama 3, Table 5
 _ILLEGAL = {"illegal_access_user": 41.0, "illegal_access_hardware": 21.0}
 _NAN = {"nan_hardware": 3.0, "nan_user": 1.0}
 _HANG = {"gpu_hang": 14.0, "transport_stall": 7.0, "loader_deadlock": 5.0}
+_PROGRAM = {"loader_deadlock": 5.0, "process_stopped": 2.0, "lock_held": 1.0}
 _NETWORK = {"cable_fault": 35.0, "nic_down": 12.0}
 _NODE = {"node_power": 16.0, "kernel_panic": 8.0}
 _KINDS: dict[str, Shares] = {
@@ -144,8 +145,13 @@ def _of_kind(event: Event) -> Shares:
 
 
 def _of_hang(culprit: Culprit) -> Shares:
-    if any(event.kind == "timeout" for event in culprit.events):
+    kinds = {event.kind for event in culprit.events}
+    if kinds & {"timeout", "odd_call"}:
         return {"collective_mismatch": 1.0}
+    if "gpu_behind" in kinds:  # it was given the work, and does not do it
+        return {"gpu_hang": 1.0}
+    if kinds & {"not_entered", "no_dump"}:
+        return _PROGRAM
     if len(culprit.ranks) > 1:  # one GPU or process cannot stop several ranks
         return {"transport_stall": 1.0}
     if not culprit.events:

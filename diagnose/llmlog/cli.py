@@ -24,7 +24,7 @@ Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cann
 2 wrong usage; 4 the logs say nothing about a failure.
 """
 TOLD_NOTHING = 4
-_SHOWN = ("job", "stage", "node", "rank", "iteration", "cause", "confidence")
+_SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -67,7 +67,7 @@ def _diagnosed(logs: list[Path], intake: Intake) -> Results:
     results = Results()
     for evidence, failure in diagnose(find_jobs(logs), intake):
         results.add(evidence, failure)
-    if not intake.lines:
+    if not intake.lines and not intake.dumps:
         where = ", ".join(map(str, logs))
         reason = f" ({intake.broken[0]})" if intake.broken else ""
         raise LogError(where, f"no line could be read{reason}", "give files of text, or .gz")
@@ -78,6 +78,8 @@ def _report(intake: Intake) -> None:
     typer.echo(
         f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
     )
+    if intake.dumps:
+        typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     if intake.cut_lines:
         typer.echo(f"{intake.cut_lines} lines were too long, and were cut", err=True)
     if intake.bad_bytes:

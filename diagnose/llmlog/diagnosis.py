@@ -85,7 +85,7 @@ def _stage(culprit: Culprit, evidence: Evidence) -> str:
         event.kind in _HANGS or (event.fields.get("code") in _HANG_XIDS and event.kind == "xid")
         for event in culprit.events
     )
-    if hangs and evidence.of("timeout"):
+    if hangs and (evidence.of("timeout") or evidence.dumps):
         return "hang"
     setting_up = any(_SETTING_UP.search(event.text) for event in culprit.events)
     progress = evidence.progress

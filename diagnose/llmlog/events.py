@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from llmlog.catalogue import REACTIONS, classify
+from llmlog.dumps import Dump, DumpError, looks_like_dump, read_dumps
 from llmlog.progress import Progress
 from llmlog.reading import Intake, Job, LogFile, lines
 from llmlog.records import Record, parse
@@ -96,6 +97,8 @@ class Evidence:
     ranks: dict[Writer, int] = field(default_factory=dict)
     pids: dict[tuple[str, int], int] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    dumps: dict[int, Dump] = field(default_factory=dict)
+    dump_files: dict[int, str] = field(default_factory=dict)
 
     def rank_of(self, writer: Writer) -> int | None:
         """The global rank: as its lines say, else by the order of nodes."""
@@ -105,6 +108,15 @@ class Evidence:
         if width is None or writer.node not in self.nodes:
             return None
         return self.nodes.index(writer.node) * width + writer.local
+
+    def node_of(self, rank: int) -> str | None:
+        """The node of a rank: as lines say, else by the order of nodes."""
+        for writer, number in self.ranks.items():
+            if number == rank:
+                return writer.node
+        width = self.job.gpus_per_node
+        place = rank // width if width else len(self.nodes)
+        return self.nodes[place] if place < len(self.nodes) else None
 
     def of(self, *kinds: str) -> list[Event]:
         return [event for event in self.events if event.kind in kinds]
@@ -116,11 +128,27 @@ def read_job(job: Job, intake: Intake) -> Evidence:
     for _, parts in groupby(job.files, key=lambda file: file.whole):
         reader = _Reader(evidence)
         for file in parts:
-            reader.read(file, lines(file, intake))
+            if looks_like_dump(file.path):
+                _read_dump(evidence, file, intake)
+            else:
+                reader.read(file, lines(file, intake))
     for event in evidence.events:
         if event.rank is None:
             event.rank = evidence.rank_of(event.writer)
     return evidence
+
+
+def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
+    """Add the dumps of a file; of a rank that is there twice, the one that is read first."""
+    try:
+        found = read_dumps(file.path)
+    except DumpError as error:
+        intake.broken.append(f"{file.name}: {error}")
+        return
+    intake.dumps += len(found)
+    for dump in found:
+        evidence.dumps.setdefault(dump.rank, dump)
+        evidence.dump_files.setdefault(dump.rank, file.name)
 
 
 class _Reader:

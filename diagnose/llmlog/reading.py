@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
 
 LONGEST = 65_536
@@ -66,6 +67,7 @@ class Intake:
     nbytes: int = 0
     cut_lines: int = 0
     bad_bytes: int = 0
+    dumps: int = 0
     broken: list[str] = field(default_factory=list)
 
 
@@ -83,10 +85,11 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
             raise LogError(str(path), "does not exist", "give files or folders of logs")
         if (path / INDEX).is_file():
             jobs += _indexed(path)
-        elif path.is_dir():
-            loose += _files(path, path)
         else:
-            loose.append(_file(path, path.name))
+            found = _files(path, path) if path.is_dir() else [_file(path, path.name)]
+            whole = [file for file in found if has_all_ranks(file.path)]
+            jobs += [Job(file.path.stem, (file,)) for file in whole]
+            loose += [file for file in found if file not in whole]
     if loose:
         nodes = sorted({file.node for file in loose if file.node is not None})
         jobs.append(Job("job", tuple(loose), tuple(nodes)))

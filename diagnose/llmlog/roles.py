@@ -4,7 +4,7 @@
    answer are not. A process that a signal ended cannot state it: its agent does.
 2. Without such a statement, the parts that *cannot* answer are the cause: the rank that shows the
    lowest number of collectives, that waits for another collective than all others, or that is
-   silent when all others have timed out.
+   silent when all others have timed out. Dumps of the flight recorder say so exactly.
 3. Without those, the first part that lost a connection is, by the scheduler's order of the nodes
    that ended: its lines lie in one file, so clocks of nodes do not matter.
 4. Without any, the node that ended first.
@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from llmlog.collectives import find_hang
 from llmlog.events import Event, Evidence, Writer, is_reaction
 from llmlog.progress import Iteration
 
@@ -57,6 +58,7 @@ def find_culprit(evidence: Evidence) -> Culprit:
         _faulty(evidence)
         or _ended_by_signal(evidence)
         or _lost_first(evidence)
+        or _recorded(evidence)
         or _waited_for(evidence)
         or _lost(evidence)
         or _slow(evidence)
@@ -200,6 +202,21 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
     nodes = sorted(counts, key=lambda node: (counts[node], node))
     ranks = [evidence.rank_of(writer) for writer in partly if writer.node == nodes[0]]
     return Culprit("hang", [], nodes, sorted(rank for rank in ranks if rank is not None))
+
+
+def _recorded(evidence: Evidence) -> Culprit | None:
+    """The ranks that the others waited for, as dumps of the flight recorder show."""
+    hang = find_hang(evidence.dumps.values())
+    if not hang.culprits:
+        return None
+    events = []
+    for rank, reason in hang.reasons.items():
+        file = evidence.dump_files.get(rank, "")
+        writer = Writer(evidence.node_of(rank), None)
+        events.append(Event(reason.kind, "report", writer, rank, file, 1, "", reason.text))
+    evidence.events += events
+    nodes = list(dict.fromkeys(e.node for e in events if e.node is not None))
+    return Culprit("hang", events, nodes, hang.culprits)
 
 
 def _lowest(evidence: Evidence) -> list[Event]:

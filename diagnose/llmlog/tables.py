@@ -41,6 +41,7 @@ _SCHEMAS = {
             ("cause", pa.string()),
             ("or_causes", pa.string()),
             ("confidence", pa.float64()),
+            ("because", pa.string()),
         ]
     ),
     "events": pa.schema(
@@ -59,6 +60,9 @@ _SCHEMAS = {
     ),
 }
 Row = dict[str, Any]
+_BECAUSE = 300
+"""Characters of a line that is given as a reason."""
+_REASONS = 4
 
 
 class Results:
@@ -119,13 +123,30 @@ def failure_row(failure: Failure) -> Row:
         "cause": next(iter(failure.causes), None),
         "or_causes": json.dumps({name: round(share, 4) for name, share in failure.causes.items()}),
         "confidence": failure.confidence,
+        "because": _because(failure),
     }
+
+
+def _because(failure: Failure) -> str | None:
+    """The most telling line of each kind of event that is a cause, with the rank of the first."""
+    first: dict[tuple[str, int | None], Event] = {}
+    for event in failure.events:
+        if event.role == "cause":
+            first.setdefault((event.kind, event.rank), event)
+    texts = [
+        f"{'' if event.rank is None else f'rank {event.rank} '}{_telling(event)}"[:_BECAUSE]
+        for event in list(first.values())[:_REASONS]
+    ]
+    return "; ".join(texts) or None
+
+
+def _telling(event: Event) -> str:
+    lines = event.text.split("\n")
+    return next((line for line in lines if event.error and event.error in line), lines[0])
 
 
 def event_row(job: str, event: Event) -> Row:
     """The row of an event; its template is that of its most telling line."""
-    lines = event.text.split("\n")
-    telling = next((line for line in lines if event.error and event.error in line), lines[0])
     return {
         "job": job,
         "file": event.file,
@@ -136,5 +157,5 @@ def event_row(job: str, event: Event) -> Row:
         "time": event.time or None,
         "kind": event.kind,
         "role": event.role,
-        "template": masked(telling)[:400],
+        "template": masked(_telling(event))[:400],
     }

@@ -1,0 +1,188 @@
+"""Reading dumps of PyTorch's flight recorder: what each rank had given to NCCL, and what was done.
+
+A dump is a pickle of one rank (``nccl_trace_rank_3``), its JSON form, or a JSON object whose key
+``ranks`` has the dumps of several. Pickles are read by a loader that admits plain types only:
+numbers, text, lists, tuples and dictionaries. The format is that of torch/csrc/distributed/c10d
+(FlightRecorder), versions 2.x.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LARGEST = 256 << 20
+"""Bytes of a dump that is read."""
+_HEAD = 4096
+_KEYS = {"entries", "pg_config", "pg_status"}
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_JSON = re.compile(rb'\s*\{.*?"(?:entries|pg_config|pg_status|nccl_version|ranks)"\s*:', re.DOTALL)
+_ALL = re.compile(rb'\s*\{.*?"ranks"\s*:\s*\{', re.DOTALL)
+_RANK = re.compile(r"(\d+)(?:\.\w+)?$")
+_PAIR = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
+
+
+class Call(NamedTuple):
+    """An operation that a rank gave to NCCL.
+
+    Attributes
+    ----------
+    group, number : name of the communicator, and number of the collective within it.
+    operation : as ``all_reduce`` or ``recv 0<-3``; numbers of ranks are within the group.
+    sizes : shapes of inputs and outputs, and types of elements, as text.
+    done : whether it was completed.
+    """
+
+    group: str
+    number: int
+    operation: str
+    sizes: str
+    done: bool
+
+    @property
+    def pair(self) -> tuple[str, int] | None:
+        """Direction and partner (within the group) of a message; None for a collective."""
+        match = _PAIR.match(self.operation)
+        return (match[1], int(match[3])) if match else None
+
+
+class Status(NamedTuple):
+    """The numbers of the last operation that was given, and that was completed."""
+
+    given: int
+    done: int
+
+
+@dataclass
+class Dump:
+    """What one rank recorded: members of its groups, calls, and the state of each group."""
+
+    rank: int
+    members: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    status: dict[str, Status] = field(default_factory=dict)
+
+
+class DumpError(Exception):
+    """A file that should be a dump is none: the reason."""
+
+
+def looks_like_dump(path: Path) -> bool:
+    """Whether the first bytes are those of a pickle, or of JSON with the keys of a dump."""
+    head = _head(path)
+    return bool(_PICKLE.match(head) or _JSON.match(head))
+
+
+def has_all_ranks(path: Path) -> bool:
+    """Whether a file looks like the dumps of all ranks of a job."""
+    return bool(_ALL.match(_head(path)))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_HEAD)
+
+
+def read_dumps(path: Path) -> list[Dump]:
+    """The dumps in a file.
+
+    Raises
+    ------
+    DumpError : the file is broken, too large, or not a dump.
+    """
+    if path.stat().st_size > LARGEST:
+        raise DumpError(f"larger than {LARGEST >> 20} MiB")
+    data = path.read_bytes()
+    content = _unpickled(data) if _PICKLE.match(data) else _parsed(data)
+    try:
+        return [_dump(rank, one) for rank, one in _by_rank(content, path)]
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DumpError(f"no flight-recorder dump ({type(error).__name__}: {error})") from None
+
+
+class _PlainOnly(pickle.Unpickler):
+    """Builds no objects: whatever a pickle would import is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain types are read")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to objects outside")
+
+
+def _unpickled(data: bytes) -> Any:
+    try:
+        return _PlainOnly(io.BytesIO(data)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
+        raise DumpError(f"a pickle that cannot be read ({error})") from None
+    except (IndexError, KeyError, OverflowError, MemoryError) as error:
+        raise DumpError(f"a broken pickle ({type(error).__name__})") from None
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DumpError(f"broken JSON ({error})") from None
+
+
+def _by_rank(content: Any, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rank and content of each dump; a file of one rank has its number at the end of its name."""
+    if not isinstance(content, dict):
+        raise TypeError(f"its content is a {type(content).__name__}")
+    if isinstance(content.get("ranks"), dict):
+        yield from ((int(rank), one) for rank, one in content["ranks"].items())
+        return
+    if not _KEYS & content.keys():
+        raise KeyError("entries")
+    match = _RANK.search(path.name)
+    if match is None:
+        raise ValueError("its name does not end with the number of its rank")
+    yield int(match[1]), content
+
+
+def _dump(rank: int, content: dict[str, Any]) -> Dump:
+    dump = Dump(rank)
+    for key, config in (content.get("pg_config") or {}).items():
+        name = str(config.get("name", key))
+        ranks = config.get("ranks") or []
+        ranks = json.loads(ranks) if isinstance(ranks, str) else ranks
+        dump.members[name] = tuple(int(each) for each in ranks)
+        dump.names[name] = str(config.get("desc") or name)
+    numbers = {}
+    for entry in content.get("entries") or []:
+        call = _call(entry, dump)
+        dump.calls.append(call)
+        numbers[str(entry.get("pg_id"))] = call.group
+    states = content.get("pg_status") or {}
+    for key, name in {**_by_order(states, dump), **numbers}.items():
+        if state := states.get(key, states.get(int(key)) if key.isdigit() else None):
+            given = int(state["last_enqueued_collective"])
+            dump.status[name] = Status(given, int(state["last_completed_collective"]))
+    return dump
+
+
+def _call(entry: dict[str, Any], dump: Dump) -> Call:
+    group = entry.get("process_group") or [str(entry.get("pg_id")), ""]
+    name = str(group[0])
+    dump.names.setdefault(name, str(group[1] or name))
+    number = entry.get("collective_seq_id", entry.get("seq_id"))
+    done = entry.get("state") == "completed" or bool(entry.get("retired"))
+    operation = str(entry["profiling_name"]).split(":", 1)[-1]
+    sizes = [entry.get(key) for key in ("input_sizes", "output_sizes", "input_dtypes")]
+    return Call(name, int(number or 0), operation, json.dumps(sizes), done)
+
+
+def _by_order(states: dict[Any, Any], dump: Dump) -> dict[str, str]:
+    """Names of groups by their local numbers: both count groups in the order of creation."""
+    names, keys = list(dump.members), [str(key) for key in states]
+    if len(names) != len(keys) or not all(text.isdigit() for text in names + keys):
+        return {}
+    return dict(zip(sorted(keys, key=int), sorted(names, key=int), strict=True))

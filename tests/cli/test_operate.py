@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import yaml
 from typer.testing import Result
 
 from prism_sim.loading.bundled import folder
+from prism_sim.operations.reading import read_operations
+from prism_sim.operations.running import run
 
 Call = Callable[..., Result]
+ROOT = Path(__file__).parents[2]
+BUNDLED = folder() / "operations" / "what-diagnosis-brings.yaml"
 OPTIONS = ("--out", "out", "--processes", "1", "--quiet")
 STUDY = """\
 servers: 500
@@ -34,17 +39,23 @@ policies:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "study.yaml"
     path.write_text(STUDY)
     return path
 
 
-def ratios(call: Call, study: Path) -> dict[str, float]:
-    result = call("operate", str(study), *OPTIONS, "--json")
-    assert result.exit_code == 0, result.output
-    policies = json.loads(result.stdout)["policies"]
-    return {name: figures["ettr"] for name, figures in policies.items()}
+def table_of(study: Path) -> pd.DataFrame:
+    """All replications of the study, without pictures."""
+    done = run(read_operations(study), Path("points"), 1)
+    assert not [outcome.error for _, outcome in done if outcome.error]
+    return pd.DataFrame([outcome.result for _, outcome in done])
+
+
+def ratios(study: Path) -> dict[str, float]:
+    means: pd.Series = table_of(study).groupby("policy", sort=False)["ettr"].mean()
+    return dict(means)
 
 
 def test_it_has_help_worth_reading(call: Call) -> None:
@@ -59,51 +70,53 @@ def test_it_writes_a_table_and_a_picture(call: Call, study: Path) -> None:
     table = pd.read_parquet("out/operations.parquet")
     assert list(table["policy"]) == ["time-out"] * 3 + ["diagnoser"] * 3
     assert Path("out/operations.png").read_bytes().startswith(b"\x89PNG")
+    page = Path("out/operations.html").read_text()
+    assert "time-out" in page
+    assert not re.search(r"(src|href)=.?https?:", page)
     assert set(json.loads(Path("out/operations.json").read_text())["policies"]) == {
         "time-out",
         "diagnoser",
     }
 
 
-def test_time_is_either_kept_or_lost(call: Call, study: Path) -> None:
+def test_time_is_either_kept_or_lost(study: Path) -> None:
     """Lost GPU-hours of all causes and kept work add up to the GPU-hours of the study."""
-    ratios(call, study)
-    table = pd.read_parquet("out/operations.parquet")
+    table = table_of(study)
     all_hours = 500 * 8 * 30 * 24
     kept = table["ettr"] + table["lost_gpu_hours"] / all_hours
     assert kept.to_list() == pytest.approx([1] * len(table), abs=0.002)
 
 
-def test_finished_replications_are_kept(call: Call, study: Path) -> None:
-    first = ratios(call, study)
-    points = {path: path.stat().st_mtime_ns for path in Path("out/points").iterdir()}
+def test_finished_replications_are_kept(study: Path) -> None:
+    first = ratios(study)
+    points = {path: path.stat().st_mtime_ns for path in Path("points").iterdir()}
     next(iter(points)).unlink()
-    assert ratios(call, study) == first
-    again = {path: path.stat().st_mtime_ns for path in Path("out/points").iterdir()}
+    assert ratios(study) == first
+    again = {path: path.stat().st_mtime_ns for path in Path("points").iterdir()}
     assert again.keys() == points.keys()
     assert sum(again[path] != points[path] for path in points) == 1
 
 
-def test_each_part_of_diagnosis_brings_time(call: Call, study: Path) -> None:
+def test_each_part_of_diagnosis_brings_time(study: Path) -> None:
     def variant(**changes: float) -> float:
         data = yaml.safe_load(STUDY)
         data["policies"][1]["detection"] |= changes
         study.write_text(yaml.safe_dump(data))
-        return ratios(call, study)["diagnoser"]
+        return ratios(study)["diagnoser"]
 
     best = variant(recall=1)
     assert variant(recall=0.5) < best
     assert variant(precision=0.3) < best
     assert variant(delay_s=900) < best
-    assert variant(recall=0) == ratios(call, study)["time-out"]
+    assert variant(recall=0) == ratios(study)["time-out"]
 
 
-def test_a_policy_changes_nothing_of_another(call: Call, study: Path) -> None:
-    both = ratios(call, study)
+def test_a_policy_changes_nothing_of_another(study: Path) -> None:
+    both = ratios(study)
     data = yaml.safe_load(STUDY)
     del data["policies"][0]
     study.write_text(yaml.safe_dump(data))
-    assert ratios(call, study) == {"diagnoser": both["diagnoser"]}
+    assert ratios(study) == {"diagnoser": both["diagnoser"]}
 
 
 @pytest.mark.parametrize(
@@ -116,12 +129,34 @@ def test_a_policy_changes_nothing_of_another(call: Call, study: Path) -> None:
         ("  - name: diagnoser", "  - name: time-out", 4, "two policies"),
         ("detection: timeout", "detection: timeot", 7, "unknown kind 'timeot'"),
         ("days: 30", "days: 30\nfailures: {causes: [rust]}", 3, "no cause is called rust"),
+        ("days: 30", "days: 30\nfailures: {campaign: x}", 3, "known: byterobust, acme"),
+        ("write_s: 60", "write_s: 90000", 6, "policy 'time-out' cannot be met: a checkpoint takes"),
+        (
+            "recovery: requeue",
+            "recovery: {kind: evict_group, group_servers: 501, spares: 9}",
+            9,
+            "larger than the job of 500",
+        ),
+        (
+            "recovery: requeue",
+            "recovery: {kind: evict_group, group_servers: 5, spares: 3}",
+            9,
+            "3 spares cannot replace",
+        ),
+        ("days: 30", "days: 30\nworth: {of: rust}", 3, "no policy is called 'rust'"),
+        ("days: 30", "days: 30\nworth: {of: time-out}", 3, "no detection of kind diagnoser"),
+        (
+            "days: 30",
+            "days: 30\nfailures: {trace: {kind: table, file: no.csv, servers: 9}}",
+            3,
+            "there is no trace",
+        ),
     ],
 )
 def test_errors_have_their_line(
     call: Call, study: Path, old: str, new: str, line: int, what: str
 ) -> None:
-    study.write_text(STUDY.replace(old, new))
+    study.write_text(STUDY.replace(old, new, 1))
     result = call("operate", str(study), *OPTIONS)
     assert result.exit_code == 1
     assert f"study.yaml:{line}: " in result.stderr
@@ -130,12 +165,122 @@ def test_errors_have_their_line(
 
 
 def test_the_bundled_study_places_the_methods_by_their_exam() -> None:
-    root = Path(__file__).parents[2]
-    exam = json.loads((root / "results/reference/exam.json").read_text())["sets"]["exam"]
-    path = folder() / "operations" / "what-diagnosis-brings.yaml"
-    policies = {one["name"]: one for one in yaml.safe_load(path.read_text())["policies"]}
+    exam = json.loads((ROOT / "results/reference/exam.json").read_text())["sets"]["exam"]
+    study = yaml.safe_load(BUNDLED.read_text())
+    policies = {one["name"]: one for one in study["policies"]}
     for method in ("paper", "prism"):
-        detection = policies[f"standby, {method}"]["detection"]
-        for figure in ("recall", "precision"):
-            measured = exam[method]["findings"][figure]["value"]
-            assert detection[figure] == pytest.approx(measured, abs=0.001)
+        policy = policies[f"standby, {method}"]
+        detection, localisation = policy["detection"][1], policy["localisation"][0]
+        measured = {name: figure["value"] for name, figure in exam[method]["findings"].items()}
+        assert detection["recall"] == pytest.approx(measured["recall"], abs=0.001)
+        assert detection["precision"] == pytest.approx(measured["precision"], abs=0.001)
+        assert localisation["names"] == detection["recall"]
+        right = measured["culprit first"] / measured["recall"]
+        assert localisation["right"] == pytest.approx(right, abs=0.001)
+        figures = {"right": localisation["right"], "recall": detection["recall"]}
+        assert study["worth"]["methods"][method] == {**figures, "precision": detection["precision"]}
+
+
+def test_the_bundled_study_places_llmlog_by_its_page() -> None:
+    page = (ROOT / "results/reference/logs.md").read_text()
+    row = next(line for line in page.split("## ")[-1].splitlines() if line.startswith("| llmlog"))
+    first_node = float(row.split("|")[5].split()[0]) / 100
+    study = yaml.safe_load(BUNDLED.read_text())
+    assert study["worth"]["methods"]["llmlog"]["right"] == pytest.approx(first_node, abs=0.001)
+
+
+def test_curves_rise_with_recall_and_have_the_methods(call: Call, study: Path) -> None:
+    axes = "recall: [0, 1], precision: [0.2, 1], delay_s: [10, 1500], right: [0, 1]"
+    methods = "methods: {mine: {recall: 0.5}, logs: {right: 1, localisation: logs}}"
+    text = STUDY.replace("localisation: pairing", "localisation: [flows, pairing]")
+    study.write_text(text + f"worth: {{of: diagnoser, {axes}, {methods}}}\n")
+    result = call("operate", str(study), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    points = pd.DataFrame(json.loads(result.stdout)["worth"])
+    curves = points[points["method"] == ""].groupby(["quality", "localisation"])["ettr"]
+    rises = curves.last() - curves.first()
+    assert list(rises.index) == [
+        ("delay_s", "flows"), ("precision", "flows"), ("recall", "flows"),
+        ("right", "flows"), ("right", "logs"),
+    ]  # fmt: skip
+    assert rises.pop(("delay_s", "flows")) < 0
+    assert (rises > 0).all()
+    placed = points[points["method"] != ""]
+    assert placed[["quality", "value", "method"]].to_numpy().tolist() == [
+        ["recall", 0.5, "mine"],
+        ["right", 1.0, "logs"],
+    ]
+    page = Path("out/operations.html").read_text()
+    assert page.index("What diagnosis is worth") < page.index("Policies")
+    assert "mine: precision, delay [s], right part" in page
+
+
+def test_replications_end_when_the_interval_is_small(study: Path) -> None:
+    study.write_text(STUDY.replace("seeds: 3", "seeds: 300\nenough: 0.004"))
+    table = table_of(study)
+    groups = table.groupby("policy")["ettr"]
+    assert 10 <= groups.size().min() == groups.size().max() < 300
+    assert (1.96 * groups.sem()).max() <= 0.004
+
+
+def traced(more: str = "", beside: str = "") -> str:
+    """A study whose failures are those of a trace."""
+    trace = f"trace: {{kind: table, file: trace.csv, servers: 600{more}}}"
+    return STUDY.replace("days: 30", f"days: 9\nfailures: {{{trace}{beside}}}")
+
+
+HEAD = "server,from_days,until_days,cause\n"
+
+
+def test_a_trace_is_replayed(study: Path) -> None:
+    rows = "".join(f"s{n},{0.1 * n:.1f},{0.1 * n + 0.5:.1f},GPU\n" for n in range(1, 96))
+    Path(study.parent, "trace.csv").write_text(HEAD + rows)
+    study.write_text(traced())
+    table = table_of(study)
+    assert {name for lost in table["lost_by_cause"] for name in lost} == {"GPU", "checkpoint"}
+    assert table["failures"].between(60, 95).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "beside", "what"),
+    [
+        ("a,1,20,GPU\na,2,3,NIC\n", "", "trace.csv:3: outages of a overlap: until 20, from 2"),
+        ("a,1,20,GPU\nb,5,4,NIC\n", "", "trace.csv:3: an outage of b ends at 4, not after 5"),
+        ("a,-1,20,GPU\n", "", "trace.csv:2: an outage of a begins before the trace"),
+        ("a,x,20,GPU\n", "", "trace.csv:2: 'x' and '20' are not both numbers"),
+        ("", "", "the trace has no outages"),
+        ("a,1,2,GPU\n", "", "the trace ends after 2 days, the study after 9"),
+        ("a,1,20,GPU\n", ", causes: [hang]", "a trace has its own failures; leave out causes"),
+        ("a,1,20,GPU\n", "", ""),
+    ],
+)
+def test_errors_of_traces(call: Call, study: Path, rows: str, beside: str, what: str) -> None:
+    Path(study.parent, "trace.csv").write_text(HEAD + rows)
+    study.write_text(traced(beside=beside))
+    result = call("operate", str(study), *OPTIONS)
+    assert result.exit_code == (1 if what else 0), result.output
+    assert what in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_overlaps_are_merged_on_demand(study: Path) -> None:
+    Path(study.parent, "trace.csv").write_text(HEAD + "a,1,20,GPU\na,2,3,NIC\n")
+    study.write_text(traced(", overlaps: merge"))
+    ratios(study)
+
+
+def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:
+    fault = {"Level": "Hardware Failure", "Class": "NIC", "Desc": "NIC Lost"}
+    events = [
+        {"node_id": f"n{n}", "event_time": day, "event_type": f"fault_{kind}", "fault_type": fault}
+        for n in range(40)
+        for day, kind in ((n / 4, "start"), (n / 4 + 0.1, "end"))
+    ]
+    Path(study.parent, "trace.json").write_text(json.dumps(events))
+    text = traced().replace("kind: table, file: trace.csv", "kind: infinitehbd, file: trace.json")
+    study.write_text(text)
+    ratios(study)
+    del events[0]
+    Path(study.parent, "trace.json").write_text(json.dumps(events))
+    result = call("operate", str(study), *OPTIONS)
+    assert "event 0: a fault of n0 ends without a begin" in result.stderr

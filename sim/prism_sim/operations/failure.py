@@ -7,7 +7,6 @@ the same failures with the same luck (common random numbers).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
 
 from prism_sim.operations.causes import Cause
 
@@ -22,7 +21,9 @@ class Failure:
     cause : its cause.
     server : number of the faulty server.
     repair_s : time until that server can be used again.
-    found, located : uniform in [0, 1); decide whether a policy finds it, and its place.
+    found, located : uniform in [0, 1); decide whether a policy finds it, and its place. All
+        detections share ``found``, so that a better one finds all that a worse one finds.
+    repeated : it would not have happened on an ordinary server.
     """
 
     at_s: float
@@ -31,9 +32,4 @@ class Failure:
     repair_s: float
     found: float
     located: float
-
-    def tries(self, right: float) -> int:
-        """Attempts until the place is right, if each is with probability ``right``."""
-        if right >= 1 or not self.cause.on_server:
-            return 1
-        return max(1, ceil(log(1 - self.located) / log(1 - right)))
+    repeated: bool = False

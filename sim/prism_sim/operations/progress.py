@@ -54,6 +54,13 @@ class Progress:
             lost_s += again_s
         return lost_s
 
+    def roll_back(self, to_work_s: float) -> float:
+        """Go back to the work ``to_work_s``, if there is more; returns the lost work [s]."""
+        lost_s = max(0.0, self.work_s - to_work_s)
+        if lost_s:
+            self.saved_s, self.since_s, self.saving_s = max(0.0, to_work_s), 0.0, 0.0
+        return lost_s
+
     def _cycles(self, left_s: float, rate: float) -> int:
         return int(left_s / (self.cadence.work_s / rate + self.cadence.stall_s))
 

@@ -23,10 +23,27 @@ def read_operations(path: Path) -> Study:
     """
     source = read_source(path)
     try:
-        return Study.model_validate(source.values)
+        study = Study.model_validate(source.values)
     except ValidationError as error:
         problems = [_problem(detail, source) for detail in error.errors()]
         raise UserError(dict.fromkeys(problems)) from None
+    study = _with_outages(study, source)
+    if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
+        raise UserError(unmet)
+    return study
+
+
+def _with_outages(study: Study, source: Source) -> Study:
+    """The study with the outages of its trace, if it has one."""
+    trace = study.failures.trace
+    if trace is None:
+        return study
+    path = source.folder / trace.file
+    if not path.is_file():
+        where = source.place(("failures", "trace", "file"))
+        raise UserError(Problem(f"there is no trace {path}", where))
+    failures = study.failures.model_copy(update={"outages": trace.read(path)})
+    return study.model_copy(update={"failures": failures})
 
 
 def _problem(error: ErrorDetails, source: Source) -> Problem:

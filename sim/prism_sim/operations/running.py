@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
-from prism_sim.operations.job import FALSE_ALARM, Job
-from prism_sim.operations.study import Policy, Study
+import numpy as np
+
+from prism_sim.operations.handling import FALSE_ALARM
+from prism_sim.operations.job import Job
+from prism_sim.operations.ledger import Ledger
+from prism_sim.operations.policy import Policy
+from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
 from prism_sim.studies.pool import Outcome, Processes
 
 Row = dict[str, Any]
 """The figures of one replication of one policy; ``policy`` and ``seed`` say which."""
 
+_BATCH = 10  # replications between two looks at the interval
+_HOUR_S = 3600.0
+
 
 @dataclass(frozen=True)
 class Task:
-    """One policy of a study, with one seed."""
+    """One policy of a study, with one seed; ``setting`` identifies all else."""
 
     study: Study
     policy: Policy
     seed: int
+    setting: str
 
     @property
     def key(self) -> str:
         """A name that changes with anything that the result depends on."""
-        setting = self.study.model_dump_json(exclude={"policies", "seeds"})
-        text = f"{setting} {self.policy.model_dump_json()} {self.seed}"
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return _digest(f"{self.setting} {self.policy.model_dump_json()} {self.seed}")
 
 
 def simulate(task: Task) -> Row:
@@ -41,10 +49,12 @@ def simulate(task: Task) -> Row:
     ends_s = task.study.days * SECONDS_A_DAY
     gpus = task.study.servers * task.study.gpus_per_server
     lost = {name: gpus * lost_s / 3600 for name, lost_s in sorted(ledger.lost_s.items())}
+    hourly = _sliding(ledger, ends_s, _HOUR_S)
     return {
         "policy": task.policy.name,
         "seed": task.seed,
         "ettr": progress.work_s / ends_s,
+        "failures": len(ledger.recover_s),
         "detect_s": _mean(ledger.detect_s),
         "localise_s": _mean(ledger.localise_s),
         "recover_s": _mean(ledger.recover_s),
@@ -52,18 +62,56 @@ def simulate(task: Task) -> Row:
         "false_alarms": ledger.false_alarms,
         "false_alarm_gpu_hours": lost.get(FALSE_ALARM, 0.0),
         "lost_gpu_hours": sum(lost.values()),
+        "hours_below_90": float(np.mean(hourly < 0.9)) if len(hourly) else None,
         "lost_by_cause": lost,
+        "ettr_by_day": _sliding(ledger, ends_s, SECONDS_A_DAY).tolist(),
     }
 
 
-def rows_of(study: Study, folder: Path, processes: int) -> Iterator[tuple[Task, Outcome[Row]]]:
-    """Each task with its outcome; results that ``folder`` has are read, others are added to it."""
+def run(study: Study, folder: Path, processes: int) -> list[tuple[Task, Outcome[Row]]]:
+    """All replications that the study asks for, by policy and seed.
+
+    Results that ``folder`` has are read, others are added to it. Without ``enough``, there
+    are ``seeds`` replications of each policy; else they end when every interval is small enough.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    done: list[tuple[Task, Outcome[Row]]] = []
+    for seeds in _batches(study):
+        done += _outcomes(tasks_of(study, seeds), folder, processes)
+        if study.enough and _widest(done) <= study.enough:
+            break
+    order = {policy.name: number for number, policy in enumerate(policies_of(study))}
+    return sorted(done, key=lambda one: (order[one[0].policy.name], one[0].seed))
+
+
+def policies_of(study: Study) -> list[Policy]:
+    """The policies to compare, and those of the curves."""
+    varied = study.worth.variants(study.policies) if study.worth else []
+    return [*study.policies, *(variant.policy for variant in varied)]
+
+
+def tasks_of(study: Study, seeds: Iterable[int] | None = None) -> list[Task]:
+    """Every policy with every seed."""
+    left_out = {"policies", "seeds", "enough", "worth", "description"}
+    setting = _digest(study.model_dump_json(exclude=left_out))
+    numbers = list(seeds or range(1, study.seeds + 1))
+    return [Task(study, policy, seed, setting) for policy in policies_of(study) for seed in numbers]
+
+
+def _batches(study: Study) -> Iterator[range]:
+    size = _BATCH if study.enough else study.seeds
+    for first in range(1, study.seeds + 1, size):
+        yield range(first, min(first + size, study.seeds + 1))
+
+
+def _outcomes(
+    tasks: list[Task], folder: Path, processes: int
+) -> Iterator[tuple[Task, Outcome[Row]]]:
     missing = []
-    for task in tasks_of(study):
+    for task in tasks:
         kept = folder / f"{task.key}.json"
         if kept.is_file():
-            yield task, Outcome(json.loads(kept.read_text(encoding="utf-8")) | _place(task))
+            yield task, Outcome(json.loads(kept.read_text(encoding="utf-8")))
         else:
             missing.append(task)
     for task, outcome in Processes(processes).outcomes(simulate, missing):
@@ -74,14 +122,26 @@ def rows_of(study: Study, folder: Path, processes: int) -> Iterator[tuple[Task, 
         yield task, outcome
 
 
-def tasks_of(study: Study) -> list[Task]:
-    """Every policy with every seed."""
-    seeds = range(1, study.seeds + 1)
-    return [Task(study, policy, seed) for policy in study.policies for seed in seeds]
+def _widest(done: Iterable[tuple[Task, Outcome[Row]]]) -> float:
+    """Half of the widest 95 % interval of a policy's mean ETTR."""
+    ratios: defaultdict[str, list[float]] = defaultdict(list)
+    for task, outcome in done:
+        if outcome.result is not None:
+            ratios[task.policy.name].append(outcome.result["ettr"])
+    halves = [1.96 * stdev(found) / len(found) ** 0.5 for found in ratios.values() if found[1:]]
+    return max(halves, default=float("inf"))
 
 
-def _place(task: Task) -> Row:
-    return {"policy": task.policy.name, "seed": task.seed}
+def _sliding(ledger: Ledger, ends_s: float, window_s: float) -> Any:
+    """The ETTR of consecutive windows; work that is lost later does not count."""
+    times_s, work_s = np.array(ledger.curve).T
+    kept_s = np.minimum.accumulate(work_s[::-1])[::-1]
+    at_s = np.arange(0.0, ends_s + 1e-6, window_s)
+    return np.diff(np.interp(at_s, times_s, kept_s)) / window_s
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _mean(values: list[float]) -> float | None:

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from prism_sim.operations import theory
-from prism_sim.operations.causes import CAUSES, Cause
-from prism_sim.operations.checkpoints import CHECKPOINTS
-from prism_sim.operations.checkpoints.base import CheckpointBase
-from prism_sim.operations.detections import DETECTIONS
-from prism_sim.operations.detections.base import DetectionBase
-from prism_sim.operations.localisations import LOCALISATIONS
-from prism_sim.operations.localisations.base import LocalisationBase
-from prism_sim.operations.recoveries import RECOVERIES
-from prism_sim.operations.recoveries.base import RecoveryBase
+from prism_sim.operations.campaigns import CAMPAIGNS
+from prism_sim.operations.causes import Cause
+from prism_sim.operations.intervals.base import Known
+from prism_sim.operations.places import Offenders
+from prism_sim.operations.policy import Policy
 from prism_sim.operations.times import TIMES
 from prism_sim.operations.times.base import TimeBase
 from prism_sim.operations.times.exponential import Exponential
 from prism_sim.operations.times.lognormal import Lognormal
+from prism_sim.operations.traces import TRACES
+from prism_sim.operations.traces.base import Outage, TraceBase
+from prism_sim.operations.worth import Worth
 from prism_sim.registry import named
-from prism_sim.scenario.base import Closed
+from prism_sim.scenario.base import Closed, Loc
 
 if TYPE_CHECKING:
-    Checkpoint: TypeAlias = CheckpointBase
-    Detection: TypeAlias = DetectionBase
-    Localisation: TypeAlias = LocalisationBase
-    Recovery: TypeAlias = RecoveryBase
     Time: TypeAlias = TimeBase
+    Trace: TypeAlias = TraceBase
 else:
-    Checkpoint = named(CHECKPOINTS)
-    Detection = named(DETECTIONS)
-    Localisation = named(LOCALISATIONS)
-    Recovery = named(RECOVERIES)
     Time = named(TIMES)
+    Trace = named(TRACES)
 
-_NAMES = [cause.name for cause in CAUSES]
+_DRAWN = ("per_server_day", "between", "repair", "repair_s", "campaign", "causes", "offenders")
 
 
 class Failures(Closed):
@@ -54,44 +48,67 @@ class Failures(Closed):
     repair_s: float = Field(
         default=60_480, gt=0, description="mean time to repair a server [s]; GPUs take 0.7 days"
     )
+    campaign: str = Field(default="byterobust", description="publication of the causes' counts")
+    causes: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="causes that occur; left out: all of the campaign"
+    )
+    slow: float | None = Field(
+        default=None, ge=0, lt=1, description="part of the failures that are slow; as published"
+    )
     slowdown: float = Field(
         default=0.346, ge=0, le=10, description="time that a slow server adds to a step"
     )
-    causes: tuple[str, ...] = Field(
-        default=tuple(_NAMES), min_length=1, description="causes that occur, with published shares"
-    )
+    offenders: Offenders | None = Field(default=None, description="servers that fail repeatedly")
+    trace: Trace | None = Field(default=None, description="recorded failures, instead of drawn")
+    outages: tuple[Outage, ...] = Field(default=(), description="those of the trace, once read")
 
-    @field_validator("causes")
+    @field_validator("campaign")
     @classmethod
-    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := sorted(set(names) - set(_NAMES)):
-            raise ValueError(f"no cause is called {', '.join(unknown)}; known: {', '.join(_NAMES)}")
-        return names
+    def _published(cls, name: str) -> str:
+        if name not in CAMPAIGNS:
+            raise ValueError(f"no campaign is called {name}; known: {', '.join(CAMPAIGNS)}")
+        return name
+
+    @model_validator(mode="after")
+    def _known(self) -> Failures:
+        known = [cause.name for cause in CAMPAIGNS[self.campaign].causes]
+        if unknown := sorted(set(self.causes or ()) - set(known)):
+            raise ValueError(f"no cause is called {', '.join(unknown)}; known: {', '.join(known)}")
+        if self.trace and (both := sorted(self.model_fields_set & set(_DRAWN))):
+            raise ValueError(f"a trace has its own failures; leave out {', '.join(both)}")
+        return self
 
     def kinds(self) -> tuple[Cause, ...]:
-        """The causes that occur."""
-        return tuple(cause for cause in CAUSES if cause.name in self.causes)
-
-
-class Policy(Closed):
-    """What the platform does against failures."""
-
-    name: str = Field(min_length=1, description="its name in tables and figures")
-    checkpoint: Checkpoint = Field(description="when the job saves")
-    detection: Detection = Field(description="how failures are detected")
-    localisation: Localisation = Field(description="how the server is found")
-    recovery: Recovery = Field(description="how the job comes back")
+        """The causes that occur, with weights as counts."""
+        names = self.causes
+        causes = CAMPAIGNS[self.campaign].causes
+        kinds = [cause for cause in causes if names is None or cause.name in names]
+        if self.slow is None:
+            return tuple(kinds)
+        slow = [kind for kind in kinds if kind.symptom == "slow"]
+        others = [kind for kind in kinds if kind.symptom != "slow"]
+        total = sum(kind.count for kind in others) or 1
+        added = total * self.slow / (1 - self.slow)
+        return (*others, Cause(slow[0].name if slow else "slow server", added, "slow", True))
 
 
 class Study(Closed):
     """A job, its failures, and policies to compare on the same failures."""
 
+    description: str = Field(default="", description="the question, as the title of the page")
     servers: int = Field(ge=1, le=1_000_000, description="servers of the job")
     gpus_per_server: int = Field(default=8, ge=1, le=1024, description="GPUs of a server")
     days: float = Field(gt=0, le=3650, description="simulated time [days]")
     failures: Failures = Field(default=Failures(), description="how often the job fails")
     policies: tuple[Policy, ...] = Field(min_length=1, description="policies to compare")
-    seeds: int = Field(default=20, ge=2, le=10_000, description="number of replications")
+    seeds: int = Field(default=20, ge=2, le=10_000, description="replications, at most")
+    enough: float = Field(
+        default=0,
+        ge=0,
+        lt=1,
+        description="half of the 95 % interval of the ETTR at which replications end; 0: never",
+    )
+    worth: Worth | None = Field(default=None, description="what a diagnosis is worth: curves")
 
     @field_validator("policies")
     @classmethod
@@ -104,4 +121,25 @@ class Study(Closed):
     @property
     def mttf_s(self) -> float:
         """Mean time between failures of the job."""
-        return theory.mttf_s(self.servers, self.failures.per_server_day)
+        if not self.failures.outages:
+            return theory.mttf_s(self.servers, self.failures.per_server_day)
+        outages, trace = self.failures.outages, self.failures.trace
+        cluster = trace.servers if trace else self.servers
+        rate = len(outages) / (cluster * max(outage.until_days for outage in outages))
+        return theory.mttf_s(self.servers, rate)
+
+    def unmet(self) -> Iterator[tuple[Loc, str]]:
+        """Policies that this job cannot have: where, and why."""
+        trace, outages = self.failures.trace, self.failures.outages
+        if trace and trace.servers < self.servers:
+            yield ("servers",), f"the trace has {trace.servers} servers, the job {self.servers}"
+        if outages and (recorded := max(one.until_days for one in outages)) < self.days:
+            yield (
+                ("days",),
+                f"the trace ends after {recorded:g} days, the study after {self.days:g}",
+            )
+        for index, policy in enumerate(self.policies):
+            for key, why in policy.unmet(self.servers, Known(self.mttf_s)):
+                yield ("policies", index, key), f"policy {policy.name!r} cannot be met: {why}"
+        if self.worth:
+            yield from self.worth.unmet(self.policies)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from prism_sim.operations.checkpoints.base import Cadence, CheckpointBase
 from prism_sim.operations.intervals import Interval
+from prism_sim.operations.intervals.base import Known
 from prism_sim.operations.intervals.daly import Daly
 
 
@@ -19,6 +20,6 @@ class Asynchronous(CheckpointBase):
     write_s: float = Field(ge=0, description="time to write the copy to storage [s]")
     interval: Interval = Field(default=Daly(), description="when to save")
 
-    def cadence(self, mttf_s: float) -> Cadence:
-        work_s = max(self.interval.work_s(self.stall_s, mttf_s), self.write_s)
+    def cadence(self, known: Known) -> Cadence:
+        work_s = max(self.interval.work_s(self.stall_s, known), self.write_s)
         return Cadence(work_s, self.stall_s, self.write_s)

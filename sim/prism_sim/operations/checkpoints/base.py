@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+from prism_sim.operations.intervals.base import Known
 from prism_sim.scenario.base import Closed
 
 
@@ -28,5 +29,16 @@ class CheckpointBase(Closed):
     """A checkpoint policy."""
 
     @abstractmethod
-    def cadence(self, mttf_s: float) -> Cadence:
-        """When a job with this mean time between failures saves."""
+    def cadence(self, known: Known) -> Cadence:
+        """When the job saves."""
+
+    def unmet(self, known: Known) -> str | None:
+        """Why such a job cannot have this policy; None: it can."""
+        cadence = self.cadence(known)
+        if cadence.stall_s + cadence.lag_s > known.mttf_s:
+            takes_s = cadence.stall_s + cadence.lag_s
+            return (
+                f"a checkpoint takes {takes_s:g} s, and the job fails every {known.mttf_s:.0f} s; "
+                "it would hardly save"
+            )
+        return None

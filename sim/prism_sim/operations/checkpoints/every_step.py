@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from prism_sim.operations.checkpoints.base import Cadence, CheckpointBase
+from prism_sim.operations.intervals.base import Known
 
 
 class EveryStep(CheckpointBase):
@@ -16,5 +17,5 @@ class EveryStep(CheckpointBase):
     step_s: float = Field(gt=0, description="time of a step [s]")
     stall_s: float = Field(default=0.04, ge=0, description="time that a checkpoint adds [s]")
 
-    def cadence(self, mttf_s: float) -> Cadence:
+    def cadence(self, known: Known) -> Cadence:
         return Cadence(self.step_s, self.stall_s)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from prism_sim.operations.checkpoints.base import Cadence, CheckpointBase
 from prism_sim.operations.intervals import Interval
+from prism_sim.operations.intervals.base import Known
 from prism_sim.operations.intervals.daly import Daly
 
 
@@ -18,5 +19,5 @@ class Synchronous(CheckpointBase):
     stall_s: float = Field(gt=0, description="time to write a checkpoint [s]")
     interval: Interval = Field(default=Daly(), description="when to save")
 
-    def cadence(self, mttf_s: float) -> Cadence:
-        return Cadence(self.interval.work_s(self.stall_s, mttf_s), self.stall_s)
+    def cadence(self, known: Known) -> Cadence:
+        return Cadence(self.interval.work_s(self.stall_s, known), self.stall_s)

@@ -17,9 +17,6 @@ class Inspection(DetectionBase):
     every_s: float = Field(default=30, gt=0, description="time until an inspection finds it [s]")
     coverage: float = Field(default=1, ge=0, le=1, description="part of errors that it sees")
 
-    def detect(self, failure: Failure) -> Detected:
-        shown = self.shown(failure)
+    def detect(self, failure: Failure) -> Detected | None:
         visible = failure.cause.symptom == "error" and failure.cause.on_server
-        if visible and failure.found < self.coverage:
-            return Detected(min(self.every_s, shown.after_s))
-        return shown
+        return Detected(self.every_s) if visible and failure.found < self.coverage else None

@@ -16,7 +16,5 @@ class ZeroRdma(DetectionBase):
     kind: Literal["zero_rdma"] = "zero_rdma"
     silence_s: float = Field(default=600, gt=0, description="time without traffic [s]")
 
-    def detect(self, failure: Failure) -> Detected:
-        shown = self.shown(failure)
-        hangs = failure.cause.symptom == "hang"
-        return Detected(min(self.silence_s, shown.after_s)) if hangs else shown
+    def detect(self, failure: Failure) -> Detected | None:
+        return Detected(self.silence_s) if failure.cause.symptom == "hang" else None

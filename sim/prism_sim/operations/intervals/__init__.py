@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from prism_sim.operations.intervals.base import IntervalBase
 from prism_sim.operations.intervals.daly import Daly
 from prism_sim.operations.intervals.fixed import Fixed
+from prism_sim.operations.intervals.learned import Learned
 from prism_sim.operations.intervals.young import Young
 from prism_sim.registry import Registry, by_literal, named
 
@@ -15,6 +16,7 @@ INTERVALS: Registry[type[IntervalBase]] = Registry(
     Fixed,
     Young,
     Daly,
+    Learned,
     name_of=by_literal,
 )
 """Each kind by its name in a study."""

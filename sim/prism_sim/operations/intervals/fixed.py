@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.operations.intervals.base import IntervalBase
+from prism_sim.operations.intervals.base import IntervalBase, Known
 
 
 class Fixed(IntervalBase):
@@ -15,5 +15,5 @@ class Fixed(IntervalBase):
     kind: Literal["fixed"] = "fixed"
     every_s: float = Field(gt=0, description="work between two checkpoints [s]")
 
-    def work_s(self, stall_s: float, mttf_s: float) -> float:
+    def work_s(self, stall_s: float, known: Known) -> float:
         return self.every_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from prism_sim.operations import theory
-from prism_sim.operations.intervals.base import IntervalBase
+from prism_sim.operations.intervals.base import IntervalBase, Known
 
 
 class Young(IntervalBase):
@@ -13,5 +13,5 @@ class Young(IntervalBase):
 
     kind: Literal["young"] = "young"
 
-    def work_s(self, stall_s: float, mttf_s: float) -> float:
-        return theory.young_s(stall_s, mttf_s)
+    def work_s(self, stall_s: float, known: Known) -> float:
+        return theory.young_s(stall_s, known.mttf_s)

@@ -1,4 +1,4 @@
-"""People search: up to 15 minutes in ByteRobust (arXiv 2509.16293)."""
+"""People search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prism_sim.operations.localisations.base import LocalisationBase
 
 
 class ByHand(LocalisationBase):
-    """People search: up to 15 minutes in ByteRobust (arXiv 2509.16293)."""
+    """Up to 15 minutes in ByteRobust (arXiv 2509.16293)."""
 
     kind: Literal["by_hand"] = "by_hand"
     takes_s: float = Field(default=900, ge=0, description="time of an attempt [s]")

@@ -1,4 +1,4 @@
-"""Two rounds of all-gathers between pairs of servers, as Acme has (NSDI'24)."""
+"""All-gathers between pairs of servers, in two rounds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from prism_sim.operations.localisations.base import LocalisationBase
 
 
 class Pairing(LocalisationBase):
-    """Two rounds of all-gathers between pairs of servers, as Acme has (NSDI'24)."""
+    """Acme's test (NSDI'24): the first round finds the pairs that fail.
+
+    The second round pairs each of their servers with a good one, and so finds the faulty one.
+    The defaults are two rounds of a minute each.
+    """
 
     kind: Literal["pairing"] = "pairing"
-    takes_s: float = Field(default=120, ge=0, description="time of an attempt [s]")
-    by_hand: bool = Field(default=False, description="whether a person does it")
+    takes_s: float = Field(default=120, ge=0, description="time of both rounds [s]")

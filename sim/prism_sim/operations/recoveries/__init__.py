@@ -6,6 +6,7 @@ from prism_sim.operations.recoveries.base import RecoveryBase
 from prism_sim.operations.recoveries.evict_group import EvictGroup
 from prism_sim.operations.recoveries.hot_update import HotUpdate
 from prism_sim.operations.recoveries.requeue import Requeue
+from prism_sim.operations.recoveries.rollback import Rollback
 from prism_sim.operations.recoveries.standby import Standby
 from prism_sim.registry import Registry, by_literal
 
@@ -15,6 +16,7 @@ RECOVERIES: Registry[type[RecoveryBase]] = Registry(
     HotUpdate,
     Standby,
     EvictGroup,
+    Rollback,
     name_of=by_literal,
 )
 """Each kind by its name in a study."""

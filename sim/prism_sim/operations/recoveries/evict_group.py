@@ -23,6 +23,13 @@ class EvictGroup(RecoveryBase):
     def standby(self, servers: int) -> int:
         return self.spares
 
+    def unmet(self, servers: int) -> str | None:
+        if self.group_servers > servers:
+            return f"a group of {self.group_servers} servers is larger than the job of {servers}"
+        if self.spares < self.group_servers:
+            return f"{self.spares} spares cannot replace a group of {self.group_servers} servers"
+        return None
+
     def evicts(self, failure: Failure) -> int:
         return self.group_servers if failure.cause.on_server else 0
 

@@ -14,8 +14,10 @@ class HotUpdate(RecoveryBase):
     """ByteRobust's Table 7 has 46 to 65 s for 128 to 1,024 servers."""
 
     kind: Literal["hot_update"] = "hot_update"
-    requeue_s: float = Field(default=768, ge=0, description="restart on other servers [s]")
     update_s: float = Field(default=65, ge=0, description="time of a restart in place [s]")
 
+    def handles(self, failure: Failure) -> bool:
+        return not failure.cause.on_server
+
     def restart_s(self, failure: Failure, served: bool) -> float:
-        return self.requeue_s if failure.cause.on_server else self.update_s
+        return self.update_s

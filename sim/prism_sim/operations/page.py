@@ -1,0 +1,93 @@
+"""The page of a study: one self-contained file that needs no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import yaml
+
+from llmprism.io.writing import replacing
+from llmprism.page.page import rendered
+from prism_sim.operations import figures, results, worth_figure
+from prism_sim.operations.study import Study
+from prism_sim.render import paint
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TERMS = {
+    "ETTR": "effective training time ratio: work that was kept, divided by time",
+    "detect, localise, recover": "mean times of a failure; a wrong server is replaced in vain, "
+    "and then people search",
+    "by hand": "interventions of people",
+    "cost": "GPU-hours that false alarms cost",
+    "lost": "GPU-hours without kept work, saving included",
+    "bad hours": "part of the hours of which less than 90 % count",
+}
+
+
+def write(study: Study, rows: list[dict[str, Any]], path: Path) -> None:
+    """Write the page of ``rows``, which are all replications of ``study``."""
+    with replacing(path) as partial:
+        partial.write_text(
+            rendered("operations.html", _values(study, rows), "prism_sim.operations"), "utf-8"
+        )
+
+
+def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    table = results.policies(study, rows)
+    means = results.means(table)
+    seeds = table["seed"].nunique()
+    return {
+        "title": study.description or "Operations study",
+        "facts": _facts(study, seeds),
+        "seeds": seeds,
+        "base": study.worth.of if study.worth else "",
+        "worth": _svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
+        "left_out": results.left_out(study),
+        "policies": _svg(figures.draw(table)),
+        "heads": _HEADS,
+        "rows": [_cells(str(name), row) for name, row in means.iterrows()],
+        "terms": _TERMS.items(),
+        "times": _svg(figures.draw_times(means)),
+        "days": _svg(figures.draw_days(table)),
+        "study": yaml.safe_dump(
+            study.model_dump(mode="json", exclude={"failures": {"outages"}}), sort_keys=False
+        ),
+    }
+
+
+def _facts(study: Study, seeds: int) -> str:
+    gpus = study.servers * study.gpus_per_server
+    hours = study.mttf_s / 3600
+    return (
+        f"a job on {gpus:,} GPUs of {study.servers:,} servers for {study.days:g} days; "
+        f"it fails every {hours:.2g} h; {seeds} replications"
+    )
+
+
+_HEADS = (
+    "policy", "ETTR [%]", "gain", "detect [s]", "localise [s]", "recover [s]", "by hand",
+    "false alarms", "cost [GPU-h]", "lost [GPU-h]", "bad hours [%]",
+)  # fmt: skip
+
+
+def _cells(name: str, row: pd.Series) -> list[str]:
+    def number(key: str) -> str:
+        return "-" if pd.isna(row[key]) else f"{row[key]:,.0f}"
+
+    return [
+        name,
+        f"{100 * row['ettr']:.2f} ± {100 * row['ettr_half']:.2f}",
+        f"{100 * row['gain']:+.2f} ± {100 * row['gain_half']:.2f}",
+        *(number(key) for key in ("detect_s", "localise_s", "recover_s", "by_hand")),
+        f"{row['false_alarms']:.1f}",
+        *(number(key) for key in ("false_alarm_gpu_hours", "lost_gpu_hours")),
+        f"{100 * row['hours_below_90']:.1f}",
+    ]
+
+
+def _svg(figure: Figure) -> str:
+    return paint.svg(figure)

@@ -56,7 +56,7 @@ def lost_by_cause(table: pd.DataFrame) -> pd.DataFrame:
 def by_day(table: pd.DataFrame) -> pd.DataFrame:
     """The ETTR of each day of the first seed, and that of all days until then."""
     first = table[table["seed"] == table["seed"].min()]
-    days = first[["policy", "ettr_by_day"]].explode("ettr_by_day").dropna()
+    days: pd.DataFrame = first[["policy", "ettr_by_day"]].explode("ettr_by_day").dropna()
     days = days.astype({"ettr_by_day": float}).rename(columns={"ettr_by_day": "day's ETTR"})
     groups = days.groupby("policy", sort=False)["day's ETTR"]
     days["day"] = groups.cumcount() + 1

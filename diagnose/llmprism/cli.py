@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
-Three more commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
-`llmprism check FLOWS` says what they allow, and `llmprism report FOLDER` makes a page of the
-diagnosis. Each has its own --help.
+More commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
+`llmprism check FLOWS` says what they allow, `llmprism report FOLDER` makes a page of the
+diagnosis, and `llmprism watch SOURCE` diagnoses records as they come. Each has its own --help.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
 usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
@@ -44,6 +44,7 @@ _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
     "check": "llmprism.ingest.commands:check_app",
     "report": "llmprism.page.command:report_app",
+    "watch": "llmprism.watch.command:watch_app",
 }
 
 

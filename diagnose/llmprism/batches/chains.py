@@ -52,8 +52,8 @@ def chains_of(
     The first window shares none, and its entry is not used.
     """
     chains: list[Chain] = []
-    members = [_members(one) for one in diagnoses]
-    ends = [_ends(one.steps) for one in diagnoses]
+    members = [members_of(one) for one in diagnoses]
+    ends = [ends_of(one.steps) for one in diagnoses]
     for window, jobs in enumerate(members):
         before = [one for one in chains if one.windows[-1] == window - 1]
         for job, addresses in jobs.items():
@@ -69,13 +69,13 @@ def chains_of(
     return chains
 
 
-def _members(diagnosis: Diagnosis) -> dict[str, frozenset[str]]:
+def members_of(diagnosis: Diagnosis) -> dict[str, frozenset[str]]:
     """The addresses of each job, in the order of jobs."""
     by_job = diagnosis.jobs.groupby("job", sort=False)["address"]
     return {str(job): frozenset(addresses) for job, addresses in by_job}
 
 
-def _ends(steps: pd.DataFrame) -> dict[str, pd.Series]:
+def ends_of(steps: pd.DataFrame) -> dict[str, pd.Series]:
     """When each step of each job ends [ns], the median of its ranks."""
     shown = steps["dp_end_ns"].fillna(steps["end_ns"]).astype("int64")
     medians = shown.groupby([steps["job"], steps["step"]]).median()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,23 +54,50 @@ def ingest(
     """
     notes = Notes() if notes is None else notes
     progress = progress or _silent
-    chosen = _readers(sources, reader, notes)
+    batches = records_of(sources, options, notes, reader, progress)
+    return write_in_order(batches, target, options, notes, metadata, progress)
+
+
+def records_of(
+    sources: Sequence[Source],
+    options: Options,
+    notes: Notes,
+    reader: str | None = None,
+    progress: Progress | None = None,
+) -> Iterator[pa.Table]:
+    """Return the records of all sources as they come: screened, with their observation points.
+
+    Raises
+    ------
+    UserError : if a file cannot be opened, or its format is not known.
+    """
+    return _read(_readers(sources, reader, notes), options, notes, progress or _silent)
+
+
+def write_in_order(
+    batches: Iterable[pa.Table],
+    target: Path,
+    options: Options,
+    notes: Notes,
+    metadata: dict[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Write batches as one flow table in order of time, each record once."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".ingest-", dir=target.parent) as folder:
         order = TimeOrder(Path(folder))
         columns: set[str] = set()
         points: Counter[str | None] = Counter()
-        for table in _read(chosen, options, notes, progress):
+        for table in batches:
             columns |= {name for name in OPTIONAL if table[name].null_count < table.num_rows}
             points.update(table["observer"].unique().to_pylist())
             order.add(table)
-        batches = Repetitions(options.tolerance_ns, notes).without(order.merged())
+        ordered = Repetitions(options.tolerance_ns, notes).without(order.merged())
         if len(points) > 1:
             columns.add("path")
-            batches = SeveralPoints(options.tolerance_ns, notes, options.homes).join(batches)
-        total = max(order.rows, 1)
-        batches = _reported(batches, total, progress)
-        seen = write_flows(batches, target, notes, metadata or {}, columns)
+            ordered = SeveralPoints(options.tolerance_ns, notes, options.homes).join(ordered)
+        ordered = _reported(ordered, max(order.rows, 1), progress or _silent)
+        seen = write_flows(ordered, target, notes, metadata or {}, columns)
     return Ingested(notes, seen)
 
 

@@ -44,10 +44,12 @@ class Source:
     Attributes
     ----------
     is_named : whether the user named it, and not only a folder that it is in.
+    point : the observation point of its records, if that is known.
     """
 
     path: Path
     is_named: bool = True
+    point: str | None = None
     _opened: list[IO[bytes]] = field(default_factory=list, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -55,7 +57,9 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The file's name without its suffixes: what an observation point is called."""
+        """What its observation point is called: by default as the file, without its suffixes."""
+        if self.point is not None:
+            return self.point
         path = self.path.with_suffix("") if self.path.suffix in _PACKED_SUFFIXES else self.path
         return path.stem
 

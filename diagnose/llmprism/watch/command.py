@@ -1,0 +1,105 @@
+"""``llmprism watch``: the command line of a monitor.
+
+Only the standard library and typer are imported here, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llmprism.command import SETTINGS, Command, user_errors
+from llmprism.defaults import METHOD
+
+HELP = """Watch records as they come, and tell what is slow as soon as it is.
+
+SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads.
+Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding or a
+reason why the monitor does not see was opened, updated or resolved. The monitor runs until it is
+interrupted (Ctrl-C, SIGTERM), and continues where it was if it is started again with the same
+FOLDER.
+
+Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; and if the monitor is blind when it
+ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped.
+"""
+
+watch_app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=SETTINGS,
+)
+
+
+@watch_app.command(help=HELP, cls=Command)
+def watch(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Where records come from.", show_default=False)
+    ],
+    topology: Annotated[
+        Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
+    ],
+    state: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Where the monitor keeps all.", show_default=False),
+    ],
+    window: Annotated[
+        str, typer.Option(metavar="TIME", help="Time of records that are diagnosed together.")
+    ] = "300s",
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Time of records between two diagnoses.")
+    ] = "10s",
+    quiet_period: Annotated[
+        str, typer.Option(metavar="TIME", help="A fault that returns within it is the same one.")
+    ] = "60s",
+    silence_bound: Annotated[
+        str, typer.Option(metavar="TIME", help="Blind without any record for so long.")
+    ] = "60s",
+    lag_bound: Annotated[
+        str, typer.Option(metavar="TIME", help="Blind if the latest record is older.")
+    ] = "300s",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Watch a source."""
+    with user_errors(debug):
+        from llmprism import methods
+        from llmprism.ingest.options import parse_duration
+        from llmprism.watch.monitor import Monitor
+        from llmprism.watch.network import Network
+        from llmprism.watch.settings import SECOND_NS, Settings
+        from llmprism.watch.sources import open_source
+        from llmprism.watch.state import StateFolder
+        from llmprism.watch.terminal import Terminal
+
+        methods.check(method)
+        settings = Settings(
+            window_ns=parse_duration(window, "--window"),
+            stride_ns=parse_duration(every, "--every"),
+            quiet_ns=parse_duration(quiet_period, "--quiet-period"),
+            silence_s=parse_duration(silence_bound, "--silence-bound") / SECOND_NS,
+            lag_ns=parse_duration(lag_bound, "--lag-bound"),
+            method=method,
+        )
+        network = Network(topology)
+        folder = StateFolder(state)
+        records = open_source(source, folder.path)
+        monitor = Monitor(records, network, folder, settings, [Terminal(quiet)])
+        code = monitor.run(_interrupted().is_set)
+    raise typer.Exit(code)
+
+
+def _interrupted() -> threading.Event:
+    """An event that is set when the user or the system asks the program to end."""
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    return asked

@@ -1,0 +1,169 @@
+"""Jobs and steps that keep their names: what a window has, in terms of the windows before.
+
+A job is the known one with which it shares most addresses. Its steps are those of the window before
+that end at the same time; the numbers go on from there. So a job keeps its name if it restarts, or
+if some of its servers are replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of
+from llmprism.diagnosis import Diagnosis
+from llmprism.io.parts import InParts
+from llmprism.watch.state import KnownJob, State
+
+_FORGOTTEN = 100  # times the known jobs of a window: older ones are forgotten
+_TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "findings")
+_NUMBERS = ("step", "first_step", "last_step")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A diagnosis in lasting names.
+
+    Attributes
+    ----------
+    settled : start and end [ns], and number of ranks, of each step that is new and complete;
+        columns ``job``, ``step``, ``start_ns``, ``end_ns``, ``ranks``.
+    last_step : of each job, the last step of the window.
+    """
+
+    diagnosis: Diagnosis
+    settled: pd.DataFrame
+    last_step: dict[str, int]
+
+
+def follow(
+    diagnosis: Diagnosis, server_of: Mapping[str, str], state: State, is_last: bool
+) -> Followed:
+    """Give jobs and steps their lasting names, and take note of them in ``state``.
+
+    The last step of a job is complete only if another one has begun, or if ``is_last``: no more
+    records will come.
+    """
+    members, ends = members_of(diagnosis), ends_of(diagnosis.steps)
+    known = _named(members, state)
+    shifts = {job: _shift(known[job], ends.get(job)) for job in members}
+    named = _renamed(diagnosis, {job: one.name for job, one in known.items()}, shifts)
+    for job, one in known.items():
+        one.addresses = sorted(members[job])
+        one.servers = sorted({server_of[address] for address in members[job]})
+        if job in ends:
+            numbered = ends[job]
+            one.ends_ns = {
+                int(step) + shifts[job]: int(end)
+                for step, end in zip(numbered.index, numbered, strict=True)
+            }
+            one.seen_ns = max(one.ends_ns.values())
+    last = {one.name: max(one.ends_ns) for one in known.values() if one.ends_ns}
+    settled = _settled(named.steps, {one.name: one for one in known.values()}, last, is_last)
+    return Followed(named, settled, last)
+
+
+def _named(members: Mapping[str, frozenset[str]], state: State) -> dict[str, KnownJob]:
+    """The known job of each job of a window; those that share most come first."""
+    shares = [
+        (len(addresses.intersection(one.addresses)), job, place)
+        for job, addresses in members.items()
+        for place, one in enumerate(state.jobs)
+    ]
+    found: dict[str, KnownJob] = {}
+    taken: set[int] = set()
+    for shared, job, place in sorted(shares, key=lambda share: (-share[0], share[2])):
+        one = state.jobs[place]
+        smaller = min(len(one.addresses), len(members[job]))
+        if shared >= SHARED * max(smaller, 1) and job not in found and place not in taken:
+            found[job] = one
+            taken.add(place)
+    for job, addresses in members.items():
+        if job not in found:
+            found[job] = KnownJob(f"job-{state.jobs_named}", sorted(addresses), [])
+            state.jobs.append(found[job])
+            state.jobs_named += 1
+    latest = sorted(state.jobs, key=lambda one: -one.seen_ns)[: _FORGOTTEN * (len(members) + 1)]
+    state.jobs = [one for one in state.jobs if one in latest or one in found.values()]
+    return found
+
+
+def _shift(known: KnownJob, ends_ns: pd.Series | None) -> int:
+    """What to add to the numbers of the steps of a window."""
+    if ends_ns is None or not known.ends_ns:
+        return known.last_step + 1
+    old_ns = np.array(list(known.ends_ns.values()))
+    numbers = list(known.ends_ns)
+    period_ns = float(ends_ns.diff().median()) if len(ends_ns) > 1 else float("inf")
+    votes: Counter[int] = Counter()
+    for step, end_ns in zip(ends_ns.index, ends_ns, strict=True):
+        place = int(np.abs(old_ns - end_ns).argmin())
+        if abs(int(old_ns[place]) - end_ns) <= SAME_END * period_ns:
+            votes[numbers[place] - int(step)] += 1
+    if votes:
+        return votes.most_common(1)[0][0]
+    before = int((ends_ns <= old_ns.max()).sum())  # steps that were counted with other ends
+    return max(known.last_step, *numbers) + 1 - before
+
+
+def _renamed(
+    diagnosis: Diagnosis, names: Mapping[str, str], shifts: Mapping[str, int]
+) -> Diagnosis:
+    tables = {name: _in_names(getattr(diagnosis, name), names, shifts) for name in _TABLES}
+    spans = diagnosis.spans_in_parts
+
+    def make() -> Iterator[pd.DataFrame]:
+        return (_in_names(part, names, shifts) for part in spans.make())
+
+    verdict = diagnosis.verdict
+    verdict = replace(
+        verdict,
+        reasons=tuple(
+            replace(one, job=names.get(one.job, one.job) if one.job else None)
+            for one in verdict.reasons
+        ),
+        scopes=tuple(replace(one, job=names.get(one.job, one.job)) for one in verdict.scopes),
+    )
+    return replace(
+        diagnosis,
+        jobs=tables["jobs"],
+        layouts=tables["layouts"],
+        pairs=tables["pairs"],
+        groups=tables["groups"],
+        steps=tables["steps"],
+        findings=tables["findings"],
+        verdict=verdict,
+        spans_in_parts=InParts(make),
+    )
+
+
+def _in_names(
+    table: pd.DataFrame, names: Mapping[str, str], shifts: Mapping[str, int]
+) -> pd.DataFrame:
+    job = table["job"].astype(str)
+    shift = job.map(shifts).fillna(0).astype(np.int64)
+    numbers = {
+        name: (table[name] + shift).where(table[name] >= 0, table[name])
+        for name in _NUMBERS
+        if name in table
+    }
+    return table.assign(job=job.map(names).fillna(job), **numbers)
+
+
+def _settled(
+    steps: pd.DataFrame, known: Mapping[str, KnownJob], last: Mapping[str, int], is_last: bool
+) -> pd.DataFrame:
+    """The steps that no window before had, and that are complete."""
+    times = steps.groupby(["job", "step"])[["start_ns", "end_ns"]].median().astype(np.int64)
+    times["ranks"] = steps.groupby(["job", "step"])["address"].nunique()
+    rows = times.reset_index()
+    counted = rows["job"].map({name: one.last_step for name, one in known.items()})
+    complete = rows["job"].map(last).astype(np.int64) - (0 if is_last else 1)
+    rows = rows[(rows["step"] > counted) & (rows["step"] <= complete)]
+    for job, step in rows.groupby("job")["step"].max().items():
+        known[str(job)].last_step = int(step)
+    return rows.reset_index(drop=True)

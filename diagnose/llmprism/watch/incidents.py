@@ -1,0 +1,191 @@
+"""Incidents: one cause from its first step to its last, in all windows that show it.
+
+A finding continues an incident of the same job and the same place if their times overlap, or are
+less than the quiet period apart: a fault that returns at once is one incident. That of the same
+cause comes first; but a window may know the cause of an incident better than the one before, so
+one of another cause follows, if no finding has its own. A finding that
+reaches the last step of its window is announced when the next window has it, too, because the end
+of a window shows a step from one side only. An incident is resolved when the job has trained for
+the quiet period without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llmprism.diagnosis import Diagnosis
+from llmprism.finding_fields import number, text
+from llmprism.part_names import Parts
+from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
+from llmprism.watch.alerts import Alert, of_incident
+from llmprism.watch.following import Followed
+from llmprism.watch.state import Incident, State
+
+_GPUS_LOST = {"critical": 8.0, "warning": 1.0}
+"""Severities by GPU-hours lost in an hour: those of a server, and those of a GPU."""
+_MATERIAL = 2.0  # times the cost that was announced
+_SURER = 0.1  # of the confidence
+
+
+def take_findings(
+    followed: Followed, parts: Parts, state: State, quiet_ns: int, is_last: bool
+) -> Iterator[tuple[str, Alert]]:
+    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``."""
+    diagnosis = followed.diagnosis
+    facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
+    for finding, incident in _matched(_usable(diagnosis), parts, state, quiet_ns):
+        job = facts.get(str(finding["job"]), JobFacts())
+        was_seen = incident is not None
+        if incident is None:
+            incident = _new(finding, parts, job)
+            state.incidents.append(incident)
+        else:
+            _extend(incident, finding, parts, job)
+        reached = followed.last_step.get(incident.job, incident.last_step)
+        if incident.stage == "new" and (was_seen or is_last or incident.last_step < reached):
+            incident.stage = "open"
+            yield _event("opened", incident)
+        elif incident.stage == "open" and _is_material(incident):
+            yield _event("updated", incident)
+    yield from _resolved(diagnosis, state, quiet_ns)
+
+
+def _usable(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """The findings with times, about jobs that the records can show."""
+    rows = [
+        {str(key): value for key, value in row.items()}
+        for row in diagnosis.findings.to_dict("records")
+    ]
+    return [
+        row
+        for row in rows
+        if number(row.get("start_ns")) is not None
+        and number(row.get("end_ns")) is not None
+        and not diagnosis.verdict.doubted(str(row["job"]))
+    ]
+
+
+def _matched(
+    findings: list[dict[str, Any]], parts: Parts, state: State, quiet_ns: int
+) -> list[tuple[dict[str, Any], Incident | None]]:
+    """Each finding with the incident that it continues, if there is one."""
+    found: dict[int, Incident] = {}
+    for same_cause in (True, False):
+        for row, finding in enumerate(findings):
+            if row in found:
+                continue
+            incident = _known(finding, parts, state, quiet_ns, same_cause)
+            if incident is not None and (same_cause or incident not in found.values()):
+                found[row] = incident
+    return [(finding, found.get(row)) for row, finding in enumerate(findings)]
+
+
+def forget(state: State, before_ns: int) -> None:
+    """Forget the incidents that no window can show any more."""
+    state.incidents = [
+        one for one in state.incidents if one.stage == "open" or one.end_ns >= before_ns
+    ]
+
+
+def _event(event: str, incident: Incident) -> tuple[str, Alert]:
+    incident.announced = (incident.gpu_hours, incident.confidence)
+    return event, of_incident(incident)
+
+
+def _is_material(incident: Incident) -> bool:
+    cost, confidence = incident.announced
+    return (
+        incident.gpu_hours >= _MATERIAL * max(cost, 1e-9)
+        or incident.confidence >= confidence + _SURER
+    )
+
+
+def _known(
+    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, same_cause: bool
+) -> Incident | None:
+    """The incident that a finding continues, the latest of several."""
+    place, job = place_of(finding, parts), str(finding["job"])
+    start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
+    same = [
+        one
+        for one in state.incidents
+        if (one.place, one.job) == (place, job)
+        and start_ns <= one.end_ns + quiet_ns
+        and end_ns >= one.start_ns - quiet_ns
+        and (one.stage != "resolved" or start_ns <= one.end_ns)
+        and (not same_cause or one.labels["alertname"] == alert_name(finding))
+    ]
+    return max(same, key=lambda one: one.end_ns, default=None)
+
+
+def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
+    """The server of a culprit that is an address or a server; else the culprit."""
+    return parts.server(text(finding.get("culprit")))
+
+
+def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Incident:
+    cost_ns = number(finding.get("cost")) or 0.0
+    lasted_ns = max(int(finding["end_ns"]) - int(finding["start_ns"]), 1)
+    lost = cost_ns / lasted_ns * max(job.gpus, 1)
+    severity = next((name for name, least in _GPUS_LOST.items() if lost >= least), "info")
+    labels = {
+        "alertname": alert_name(finding),
+        "severity": severity,
+        "job": job.name or str(finding["job"]),
+        "culprit_kind": text(finding.get("culprit_kind")),
+        "culprit": text(finding.get("culprit")),
+        "place": place_of(finding, parts),
+    }
+    return Incident(
+        place=labels["place"],
+        job=str(finding["job"]),
+        labels=labels,
+        start_ns=int(finding["start_ns"]),
+        end_ns=int(finding["end_ns"]),
+        first_step=int(finding["first_step"]),
+        last_step=int(finding["last_step"]),
+        gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
+        magnitude=number(finding.get("magnitude")) or 0.0,
+        confidence=number(finding.get("confidence")) or 0.0,
+        sentence=finding_text(finding, parts, job).short,
+    )
+
+
+def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> None:
+    """Add to an incident what a further window shows of it."""
+    start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
+    hours = gpu_hours(number(finding.get("cost")) or 0.0, max(job.gpus, 1))
+    if start_ns <= incident.start_ns:
+        incident.gpu_hours = max(incident.gpu_hours, hours)
+    elif end_ns > incident.end_ns:  # the window begins inside of it
+        share = (end_ns - max(incident.end_ns, start_ns)) / max(end_ns - start_ns, 1)
+        incident.gpu_hours += hours * share
+    incident.start_ns = min(incident.start_ns, start_ns)
+    incident.end_ns = max(incident.end_ns, end_ns)
+    incident.first_step = min(incident.first_step, int(finding["first_step"]))
+    incident.last_step = max(incident.last_step, int(finding["last_step"]))
+    confidence = number(finding.get("confidence")) or 0.0
+    if confidence >= incident.confidence:
+        incident.confidence = confidence
+        incident.magnitude = number(finding.get("magnitude")) or 0.0
+        incident.sentence = finding_text(finding, parts, job).short
+
+
+def _resolved(diagnosis: Diagnosis, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
+    trained = diagnosis.steps.groupby("job")["end_ns"].max()
+    for one in state.incidents:
+        last_ns = trained.get(one.job)
+        if one.stage == "open" and last_ns is not None and last_ns > one.end_ns + quiet_ns:
+            one.stage = "resolved"
+            yield _event("resolved", one)
+
+
+def alert_name(finding: Mapping[str, Any]) -> str:
+    """The name of the cause of a finding as that of an alert.
+
+    >>> alert_name({"cause": "slow_gpu"})
+    'SlowGpu'
+    """
+    cause = text(finding.get("cause")) or "unknown"
+    return "".join(word.capitalize() for word in cause.split("_"))

@@ -1,0 +1,182 @@
+"""The loop of a monitor: take records, keep them, diagnose the window, tell what is new.
+
+Each round makes at most two commits. The first has the records and the position of the source
+behind them. The second has what the diagnosis of a window changed, and the events. Events are
+written after their commit, so a crash between the two only delays them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from llmprism.errors import UserError
+from llmprism.ingest.options import Options
+from llmprism.pipeline import diagnose
+from llmprism.watch.alerts import Alert
+from llmprism.watch.alerts.lines import AlertLines
+from llmprism.watch.following import Followed, follow
+from llmprism.watch.health import Health, exit_code, take_reasons
+from llmprism.watch.incidents import forget, take_findings
+from llmprism.watch.intake import take_in
+from llmprism.watch.network import Network
+from llmprism.watch.settings import Settings
+from llmprism.watch.sources import Source, Taken
+from llmprism.watch.state import State, StateFolder
+from llmprism.watch.window import Span, next_span, write_part, write_window
+
+WAIT_S = 1.0  # for records, before health is looked at
+LEFT_OUT = "left_out"
+UNWRITABLE = "StateNotWritten"
+
+
+class Listener(Protocol):
+    """Something that shows or sends what a monitor finds."""
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Records came, or did not."""
+
+    def diagnosed(self, state: State, followed: Followed, network: Network, span: Span) -> None:
+        """A window was diagnosed; called before the commit, and again if that fails."""
+
+    def happened(self, state: State, events: Sequence[dict[str, object]]) -> None:
+        """These events were written; called in every round, also without any."""
+
+    def failed(self, text: str) -> None:
+        """The disk did not take the state; empty if it does again."""
+
+
+class Monitor:
+    """One source, one network, one folder of state."""
+
+    def __init__(
+        self,
+        source: Source,
+        network: Network,
+        folder: StateFolder,
+        settings: Settings,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self._source, self._network, self._folder = source, network, folder
+        self._settings, self._listeners = settings, listeners
+        self._lines = AlertLines(folder.path / "alerts.jsonl")
+        self._health = Health()
+        self._failed = ""
+
+    @property
+    def _options(self) -> Options:
+        ends = self._network.topology.endpoints
+        return Options(homes={end.address: end.switch for end in ends if end.switch})
+
+    def run(self, is_over: Callable[[], bool]) -> int:
+        """Watch until the source ends or ``is_over``; return the exit code."""
+        while True:
+            try:
+                is_end = self._round()
+                self._tell_failure("")
+            except OSError as error:
+                self._tell_failure(f"{error.filename or self._folder.path}: {error.strerror}")
+                time.sleep(WAIT_S)
+                is_end = False
+            if is_end or is_over():
+                break
+        self._source.close()
+        return 1 if self._failed else exit_code(self._folder.state)
+
+    def _round(self) -> bool:
+        """Take what has come, and do what follows from it; return whether it was the last."""
+        self._deliver()
+        taken = self._source.take(self._folder.state.position, WAIT_S)
+        self._network.refresh()
+        if taken.files:
+            self._keep(taken)
+        self._source.stored(taken)
+        for listener in self._listeners:
+            listener.took(self._folder.state, taken)
+        while span := self._next(taken.is_end):
+            self._diagnose(span, taken.is_end)
+            self._deliver()
+        self._look(taken)
+        return taken.is_end
+
+    def _keep(self, taken: Taken) -> None:
+        """Store the records, and the position of the source behind them."""
+        settings = self._settings
+        with self._folder.commit() as state:
+            found = take_in(taken.files, self._network.topology, self._options, settings, state)
+            state.position = taken.position
+            for fate, count in found.fates.items():
+                state.count(fate, count)
+            if found.records.num_rows:
+                name = f"{state.commit}.parquet"
+                part = write_part(found.records, found.notes, self._folder.parts, name)
+                state.parts.append(part)
+                latest = taken.watermark_ns or part.last_ns
+                state.watermark_ns = max(state.watermark_ns or latest, latest)
+        self._health.saw(found.read, found.refused, found.unread, taken.dropped)
+
+    def _next(self, is_end: bool) -> Span | None:
+        settings = self._settings
+        state = self._folder.state
+        return next_span(state, settings.window_ns, settings.stride_ns, is_end)
+
+    def _diagnose(self, span: Span, is_end: bool) -> None:
+        settings, network = self._settings, self._network
+        target = self._folder.path / "window.parquet"
+        with self._folder.commit() as state:
+            _, beyond = write_window(
+                state.parts, self._folder.parts, span, settings.most_records, self._options, target
+            )
+            state.count(LEFT_OUT, beyond)
+            is_last = is_end and span.end_ns >= (state.watermark_ns or 0)
+            try:
+                diagnosis = diagnose(target, network.topology, settings.method)
+            except UserError as error:
+                self._health.diagnosis = str(error.problems[0])
+            else:
+                is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
+                reasons = "; ".join(one.text for one in diagnosis.verdict.reasons)
+                self._health.diagnosis = (
+                    reasons if is_whole and not diagnosis.verdict.can_tell else ""
+                )
+                followed = follow(diagnosis, network.servers, state, is_last)
+                quiet_ns = settings.quiet_ns
+                _add(state, take_findings(followed, network.parts, state, quiet_ns, is_last))
+                for listener in self._listeners:
+                    listener.diagnosed(state, followed, network, span)
+            state.cursor_ns = span.end_ns
+            state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
+            forget(state, span.start_ns - settings.quiet_ns)
+        self._folder.tidy()
+
+    def _look(self, taken: Taken) -> None:
+        """Look whether the monitor is blind."""
+        self._health.topology = self._network.problem
+        reasons = self._health.reasons(self._folder.state, self._settings, taken.is_end)
+        self._health.looked()
+        if reasons.keys() != self._folder.state.blind.keys():
+            with self._folder.commit() as state:
+                _add(state, take_reasons(state, reasons))
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Write the events that are not written yet."""
+        state = self._folder.state
+        events = self._lines.write(state.outbox)
+        for listener in self._listeners:
+            listener.happened(state, events)
+
+    def _tell_failure(self, text: str) -> None:
+        if text != self._failed:
+            self._failed = text
+            for listener in self._listeners:
+                listener.failed(text)
+
+
+def _add(state: State, events: Iterable[tuple[str, Alert]]) -> None:
+    """Number events, and put them into the outbox; the file of events has those of before."""
+    state.outbox = []
+    for event, alert in events:
+        state.events += 1
+        state.outbox.append(alert.as_event(event, state.events))

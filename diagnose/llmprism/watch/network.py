@@ -1,0 +1,54 @@
+"""The topology of a monitor, which is read again when its file changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from llmprism.errors import UserError
+from llmprism.io.topology import Topology, as_content, read_topology
+from llmprism.part_names import Parts
+
+
+class Network:
+    """What a topology file says, and why its last change was refused, if it was.
+
+    Attributes
+    ----------
+    content, parts, servers : the topology as ``topology.json`` has it, the names of its parts,
+        and the server of each address.
+    problem : why the last change of the file was refused; empty if it was not.
+
+    Raises
+    ------
+    UserError : the file cannot be read when the monitor starts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self._adopt(read_topology(path))
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed; a file that is wrong changes nothing."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._adopt(read_topology(self._path))
+        except UserError as error:
+            self.problem = f"the topology is that of before: {error.problems[0]}".split("\n")[0]
+
+    def _adopt(self, topology: Topology) -> None:
+        self.topology, self.problem = topology, ""
+        self.content = as_content(topology)
+        self.parts = Parts.of(self.content)
+        self.servers = {end.address: end.server for end in topology.endpoints}
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

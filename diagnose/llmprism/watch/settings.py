@@ -1,0 +1,37 @@
+"""What a monitor is given: the length of its window, and the bounds beyond which it is blind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprism.defaults import METHOD
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Times and bounds of a monitor.
+
+    Attributes
+    ----------
+    window_ns : time of the records that are diagnosed together [ns].
+    stride_ns : time by which records advance between two diagnoses, at least [ns].
+    most_records : in a window; of more, the latest count.
+    quiet_ns : a finding that returns within this time belongs to the same incident [ns].
+    silence_s : without any record for so long, the monitor is blind [s].
+    lag_ns : if the latest record is older than this, the monitor is blind [ns].
+    ahead_ns : a record may be ahead of the clock of this machine by so much [ns].
+    retention_days : how long the history is kept.
+    method : of diagnosis.
+    """
+
+    window_ns: int = 300 * SECOND_NS
+    stride_ns: int = 10 * SECOND_NS
+    most_records: int = 2_000_000
+    quiet_ns: int = 60 * SECOND_NS
+    silence_s: float = 60.0
+    lag_ns: int = 300 * SECOND_NS
+    ahead_ns: int = 600 * SECOND_NS
+    retention_days: int = 90
+    method: str = METHOD

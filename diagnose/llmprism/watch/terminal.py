@@ -1,0 +1,38 @@
+"""What a monitor prints: each event as a line of JSON on stdout, and in words on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from llmprism.watch.following import Followed
+from llmprism.watch.network import Network
+from llmprism.watch.sources import Taken
+from llmprism.watch.state import State, compact
+from llmprism.watch.window import Span
+
+
+class Terminal:
+    """Prints events as they are written."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Print nothing."""
+
+    def diagnosed(self, state: State, followed: Followed, network: Network, span: Span) -> None:
+        """Print nothing: events follow."""
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Print the events."""
+        for event in events:
+            typer.echo(compact(event))
+            if not self._quiet:
+                typer.echo(f"{event['event']}: {event['annotations']['summary']}", err=True)
+
+    def failed(self, text: str) -> None:
+        """Print why the state cannot be written."""
+        typer.echo(f"error: cannot write the state: {text}" if text else "state written", err=True)

@@ -1,0 +1,111 @@
+"""The records of the last window, as files in the order in which they came.
+
+A part has the records that were taken together, as their readers gave them. The window is made from
+all parts that reach into it as one ingest makes a flow table: in order of time, each record once,
+even if several switches saw it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from llmprism.ingest.ingesting import write_in_order
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.records import SCHEMA
+from llmprism.numerics.arrays import Ints
+from llmprism.watch.state import Part, State, force_names
+
+_CUTS = ("idle_gap_ns", "active_timeout_ns")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time, from ``start_ns`` up to ``end_ns`` [ns]."""
+
+    start_ns: int
+    end_ns: int
+
+
+def write_part(records: pa.Table, notes: Notes, folder: Path, name: str) -> Part:
+    """Write records as a part, and force it to the disk."""
+    path = folder / name
+    with path.open("wb") as file:
+        pq.write_table(records, file, compression="zstd", store_schema=False)
+        file.flush()
+        os.fsync(file.fileno())
+    force_names(folder)
+    cuts = {cut: sorted(getattr(notes, cut)) for cut in _CUTS}
+    first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
+    return Part(name, records.num_rows, int(first), int(last), cuts)
+
+
+def next_span(state: State, window_ns: int, stride_ns: int, is_last: bool) -> Span | None:
+    """The next window to diagnose; None if the records have not advanced by a stride.
+
+    A monitor that is behind moves by half a window, so that each record is in two windows. Where
+    no record is for a while, the window moves to the next one. The last window of all need not
+    be a stride ahead.
+    """
+    if state.watermark_ns is None or not state.parts:
+        return None
+    if state.cursor_ns is None:
+        begin_ns = min(part.first_ns for part in state.parts)
+        end_ns = min(state.watermark_ns, begin_ns + window_ns)
+    else:
+        later = [part.first_ns for part in state.parts if part.last_ns > state.cursor_ns]
+        begin_ns = max(min(later, default=state.cursor_ns), state.cursor_ns)
+        end_ns = min(state.watermark_ns, begin_ns + window_ns // 2)
+    advanced = end_ns - (begin_ns if state.cursor_ns is None else state.cursor_ns)
+    if advanced < (1 if is_last else stride_ns):
+        return None
+    return Span(end_ns - window_ns, end_ns)
+
+
+def write_window(
+    parts: Sequence[Part], folder: Path, span: Span, most: int, options: Options, target: Path
+) -> tuple[int, int]:
+    """Write the records that start in a window as a flow table.
+
+    Returns their number, and how many were left out, the earliest, because there were more than
+    ``most``.
+    """
+    inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
+    starts = [_starts(folder / part.name, span) for part in inside]
+    begin_ns, beyond = _begin(starts, span.start_ns, most)
+    notes = Notes()
+    for part in inside:
+        for cut in _CUTS:
+            getattr(notes, cut).update(part.notes.get(cut, []))
+    records = _inside(inside, folder, Span(begin_ns, span.end_ns))
+    return write_in_order(records, target, options, notes).notes.records, beyond
+
+
+def _begin(starts: Sequence[Ints], start_ns: int, most: int) -> tuple[int, int]:
+    """Where the window begins if it may have ``most`` records, and how many are before."""
+    every = np.concatenate([np.zeros(0, np.int64), *starts])
+    beyond = every.size - most
+    if beyond <= 0:
+        return start_ns, 0
+    return int(np.partition(every, beyond)[beyond]), beyond
+
+
+def _starts(path: Path, span: Span) -> Ints:
+    times = pq.read_table(path, columns=["start_ns"])["start_ns"].to_numpy()
+    return np.asarray(times[(times >= span.start_ns) & (times < span.end_ns)], np.int64)
+
+
+def _inside(parts: Sequence[Part], folder: Path, span: Span) -> Iterator[pa.Table]:
+    for part in parts:
+        records = pq.read_table(folder / part.name).cast(SCHEMA)
+        start = records["start_ns"]
+        inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
+        yield records.filter(inside)

@@ -279,6 +279,31 @@ def _logs(folder: Path, iterations: int) -> Usage:
     return process.run([*command, "--out", str(folder)])
 
 
+def llmlog(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """Measure the diagnosis of logs with a line for each collective call of each rank."""
+    found = {}
+    for name, iterations in (("long", LOG_ITERATIONS), ("short", SHORT_LOG_ITERATIONS)):
+        written = _logs(folder / f"llmlog-{name}", iterations)
+        command = [str(BIN / "llmlog"), str(folder / f"llmlog-{name}/logs")]
+        runs = [process.run(command) for _ in range(repeats)]
+        found[name] = int(json.loads(written.output)["bytes"]), runs
+    size_bytes, runs = found["long"]
+    rate = size_bytes / median([run.cpu_seconds for run in runs])
+    growth = _peak(runs) / _peak(found["short"][1])
+    figures = {
+        "llmlog_bytes_per_cpu_s": rate,
+        "llmlog_peak_rss_bytes": _peak(runs),
+        "llmlog_memory_ratio_10_times": growth,
+    }
+    return [
+        Row("diagnosis of logs", f"{rate / 1e6:,.0f} MB/s of a core",
+            f"{size_bytes / 1e6:,.0f} MB", "", ">= 17 MB/s", _met(rate >= 17e6)),
+        Row("  peak memory for ten times as much", f"{_peak(runs) / MIB:,.0f} MiB",
+            f"{_peak(found['short'][1]) / MIB:,.0f} MiB", f"{growth:.2f}", "<= 1.1",
+            _met(growth <= 1.1)),
+    ], figures  # fmt: skip
+
+
 MEASUREMENTS: dict[str, Measurement] = {
     "ring": ring,
     "job": job,
@@ -286,6 +311,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "startup": startup,
     "diagnose": diagnose,
     "logs": logs,
+    "llmlog": llmlog,
 }
 
 

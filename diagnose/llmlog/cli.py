@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from llmlog.reading import Intake
+    from llmlog.streams import Intake
     from llmlog.tables import Results
 
 HELP = """Find the cause, the first node and rank, the stage and the iteration of failed jobs.
 
 LOGS are folders or files: a folder with index.json (jobs of a scheduler), or the output of one
-job. Files may be compressed (.gz) and rotated (.log.1, .log.2, ...).
+job, dumps of PyTorch's flight recorder among them. Files may be compressed (gzip, zstd, bzip2,
+xz) and rotated (.log.1, .log.2, ...).
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read;
 2 wrong usage; 4 the logs say nothing about a failure.
 """
 TOLD_NOTHING = 4
+_NOTES = 20
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -40,7 +42,7 @@ def run(
 ) -> None:
     """Diagnose logs."""
     from llmlog.errors import LogError
-    from llmlog.reading import Intake
+    from llmlog.streams import Intake
 
     intake = Intake()
     try:
@@ -69,23 +71,22 @@ def _diagnosed(logs: list[Path], intake: Intake) -> Results:
         results.add(evidence, failure)
     if not intake.lines and not intake.dumps:
         where = ", ".join(map(str, logs))
-        reason = f" ({intake.broken[0]})" if intake.broken else ""
-        raise LogError(where, f"no line could be read{reason}", "give files of text, or .gz")
+        reason = f" ({intake.notes[0]})" if intake.notes else ""
+        raise LogError(where, f"no line could be read{reason}", "give files of text")
     return results
 
 
 def _report(intake: Intake) -> None:
-    typer.echo(
-        f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
-    )
+    if intake.files:
+        typer.echo(
+            f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
+        )
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
-    if intake.cut_lines:
-        typer.echo(f"{intake.cut_lines} lines were too long, and were cut", err=True)
-    if intake.bad_bytes:
-        typer.echo(f"{intake.bad_bytes} bytes were not UTF-8", err=True)
-    for text in intake.broken:
-        typer.echo(f"ends early: {text}", err=True)
+    for text in intake.notes[:_NOTES]:
+        typer.echo(_printable(text), err=True)
+    if len(intake.notes) > _NOTES:
+        typer.echo(f"... and {len(intake.notes) - _NOTES} more notes of this kind", err=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
@@ -99,7 +100,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = "-" if value is None else str(value)
+    return _printable("-" if value is None else str(value))
+
+
+def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

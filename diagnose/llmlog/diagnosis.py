@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from llmlog.causes import Shares, name_causes
 from llmlog.events import Event, Evidence, Writer, read_job
-from llmlog.reading import Intake, Job
+from llmlog.reading import Job
 from llmlog.roles import Culprit, find_culprit
+from llmlog.streams import Intake
 
 COMPLETED = "COMPLETED"
 _HANGS = {"blocked", "stuck"}

@@ -7,6 +7,7 @@ them (:class:`Writer`). Events of ordinary output are not kept; memory grows wit
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,12 +15,18 @@ from typing import NamedTuple
 
 from llmlog.catalogue import REACTIONS, classify
 from llmlog.dumps import Dump, DumpError, looks_like_dump, read_dumps
+from llmlog.ordinary import Ordinary
 from llmlog.progress import Progress
-from llmlog.reading import Intake, Job, LogFile, lines
+from llmlog.reading import Job, LogFile
 from llmlog.records import Record, parse
+from llmlog.streams import Intake, decoded, lines
 
 TEXT_KEPT = 4000
 """Characters of an event that are kept."""
+KEPT, MOST = 100, 200_000
+"""Events of one kind and writer, and of a job, that are kept."""
+_APART = 2000
+"""Lines of other writers within which an event continues."""
 TRACEBACK = "Traceback (most recent call last):"
 _DEATH = re.compile(r"watchdog thread terminated with exception: ")
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b")
@@ -100,6 +107,23 @@ class Evidence:
     dumps: dict[int, Dump] = field(default_factory=dict)
     dump_files: dict[int, str] = field(default_factory=dict)
 
+    _kept: Counter[tuple[str, Writer]] = field(default_factory=Counter)
+    _last: dict[tuple[str, Writer], int] = field(default_factory=dict)
+    passed_over: int = 0
+
+    def keep(self, event: Event) -> None:
+        """Add an event; of very many of one kind and writer, the last takes the last place."""
+        key = (event.kind, event.writer)
+        self._kept[key] += 1
+        if self._kept[key] > KEPT or (len(self.events) >= MOST and key in self._last):
+            self.events[self._last[key]] = event
+            self.passed_over += 1
+        elif len(self.events) < MOST:
+            self._last[key] = len(self.events)
+            self.events.append(event)
+        else:
+            self.passed_over += 1
+
     def rank_of(self, writer: Writer) -> int | None:
         """The global rank: as its lines say, else by the order of nodes."""
         if writer in self.ranks or writer.local is None:
@@ -125,16 +149,22 @@ class Evidence:
 def read_job(job: Job, intake: Intake) -> Evidence:
     """Read all files of a job."""
     evidence = Evidence(job, job.nodes)
-    for _, parts in groupby(job.files, key=lambda file: file.whole):
-        reader = _Reader(evidence)
+    ordinary: dict[str, Ordinary] = defaultdict(Ordinary)
+    for (_, place), parts in groupby(job.files, key=lambda file: (file.whole, file.place)):
+        reader = _Reader(evidence, ordinary[place])
         for file in parts:
             if looks_like_dump(file.path):
                 _read_dump(evidence, file, intake)
             else:
-                reader.read(file, lines(file, intake))
+                reader.read(file, lines(file.path, file.name, intake))
     for event in evidence.events:
         if event.rank is None:
             event.rank = evidence.rank_of(event.writer)
+    if evidence.passed_over:
+        intake.notes.append(
+            f"{job.name}: {evidence.passed_over} events repeat others of the same rank; "
+            f"the first {KEPT - 1} of a kind and the last are kept"
+        )
     return evidence
 
 
@@ -143,7 +173,7 @@ def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
     try:
         found = read_dumps(file.path)
     except DumpError as error:
-        intake.broken.append(f"{file.name}: {error}")
+        intake.notes.append(f"{file.name}: {error}")
         return
     intake.dumps += len(found)
     for dump in found:
@@ -154,19 +184,28 @@ def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
 class _Reader:
     """Reads the parts of one file, the oldest first: joins lines of the same writer."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, ordinary: Ordinary) -> None:
         self.evidence = evidence
+        self.ordinary = ordinary
         self.open: dict[Writer, Event] = {}
+        self.touched = 0
 
-    def read(self, file: LogFile, numbered: Iterator[tuple[int, str]]) -> None:
+    def read(self, file: LogFile, numbered: Iterator[tuple[int, bytes]]) -> None:
         self.file = file
-        for line, text in numbered:
-            record = parse(text, self.file.place == "batch")
+        for line, raw in numbered:
+            if self.open and line - self.touched > _APART:
+                self.open.clear()
+            if not self.open and self.ordinary.knows(raw):
+                continue
+            record = parse(decoded(raw), file.place == "batch")
             writer = self._writer(record)
+            names_process = record.rank is not None or record.tool == "nccl"
             if record.rank is not None and writer.local is not None:
                 self.evidence.ranks[writer] = record.rank
-            if not self._continues(writer, record):
-                self._begins(writer, record, line)
+            if self._continues(writer, record) or self._begins(writer, record, line):
+                self.touched = line
+            else:
+                self.ordinary.add(raw, names_process)
 
     def _writer(self, record: Record) -> Writer:
         if self.file.place == "kernel":
@@ -204,11 +243,11 @@ class _Reader:
         if name in _AGENT_ERRORS:
             event.kind = "summary" if event.group == "report" else "ended_by_signal"
 
-    def _begins(self, writer: Writer, record: Record, line: int) -> None:
+    def _begins(self, writer: Writer, record: Record, line: int) -> bool:
+        """Whether the line says something: an event, progress, or who prints."""
         text, evidence = record.text, self.evidence
         if evidence.progress.read(text, self.file.name, line):
-            return
-        self._learn(writer, record)
+            return True
         if text.startswith(TRACEBACK):
             self.open[writer] = self._event("exception", "fault", writer, record, line)
         elif record.tool == "c10d" and _DEATH.search(text):
@@ -217,26 +256,31 @@ class _Reader:
             kind, match = found
             event = self._event(kind.name, kind.group, writer, record, line)
             event.fields = match.groupdict()
+        else:
+            return self._learn(writer, record)
+        return True
 
     def _event(self, kind: str, group: str, writer: Writer, record: Record, line: int) -> Event:
         event = Event(
             kind, group, writer, record.rank, self.file.name, line, record.time,
             record.text[:TEXT_KEPT],
         )  # fmt: skip
-        self.evidence.events.append(event)
+        self.evidence.keep(event)
         return event
 
-    def _learn(self, writer: Writer, record: Record) -> None:
-        """Ranks, processes and addresses, from NCCL's lines and the agent's."""
+    def _learn(self, writer: Writer, record: Record) -> bool:
+        """Ranks, processes and addresses, from NCCL's lines; whether it named more than those."""
         if record.tool != "nccl" or writer.node is None:
-            return
+            return False
         local = Writer(writer.node, record.local)
         if record.pid is not None and record.local is not None:
             self.evidence.pids[writer.node, record.pid] = record.local
-        if match := _NCCL_RANK.search(record.text):
-            self.evidence.ranks[local] = int(match[1])
-        if match := _ADDRESS.search(record.text):
-            self.evidence.addresses[match[1]] = writer.node
+        rank, address = _NCCL_RANK.search(record.text), _ADDRESS.search(record.text)
+        if rank:
+            self.evidence.ranks[local] = int(rank[1])
+        if address:
+            self.evidence.addresses[address[1]] = writer.node
+        return bool(rank or address)
 
 
 def is_reaction(event: Event) -> bool:

@@ -11,13 +11,14 @@ _ITERATION = re.compile(
 )
 _STEP = re.compile(r"\bstep=(\d+), skipped=.*?(?:iter time \(s\): ([\d.]+)|$)")
 _CONTINUED = re.compile(r"(?:loading|loaded) .*checkpoint .*at iteration (\d+)")
-_BEGUN = re.compile(
-    r"^training \.\.\.$|before the start of training step|DeepSpeed Engine is ready"
-)
+_BEGUN = ("training ...", "before the start of training step", "DeepSpeed Engine is ready")
+MOST = 1_000_000
+"""Iterations that are kept; of later ones, only the highest number is known."""
 _FEWEST = 2
 """Iterations on either side of a change."""
 _SLOWER = 1.1
 _DEVIATIONS = 5.0
+_BLOCKS = 250
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,35 @@ class Progress:
     iterations: list[Iteration] = field(default_factory=list)
     continued: int | None = None
     begun: bool = False
+    last: int | None = None
 
     def read(self, text: str, file: str, line: int) -> bool:
         """Note what ``text`` says about progress; return whether an iteration was completed."""
-        if match := _ITERATION.search(text):
+        if "iteration" in text and (match := _ITERATION.search(text)):
             seconds = float(match[3]) / (1000 if match[2] == "ms" else 1)
-            self.iterations.append(Iteration(int(match[1]), seconds, file, line))
+            self._add(Iteration(int(match[1]), seconds, file, line))
             return True
-        if match := _STEP.search(text):
+        if "step=" in text and (match := _STEP.search(text)):
             seconds_of = float(match[2]) if match[2] else None
-            self.iterations.append(Iteration(int(match[1]), seconds_of, file, line))
+            self._add(Iteration(int(match[1]), seconds_of, file, line))
             return True
-        if match := _CONTINUED.search(text):
+        if "checkpoint" in text and (match := _CONTINUED.search(text)):
             self.continued = int(match[1])
-        elif _BEGUN.search(text):
+            return True
+        if any(word in text for word in _BEGUN):
             self.begun = True
         return False
+
+    def _add(self, iteration: Iteration) -> None:
+        self.last = max(self.last or 0, iteration.number)
+        if len(self.iterations) < MOST:
+            self.iterations.append(iteration)
 
     @property
     def next(self) -> int | None:
         """The iteration that was not completed; None if the logs do not tell."""
-        if self.iterations:
-            return max(one.number for one in self.iterations) + 1
+        if self.last is not None:
+            return self.last + 1
         if not self.begun:
             return None
         return 1 if self.continued is None else self.continued + 1
@@ -74,13 +82,31 @@ class Progress:
         cuts = range(_FEWEST, len(timed) - _FEWEST + 1)
         if not cuts:
             return None
-        cut = min(cuts, key=lambda k: _spread(lengths[:k]) + _spread(lengths[k:]))
+        cut = _change(lengths)
         before, after = lengths[:cut], lengths[cut:]
         usual = median(before)
         later = median(after)
         rest = [abs(s - usual) for s in before] + [abs(s - later) for s in after]
         limit = usual + max((_SLOWER - 1) * usual, _DEVIATIONS * 1.4826 * median(rest))
         return timed[cut][0] if later > limit else None
+
+
+def _change(lengths: list[float]) -> int:
+    """Where two medians explain the lengths best: among many, first by medians of blocks."""
+    first, end = _FEWEST, len(lengths) - _FEWEST + 1
+    if len(lengths) > 2 * _BLOCKS:
+        width = -(-len(lengths) // _BLOCKS)
+        block = _change([median(lengths[i : i + width]) for i in range(0, len(lengths), width)])
+        first, end = max(first, (block - 1) * width), min(end, (block + 1) * width + 1)
+    step = max(1, (end - first) // (2 * _BLOCKS))
+
+    def badness(cut: int) -> float:
+        return _spread(lengths[:cut]) + _spread(lengths[cut:])
+
+    best = min(range(first, end, step), key=badness)
+    if step == 1:
+        return best
+    return min(range(max(first, best - step), min(end, best + step + 1)), key=badness)
 
 
 def _spread(lengths: list[float]) -> float:

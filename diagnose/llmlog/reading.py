@@ -1,28 +1,24 @@
-"""Finding log files and cutting them into lines, in bounded memory.
+"""Finding the log files of jobs.
 
 A folder with ``index.json`` (the accounting of the scheduler) has one folder a job; any other
 input is one job, and names of folders and files tell nodes. Rotated parts are read in order, a
-higher number first. A line longer than :data:`LONGEST` is cut; undecodable bytes are replaced.
+higher number first.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
 
-LONGEST = 65_536
-"""Bytes of a line that are kept."""
 INDEX = "index.json"
-_PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?P<gz>\.gz)?$")
+_PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?:\.(?:gz|zst|bz2|xz))?$")
 _ATTEMPT = re.compile(r"(?:(?P<node>[^/]+)/)?attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log")
 
 
@@ -56,19 +52,6 @@ class Job:
     gpus_per_node: int | None = None
     state: str | None = None
     user: str | None = None
-
-
-@dataclass
-class Intake:
-    """What was read: files, lines and bytes, and what had to be mended."""
-
-    files: int = 0
-    lines: int = 0
-    nbytes: int = 0
-    cut_lines: int = 0
-    bad_bytes: int = 0
-    dumps: int = 0
-    broken: list[str] = field(default_factory=list)
 
 
 def find_jobs(paths: Iterable[Path]) -> list[Job]:
@@ -149,32 +132,3 @@ def _file(path: Path, name: str) -> LogFile:
     if last.startswith("slurm") or not last.endswith(".log"):
         return LogFile(path, name, stem, None, None, "batch")
     return LogFile(path, name, stem, last.removesuffix(".log"), None, "node")
-
-
-def lines(file: LogFile, intake: Intake) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of each line of ``file``; a broken file ends early."""
-    intake.files += 1
-    number = 0
-    try:
-        with _opened(file.path) as stream:
-            while raw := stream.readline(LONGEST):
-                number += 1
-                intake.lines += 1
-                intake.nbytes += len(raw)
-                if not raw.endswith(b"\n") and len(raw) == LONGEST:
-                    intake.cut_lines += 1
-                    _skip_rest(stream)
-                text = raw.rstrip(b"\r\n").decode("utf-8", "replace")
-                intake.bad_bytes += text.count("\ufffd")
-                yield number, text
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        intake.broken.append(f"{file.name}: {error} after line {number}")
-
-
-def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-
-
-def _skip_rest(stream: BinaryIO) -> None:
-    while (rest := stream.readline(LONGEST)) and not rest.endswith(b"\n"):
-        pass

@@ -23,7 +23,7 @@ _HEADS = (
     (
         "nccl",
         re.compile(
-            r"(?:\[(?P<time>[\d-]{10} [\d:]+)\] )?(?P<host>[\w.-]+):(?P<pid>\d+):\d+ "
+            r"(?:\[(?P<time>[\d-]{10} [\d:]+)\] )?(?P<host>[\w.-]{1,255}):(?P<pid>\d+):\d+ "
             r"\[(?P<local>\d+)\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL (?P<level>[IW])\w+ ?"
         ),
     ),

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from llmlog.diagnosis import diagnose_job
 from llmlog.events import Event, Evidence
-from llmlog.reading import Intake, LogFile, lines
+from llmlog.reading import LogFile
 from llmlog.records import parse
+from llmlog.streams import Intake, decoded, lines
 
 Place = tuple[str, int]
 """File and line."""
@@ -108,6 +109,6 @@ def _of(events: list[Event], first: bool) -> Answer:
 
 def _records(file: LogFile) -> Iterator[tuple[int, str, str, str]]:
     """Line, time, level and text of each line."""
-    for line, text in lines(file, Intake()):
-        record = parse(text, file.place == "batch")
+    for line, raw in lines(file.path, file.name, Intake()):
+        record = parse(decoded(raw), file.place == "batch")
         yield line, record.time, record.level, record.text

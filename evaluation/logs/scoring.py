@@ -17,7 +17,8 @@ import pandas as pd
 from evaluation.exam.intervals import Estimate, share
 from evaluation.logs.answers import RULES, Answer, Place
 from llmlog.events import read_job
-from llmlog.reading import Intake, find_jobs
+from llmlog.reading import find_jobs
+from llmlog.streams import Intake
 
 TOP = 5
 

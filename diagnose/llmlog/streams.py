@@ -1,9 +1,9 @@
 """Cutting a file into lines, whatever it is compressed with, in bounded memory.
 
-Compression is recognised by the first bytes (gzip, zstd, bzip2, xz), never by the name. A line longer
-than :data:`LONGEST` is read in pieces, so nothing of it is lost; so is one with carriage returns.
-A file that breaks is read up to that place; one that grows, up to the size it had at first. What
-had to be mended is noted in :class:`Intake`, one sentence a file and defect.
+Compression is recognised by the first bytes (gzip, zstd, bzip2, xz), never by the name. A line
+longer than :data:`LONGEST` is read in pieces, so nothing of it is lost; so is one with carriage
+returns. A file that breaks is read up to that place; one that grows, up to the size it had at
+first. What had to be mended is noted in :class:`Intake`, one sentence a file and defect.
 """
 
 from __future__ import annotations

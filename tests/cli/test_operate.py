@@ -15,6 +15,7 @@ from typer.testing import Result
 from prism_sim.loading.bundled import folder
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
+from prism_sim.operations.study import Study
 
 Call = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -48,7 +49,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def table_of(study: Path) -> pd.DataFrame:
     """All replications of the study, without pictures."""
-    done = run(read_operations(study), Path("points"), 1)
+    policies = read_operations(study)
+    assert isinstance(policies, Study)
+    done = run(policies, Path("points"), 1)
     assert not [outcome.error for _, outcome in done if outcome.error]
     return pd.DataFrame([outcome.result for _, outcome in done])
 
@@ -284,3 +287,42 @@ def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:
     Path(study.parent, "trace.json").write_text(json.dumps(events))
     result = call("operate", str(study), *OPTIONS)
     assert "event 0: a fault of n0 ends without a begin" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["evaluation-scheduling", "cluster-quarter"])
+def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> None:
+    path = BUNDLED.with_name(f"{name}.yaml")
+    small = path.read_text().replace("days: 91", "days: 5") + "seeds: 2\n"
+    Path("small.yaml").write_text(small)
+    result = call("operate", "small.yaml", *OPTIONS)
+    assert result.exit_code == 0, result.output
+    assert {one.name for one in Path("out").iterdir()} == {
+        "operations.html", "operations.json", "operations.parquet", "operations.png",
+    }  # fmt: skip
+    assert yaml.safe_load(small)["description"] in Path("out/operations.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("kind: cluster", "kind is 'cluster'"),
+        ("kind: evaluation\nnodes: [0]\nschedulers: [{name: a}]", "nodes is 0"),
+        ("kind: evaluation\nschedulers: [{name: a}, {name: a}]", "two schedulers are called 'a'"),
+        (
+            "kind: quarter\nservers: 1\njobs_per_day: 9\n"
+            "types: [{name: a, share: 1, gpus: {16: 1}, run_s: 9}]",
+            "jobs of a have up to 16 GPUs, of 8",
+        ),
+        (
+            "kind: quarter\nservers: 0\njobs_per_day: 9\n"
+            "types: [{name: a, share: 1, gpus: {1: 1}, run_s: 9}]",
+            "servers is 0, and should be greater than or equal to 1",
+        ),
+    ],
+)
+def test_errors_of_other_kinds(call: Call, tmp_path: Path, text: str, what: str) -> None:
+    (tmp_path / "study.yaml").write_text(text)
+    result = call("operate", str(tmp_path / "study.yaml"), *OPTIONS)
+    assert result.exit_code == 1
+    assert "study.yaml:" in result.stderr
+    assert what in result.stderr

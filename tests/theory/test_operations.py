@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from prism_sim.operations import theory
+from prism_sim.operations.drawing import failures_of
 from prism_sim.operations.job import Job
 from prism_sim.operations.study import Study
 
@@ -91,3 +92,64 @@ def test_projections_of_meta_follow_from_the_rate(gpus: int, hours: float) -> No
 def test_the_measured_mttf_at_1024_gpus_does_not_follow_from_the_rate() -> None:
     """Meta measured 7.9 h. Smaller jobs are interrupted by more than failures of servers."""
     assert theory.mttf_s(128, 0.0065) / 3600 > 3 * 7.9
+
+
+def policy_of(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": "only",
+        "checkpoint": checkpoint,
+        "detection": {"kind": "timeout", "error_s": 0},
+        "localisation": "flows",
+        "recovery": {"kind": "requeue", "requeue_s": 900},
+    }
+
+
+def test_a_learned_interval_comes_close_to_the_best() -> None:
+    """The guess is wrong by a factor of 13; after some failures it does not matter."""
+    study = study_of(108, 14, 1, 15)
+    learned = {"kind": "sync", "stall_s": 60, "interval": {"kind": "learned", "guess_s": 86_400}}
+    policies = [policy_of(learned)]
+    found = Study.model_validate(study.model_dump(mode="json") | {"policies": policies})
+    assert simulated(found, 2) == pytest.approx(simulated(study, 2), abs=0.003)
+
+
+@pytest.mark.parametrize(("shape", "variation"), [(1.0, 1.0), (0.6, 1.76)])
+def test_weibull_times_vary_as_those_of_the_public_trace(shape: float, variation: float) -> None:
+    """InfiniteHBD's times between faults have a coefficient of variation of 1.76."""
+    between = {"kind": "weibull", "shape": shape}
+    failures = {"per_server_day": 0.0065, "between": between}
+    data = study_of(108, 14, 1, 15).model_dump(mode="json") | {"failures": failures, "days": 3000}
+    times_s = [one.at_s for one in failures_of(Study.model_validate(data), 1)]
+    gaps = np.diff(times_s)
+    assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.1)
+
+
+def test_few_servers_have_the_published_share_of_failures() -> None:
+    failures = {"per_server_day": 0.0065, "offenders": {"part": 0.0575, "share": 0.28}}
+    data = study_of(108, 14, 1, 15).model_dump(mode="json")
+    study = Study.model_validate(data | {"failures": failures, "servers": 400, "days": 3650})
+    found = failures_of(study, 1)
+    few = [one for one in found if one.server < 23]
+    assert len(few) / len(found) == pytest.approx(0.28, abs=0.02)
+    repeated = sum(one.repeated for one in few) / len(few)
+    assert repeated == pytest.approx(1 - (0.72 / 0.9425) / (0.28 / 0.0575), abs=0.03)
+
+
+def test_a_spike_of_the_loss_costs_all_work_until_it_is_noticed() -> None:
+    """One spike: the time until it is noticed, the search and the restart are lost."""
+    failures = {"per_server_day": 0.001, "causes": ["NaN"]}
+    by_hand = policy_of({"kind": "every_step", "step_s": 10, "stall_s": 0})
+    by_program = by_hand | {
+        "name": "program",
+        "detection": "loss_monitor",
+        "recovery": ["rollback", "requeue"],
+    }
+    data = {"servers": 100, "days": 100, "failures": failures, "policies": [by_hand, by_program]}
+    study = Study.model_validate(data)
+    number = len(failures_of(study, 1))
+    lost_s = [
+        study.days * theory.SECONDS_A_DAY - Job(study, policy, 1).run()[1].work_s
+        for policy in study.policies
+    ]
+    assert lost_s[0] == pytest.approx(number * (3600 + 900 + 900), rel=0.01)
+    assert lost_s[1] == pytest.approx(number * (60 + 65), rel=0.1)

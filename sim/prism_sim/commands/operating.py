@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import WRONG, counted, open_session
+from prism_sim.commands.session import WRONG, Session, counted, open_session
+
+if TYPE_CHECKING:
+    from prism_sim.operations.study import Study
 
 
 def operate(
@@ -24,29 +26,45 @@ def operate(
 ) -> None:
     """Simulate months of a job with failures under several policies.
 
-    Every policy meets the same failures. Writes the replications (operations.parquet), the means
-    (operations.json), a page (operations.html) and a picture (operations.png). Finished
-    replications are not repeated.
+    Every policy meets the same failures. A study may also compare schedulers of evaluations
+    (kind: evaluation), or simulate the jobs of a cluster (kind: quarter). Writes all replications
+    (operations.parquet), means (operations.json), a page (operations.html) and a picture
+    (operations.png). Finished replications of policies are not repeated.
     """
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.operations import running
+        from prism_sim.operations import writing
+        from prism_sim.operations.evaluating.study import Evaluation
+        from prism_sim.operations.quarter.study import Quarter
         from prism_sim.operations.reading import read_operations
-        from prism_sim.operations.writing import write_all
         from prism_sim.studies.pool import default_processes
 
         study = read_operations(study_file)
         folder = out or Path("results") / "operations" / study_file.stem
-        number = len(running.policies_of(study)) * study.seeds
-        with session.stage(f"{'at most ' * bool(study.enough)}{counted(number, 'replication')}"):
-            done = running.run(study, folder / "points", processes or default_processes())
-        failed = [(task, outcome.error) for task, outcome in done if outcome.error]
-        for task, error in failed:
-            session.complain([f"{task.policy.name}, seed {task.seed}: {error}"])
-        if failed:
-            raise SystemExit(WRONG)
-        rows: list[dict[str, Any]] = [outcome.result for _, outcome in done if outcome.result]
-        means, files = write_all(study, rows, folder)
-        data = json.loads(Path(files["means"]).read_text(encoding="utf-8"))
-        lines = [f"{key}: {path}" for key, path in files.items()]
-        shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
-        session.result({**files, **data}, shown.round(4).to_string(), *lines)
+        if isinstance(study, Evaluation):
+            written = writing.write_evaluation(study, folder)
+        elif isinstance(study, Quarter):
+            written = writing.write_quarter(study, folder)
+        else:
+            rows = _replications(session, study, folder, processes or default_processes())
+            written = writing.write_policies(study, rows, folder)
+        lines = [f"{key}: {path}" for key, path in written.files.items()]
+        text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
+        session.result({**written.files, **written.data}, text, *lines)
+
+
+def _replications(
+    session: Session, study: Study, folder: Path, processes: int
+) -> list[dict[str, Any]]:
+    """All replications of a study of policies; ends the command if some fail."""
+    from prism_sim.operations import running
+
+    number = len(running.policies_of(study)) * study.seeds
+    with session.stage(f"{'at most ' * bool(study.enough)}{counted(number, 'replication')}"):
+        done = running.run(study, folder / "points", processes)
+    failed = [
+        f"{task.policy.name}, seed {task.seed}: {one.error}" for task, one in done if one.error
+    ]
+    session.complain(failed)
+    if failed:
+        raise SystemExit(WRONG)
+    return [outcome.result for _, outcome in done if outcome.result]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,23 @@ import yaml
 from llmprism.io.writing import replacing
 from llmprism.page.page import rendered
 from prism_sim.operations import figures, results, worth_figure
+from prism_sim.operations.evaluating.study import Evaluation
+from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.render import paint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a plain page shows: a line of facts, a picture, and tables."""
+
+    facts: str
+    figure: Figure
+    tables: list[pd.DataFrame]
+
 
 _TERMS = {
     "ETTR": "effective training time ratio: work that was kept, divided by time",
@@ -26,6 +39,30 @@ _TERMS = {
     "lost": "GPU-hours without kept work, saving included",
     "bad hours": "part of the hours of which less than 90 % count",
 }
+
+
+def write_plain(study: Evaluation | Quarter, shown: Shown, path: Path) -> None:
+    """Write the page of a study with one picture and a few tables."""
+    values = {
+        "title": study.description or "Operations study",
+        "facts": shown.facts,
+        "figure": _svg(shown.figure),
+        "tables": [_plain(table) for table in shown.tables],
+        "study": yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False),
+    }
+    with replacing(path) as partial:
+        partial.write_text(rendered("plain.html", values, "prism_sim.operations"), "utf-8")
+
+
+def _plain(table: pd.DataFrame) -> dict[str, Any]:
+    rows = [[_shown(cell) for cell in row] for row in table.itertuples(index=False)]
+    return {"heads": list(table.columns), "rows": rows}
+
+
+def _shown(cell: Any) -> str:
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
 
 
 def write(study: Study, rows: list[dict[str, Any]], path: Path) -> None:
@@ -48,8 +85,10 @@ def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "worth": _svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
         "left_out": results.left_out(study),
         "policies": _svg(figures.draw(table)),
-        "heads": _HEADS,
-        "rows": [_cells(str(name), row) for name, row in means.iterrows()],
+        "table": {
+            "heads": _HEADS,
+            "rows": [_cells(str(name), row) for name, row in means.iterrows()],
+        },
         "terms": _TERMS.items(),
         "times": _svg(figures.draw_times(means)),
         "days": _svg(figures.draw_days(table)),

@@ -9,12 +9,21 @@ from pydantic_core import ErrorDetails
 
 from llmprism.errors import Problem, UserError
 from prism_sim.loading.complaints import plain_loc
+from prism_sim.operations.evaluating.study import Evaluation
+from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.scenario.source import Source, read_source
-from prism_sim.scenario.words import dotted, in_yaml_words
+from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
+
+KINDS: dict[str, type[Study | Evaluation | Quarter]] = {
+    "policies": Study,
+    "evaluation": Evaluation,
+    "quarter": Quarter,
+}
+"""Each kind of study by its name: what its key ``kind`` is."""
 
 
-def read_operations(path: Path) -> Study:
+def read_operations(path: Path) -> Study | Evaluation | Quarter:
     """The study in the YAML file at ``path``.
 
     Raises
@@ -22,12 +31,17 @@ def read_operations(path: Path) -> Study:
     UserError : with every problem found, each with its ``file:line``.
     """
     source = read_source(path)
+    kind = str(source.values.get("kind", "policies"))
+    if kind not in KINDS:
+        what = f"kind is {kind!r}, which is not a valid value"
+        raise UserError(Problem(what, source.place(("kind",)), did_you_mean(kind, list(KINDS))))
     try:
-        study = Study.model_validate(source.values)
+        study = KINDS[kind].model_validate(source.values)
     except ValidationError as error:
         problems = [_problem(detail, source) for detail in error.errors()]
         raise UserError(dict.fromkeys(problems)) from None
-    study = _with_outages(study, source)
+    if isinstance(study, Study):
+        study = _with_outages(study, source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
     return study

@@ -79,6 +79,13 @@ def worth(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     return points.merge(ratios, on="policy")
 
 
+def worth_means(points: pd.DataFrame) -> pd.DataFrame:
+    """Mean ETTR of each point, and half of its 95 % interval."""
+    keys = ["quality", "value", "localisation", "method"]
+    ratios = points.groupby(keys, sort=False)["ettr"]
+    return ratios.mean().to_frame().assign(ettr_half=1.96 * ratios.sem()).reset_index()
+
+
 def left_out(study: Study) -> list[str]:
     """Which figures of which methods have not been measured, in words."""
     if study.worth is None:

@@ -3,50 +3,105 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from llmprism.io.writing import replacing
 from prism_sim.operations import figures, page, results, worth_figure
+from prism_sim.operations.evaluating import results as makespans
+from prism_sim.operations.evaluating.study import Evaluation
+from prism_sim.operations.quarter import results as statistics
+from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.render import paint
 
-FILES = {"table": "parquet", "means": "json", "figure": "png", "page": "html"}
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FILES = {"table": "parquet", "means": "json", "figure": "png", "page": "html"}
 
 
-def write_all(
-    study: Study, rows: list[dict[str, Any]], folder: Path
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Write table, means, picture and page; returns the means, and the files by name."""
-    paths = {name: folder / f"operations.{ending}" for name, ending in FILES.items()}
+@dataclass(frozen=True)
+class Written:
+    """A table for the terminal, the figures as data, and the files by name."""
+
+    shown: pd.DataFrame
+    data: dict[str, Any]
+    files: dict[str, str]
+
+
+def write_policies(study: Study, rows: list[dict[str, Any]], folder: Path) -> Written:
+    """Write all replications of policies, their means, pictures and the page."""
+    paths = _paths(folder)
     table = results.policies(study, rows)
     means = results.means(table)
     nested = {name: table[name].map(json.dumps) for name in ("lost_by_cause", "ettr_by_day")}
-    with replacing(paths["table"]) as partial:
-        table.assign(**nested).to_parquet(partial, index=False)
     data = {
         "mttf_s": study.mttf_s,
         "policies": json.loads(means.to_json(orient="index")),
         "lost_gpu_hours": json.loads(results.lost_by_cause(table).to_json(orient="index")),
     }
-    paint.write_png(figures.draw(table), paths["figure"])
     if study.worth:
         points = results.worth(study, rows)
-        data["worth"] = _points(points)
+        data["worth"] = _records(results.worth_means(points))
         paths["worth"] = folder / "worth.png"
         paint.write_png(worth_figure.draw(points), paths["worth"])
+    _write(table.assign(**nested), data, figures.draw(table), paths)
+    page.write(study, rows, paths["page"])
+    shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
+    return Written(shown, data, _names(paths))
+
+
+def write_evaluation(study: Evaluation, folder: Path) -> Written:
+    """Write makespans of schedulers of evaluation trials."""
+    paths = _paths(folder)
+    table = makespans.table_of(study)
+    means = makespans.means(table)
+    drawn = makespans.draw(table)
+    data = {"schedulers": _records(means)}
+    _write(table, data, drawn, paths)
+    facts = f"{study.datasets} data sets, {study.seeds} replications"
+    page.write_plain(study, page.Shown(facts, drawn, [means]), paths["page"])
+    return Written(means, data, _names(paths))
+
+
+def write_quarter(study: Quarter, folder: Path) -> Written:
+    """Write statistics of a cluster."""
+    paths = _paths(folder)
+    table = statistics.table_of(study)
+    summary = statistics.summary(study, table)
+    types = statistics.by_type(table).reset_index()
+    drawn = statistics.draw(table)
+    data = {"summary": summary, "types": _records(types)}
+    _write(table, data, drawn, paths)
+    facts = f"{study.gpus:,} GPUs for {study.days:g} days, {study.seeds} replications"
+    figure = pd.DataFrame({"figure": list(summary), "mean": list(summary.values())})
+    page.write_plain(study, page.Shown(facts, drawn, [types, figure]), paths["page"])
+    return Written(figure, data, _names(paths))
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    return {name: folder / f"operations.{ending}" for name, ending in _FILES.items()}
+
+
+def _names(paths: dict[str, Path]) -> dict[str, str]:
+    return {name: str(path) for name, path in paths.items()}
+
+
+def _write(
+    table: pd.DataFrame, data: dict[str, Any], drawn: Figure, paths: dict[str, Path]
+) -> None:
+    with replacing(paths["table"]) as partial:
+        table.to_parquet(partial, index=False)
     with replacing(paths["means"]) as partial:
         partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    page.write(study, rows, paths["page"])
-    return means, {name: str(path) for name, path in paths.items()}
+    paint.write_png(drawn, paths["figure"])
 
 
-def _points(points: pd.DataFrame) -> list[dict[str, Any]]:
-    """Means of the points of the curves; those of methods have a name."""
-    keys = ["quality", "value", "localisation", "method"]
-    ratios = points.groupby(keys, sort=False)["ettr"]
-    means = ratios.mean().to_frame().assign(ettr_half=1.96 * ratios.sem()).reset_index()
-    found: list[dict[str, Any]] = json.loads(means.to_json(orient="records"))
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as plain values."""
+    found: list[dict[str, Any]] = json.loads(table.to_json(orient="records"))
     return found

@@ -14,8 +14,7 @@ from prism_sim.operations.causes import Cause
 from prism_sim.operations.intervals.base import Known
 from prism_sim.operations.places import Offenders
 from prism_sim.operations.policy import Policy
-from prism_sim.operations.times import TIMES
-from prism_sim.operations.times.base import TimeBase
+from prism_sim.operations.times import Time
 from prism_sim.operations.times.exponential import Exponential
 from prism_sim.operations.times.lognormal import Lognormal
 from prism_sim.operations.traces import TRACES
@@ -25,10 +24,8 @@ from prism_sim.registry import named
 from prism_sim.scenario.base import Closed, Loc
 
 if TYPE_CHECKING:
-    Time: TypeAlias = TimeBase
     Trace: TypeAlias = TraceBase
 else:
-    Time = named(TIMES)
     Trace = named(TRACES)
 
 _DRAWN = ("per_server_day", "between", "repair", "repair_s", "campaign", "causes", "offenders")

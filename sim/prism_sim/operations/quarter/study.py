@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.operations.times import TIMES
-from prism_sim.operations.times.base import TimeBase
+from prism_sim.operations.times import Time
 from prism_sim.operations.times.lognormal import Lognormal
-from prism_sim.registry import named
 from prism_sim.scenario.base import Closed, Loc
-
-if TYPE_CHECKING:
-    Time: TypeAlias = TimeBase
-else:
-    Time = named(TIMES)
 
 
 class JobType(Closed):

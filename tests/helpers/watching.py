@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,20 @@ class Watched:
         self.incoming.mkdir(parents=True, exist_ok=True)
         self.topology.write_text(json.dumps(topology))
 
-    def round(self) -> State:
-        """Start a monitor, let it take what there is, and end it."""
+    def round(self, rounds: int = 1, between: Callable[[], object] = lambda: None) -> State:
+        """Start a monitor, let it take what there is, and end it after so many rounds."""
+        left = iter(range(rounds))
+
+        def is_over() -> bool:
+            between()
+            return next(left) == rounds - 1
+
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(str(self.incoming), folder.path)
             network = Network(self.topology)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
-            self.exits.append(monitor.run(lambda: True))
+            self.exits.append(monitor.run(is_over))
             return folder.state
         finally:
             folder.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +51,21 @@ class Tables:
             topology=reading.topology(folder),
             intake=reading.intake(folder),
         )
+
+    @staticmethod
+    def of_frames(
+        tables: Mapping[str, pd.DataFrame],
+        spans: pd.DataFrame,
+        flows: pd.DataFrame,
+        topology: dict[str, Any],
+    ) -> Tables:
+        """Take the tables of a diagnosis that is in memory."""
+        coded = {
+            name: _categorical(table) if name in ("jobs", "groups", "pairs", "steps") else table
+            for name, table in tables.items()
+        }
+        spans = _categorical(spans)
+        return Tables(**coded, plain_spans=spans, flows=flows, topology=topology, intake={})
 
     @cached_property
     def messages(self) -> pd.DataFrame:

@@ -62,6 +62,19 @@ def watch(
     lag_bound: Annotated[
         str, typer.Option(metavar="TIME", help="Blind if the latest record is older.")
     ] = "300s",
+    alertmanager: Annotated[
+        str | None, typer.Option(metavar="URL", help="Alertmanager that gets the alerts.")
+    ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Serve a live page and /metrics; a port is of this machine."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Token of the page, if others may ask."),
+    ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
@@ -73,12 +86,11 @@ def watch(
     with user_errors(debug):
         from llmprism import methods
         from llmprism.ingest.options import parse_duration
-        from llmprism.watch.monitor import Monitor
         from llmprism.watch.network import Network
+        from llmprism.watch.running import Outputs, run
         from llmprism.watch.settings import SECOND_NS, Settings
         from llmprism.watch.sources import open_source
         from llmprism.watch.state import StateFolder
-        from llmprism.watch.terminal import Terminal
 
         methods.check(method)
         settings = Settings(
@@ -92,8 +104,8 @@ def watch(
         network = Network(topology)
         folder = StateFolder(state)
         records = open_source(source, folder.path)
-        monitor = Monitor(records, network, folder, settings, [Terminal(quiet)])
-        code = monitor.run(_interrupted().is_set)
+        outputs = Outputs(serve, token_file, alertmanager, quiet)
+        code = run(records, network, folder, settings, outputs, _interrupted().is_set)
     raise typer.Exit(code)
 
 

@@ -41,13 +41,16 @@ class Health:
     diagnosis: str = ""
     _all_dropped: int = 0
 
-    def saw(self, read: int, refused: int, files: list[str], dropped: int) -> None:
-        """Take note of what came from the source; ``dropped`` counts from its opening."""
+    def saw(self, read: int, refused: int, files: list[str]) -> None:
+        """Take note of what came from the source."""
         if read:
             self.latest_s = time.monotonic()
         self.read += read
         self.refused += refused
         self.files += files
+
+    def lost(self, dropped: int) -> None:
+        """Take note of the datagrams that were dropped since the source was opened."""
         self.dropped += max(0, dropped - self._all_dropped)
         self._all_dropped = dropped
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
 from llmprism.ingest.options import Options
 from llmprism.pipeline import diagnose
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
-from llmprism.watch.following import Followed, follow
+from llmprism.watch.following import follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import forget, take_findings
 from llmprism.watch.intake import take_in
@@ -24,11 +26,11 @@ from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
 from llmprism.watch.state import State, StateFolder
+from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, write_part, write_window
 
 WAIT_S = 1.0  # for records, before health is looked at
 LEFT_OUT = "left_out"
-UNWRITABLE = "StateNotWritten"
 
 
 class Listener(Protocol):
@@ -37,13 +39,13 @@ class Listener(Protocol):
     def took(self, state: State, taken: Taken) -> None:
         """Records came, or did not."""
 
-    def diagnosed(self, state: State, followed: Followed, network: Network, span: Span) -> None:
+    def diagnosed(self, state: State, view: View) -> None:
         """A window was diagnosed; called before the commit, and again if that fails."""
 
-    def happened(self, state: State, events: Sequence[dict[str, object]]) -> None:
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """These events were written; called in every round, also without any."""
 
-    def failed(self, text: str) -> None:
+    def failed_to_store(self, text: str) -> None:
         """The disk did not take the state; empty if it does again."""
 
 
@@ -114,7 +116,7 @@ class Monitor:
                 state.parts.append(part)
                 latest = taken.watermark_ns or part.last_ns
                 state.watermark_ns = max(state.watermark_ns or latest, latest)
-        self._health.saw(found.read, found.refused, found.unread, taken.dropped)
+        self._health.saw(found.read, found.refused, found.unread)
 
     def _next(self, is_end: bool) -> Span | None:
         settings = self._settings
@@ -122,37 +124,52 @@ class Monitor:
         return next_span(state, settings.window_ns, settings.stride_ns, is_end)
 
     def _diagnose(self, span: Span, is_end: bool) -> None:
-        settings, network = self._settings, self._network
-        target = self._folder.path / "window.parquet"
+        """Diagnose a window, and store what follows from it."""
+        began_s = time.monotonic()
         with self._folder.commit() as state:
-            _, beyond = write_window(
-                state.parts, self._folder.parts, span, settings.most_records, self._options, target
-            )
-            state.count(LEFT_OUT, beyond)
             is_last = is_end and span.end_ns >= (state.watermark_ns or 0)
-            try:
-                diagnosis = diagnose(target, network.topology, settings.method)
-            except UserError as error:
-                self._health.diagnosis = str(error.problems[0])
-            else:
-                is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
-                reasons = "; ".join(one.text for one in diagnosis.verdict.reasons)
-                self._health.diagnosis = (
-                    reasons if is_whole and not diagnosis.verdict.can_tell else ""
-                )
-                followed = follow(diagnosis, network.servers, state, is_last)
-                quiet_ns = settings.quiet_ns
-                _add(state, take_findings(followed, network.parts, state, quiet_ns, is_last))
+            diagnosis = self._diagnosis(state, span, is_last)
+            if diagnosis is not None:
+                followed = follow(diagnosis, self._network.servers, state, is_last)
+                quiet_ns = self._settings.quiet_ns
+                _add(state, take_findings(followed, self._network.parts, state, quiet_ns, is_last))
+                took_s = time.monotonic() - began_s
+                view = View(followed, self._network, span, self._flows.parent, took_s)
                 for listener in self._listeners:
-                    listener.diagnosed(state, followed, network, span)
+                    listener.diagnosed(state, view)
             state.cursor_ns = span.end_ns
             state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
-            forget(state, span.start_ns - settings.quiet_ns)
+            forget(state, span.start_ns - self._settings.quiet_ns)
         self._folder.tidy()
+
+    def _diagnosis(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
+        """The diagnosis of a window; None if its records allow none.
+
+        A window that is not whole yet may have too few records; that is not blindness.
+        """
+        settings, parts = self._settings, self._folder.parts
+        beyond = write_window(
+            state.parts, parts, span, settings.most_records, self._options, self._flows
+        )
+        state.count(LEFT_OUT, beyond)
+        is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
+        try:
+            diagnosis = diagnose(self._flows, self._network.topology, settings.method)
+        except UserError as error:
+            self._health.diagnosis = str(error.problems[0])
+            return None
+        doubts = "" if diagnosis.verdict.can_tell else "; ".join(diagnosis.verdict.lines())
+        self._health.diagnosis = doubts if is_whole else ""
+        return diagnosis
+
+    @property
+    def _flows(self) -> Path:
+        return self._folder.path / "window" / "flows.parquet"
 
     def _look(self, taken: Taken) -> None:
         """Look whether the monitor is blind."""
         self._health.topology = self._network.problem
+        self._health.lost(taken.dropped)
         reasons = self._health.reasons(self._folder.state, self._settings, taken.is_end)
         self._health.looked()
         if reasons.keys() != self._folder.state.blind.keys():
@@ -171,7 +188,7 @@ class Monitor:
         if text != self._failed:
             self._failed = text
             for listener in self._listeners:
-                listener.failed(text)
+                listener.failed_to_store(text)
 
 
 def _add(state: State, events: Iterable[tuple[str, Alert]]) -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import typer
 
-from llmprism.watch.following import Followed
-from llmprism.watch.network import Network
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State, compact
-from llmprism.watch.window import Span
+from llmprism.watch.view import View
 
 
 class Terminal:
@@ -23,7 +21,7 @@ class Terminal:
     def took(self, state: State, taken: Taken) -> None:
         """Print nothing."""
 
-    def diagnosed(self, state: State, followed: Followed, network: Network, span: Span) -> None:
+    def diagnosed(self, state: State, view: View) -> None:
         """Print nothing: events follow."""
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
@@ -33,6 +31,6 @@ class Terminal:
             if not self._quiet:
                 typer.echo(f"{event['event']}: {event['annotations']['summary']}", err=True)
 
-    def failed(self, text: str) -> None:
+    def failed_to_store(self, text: str) -> None:
         """Print why the state cannot be written."""
         typer.echo(f"error: cannot write the state: {text}" if text else "state written", err=True)

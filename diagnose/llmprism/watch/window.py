@@ -72,11 +72,10 @@ def next_span(state: State, window_ns: int, stride_ns: int, is_last: bool) -> Sp
 
 def write_window(
     parts: Sequence[Part], folder: Path, span: Span, most: int, options: Options, target: Path
-) -> tuple[int, int]:
+) -> int:
     """Write the records that start in a window as a flow table.
 
-    Returns their number, and how many were left out, the earliest, because there were more than
-    ``most``.
+    Returns how many were left out, the earliest, because there were more than ``most``.
     """
     inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
     starts = [_starts(folder / part.name, span) for part in inside]
@@ -86,7 +85,8 @@ def write_window(
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
     records = _inside(inside, folder, Span(begin_ns, span.end_ns))
-    return write_in_order(records, target, options, notes).notes.records, beyond
+    write_in_order(records, target, options, notes)
+    return beyond
 
 
 def _begin(starts: Sequence[Ints], start_ns: int, most: int) -> tuple[int, int]:

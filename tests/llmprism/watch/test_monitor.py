@@ -6,7 +6,7 @@ import json
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,11 @@ from llmprism.watch.state import StateFolder
 from processes import started, wait_until
 from watching import LLMPRISM, Watched, events_in, pieces, put
 
-SLOW = {(1, step): 1.5 for step in range(14, 18)}
 DAY_NS = 86_400 * SECOND_NS
-
-
-@pytest.fixture
-def world(make_world: Callable[..., Any]) -> Any:
-    return make_world(steps=34, slow=SLOW, jitter=0.01)
-
-
-@pytest.fixture
-def watched(tmp_path: Path, world: Any) -> Watched:
-    one = Watched(tmp_path / "watched")
-    one.begin(world.topology)
-    return one
 
 
 def _whole(world: Any, tmp_path: Path) -> Any:
     return diagnose(*world.save(tmp_path / "whole"))
-
-
-def _findings(watched: Watched) -> set[tuple[str, str]]:
-    return {
-        (one["labels"]["culprit"], one["labels"]["place"])
-        for one in watched.events
-        if "culprit" in one["labels"]
-    }
 
 
 def test_findings_and_numbers_of_steps_are_those_of_all_records(
@@ -155,9 +134,7 @@ def test_records_of_a_clock_that_jumps_are_counted_and_move_nothing(
     assert watched.exits[-1] == 0
 
 
-def test_a_topology_that_changes_is_read_again_and_a_wrong_one_is_an_alert(
-    world: Any, watched: Watched
-) -> None:
+def test_a_topology_that_changes_is_read_again(world: Any, watched: Watched) -> None:
     stranger = world.topology["endpoints"][0]
     lacking = {**world.topology, "endpoints": world.topology["endpoints"][1:]}
     lacking["links"] = [one for one in world.topology["links"] if one["a"] != stranger["address"]]
@@ -169,6 +146,23 @@ def test_a_topology_that_changes_is_read_again_and_a_wrong_one_is_an_alert(
     watched.begin(world.topology)
     put(world.flows, watched.incoming, "1.parquet")
     assert watched.round().fates["kept"] > state.fates["kept"]
+
+
+def test_a_topology_that_becomes_wrong_is_an_alert_until_it_is_mended(
+    world: Any, watched: Watched
+) -> None:
+    put(world.flows.head(50), watched.incoming, "0.parquet")
+    contents = iter(["{", world.topology])
+    watched.round(rounds=4, between=lambda: _write_next(watched, contents))
+    assert watched.happened() == [("opened", "TopologyRefused"), ("resolved", "TopologyRefused")]
+    assert "topology is that of before" in watched.events[0]["annotations"]["summary"]
+
+
+def _write_next(watched: Watched, contents: Iterator[Any]) -> None:
+    content = next(contents, None)
+    if content is not None:
+        text = content if isinstance(content, str) else json.dumps(content)
+        watched.topology.write_text(text)
 
 
 def test_files_that_are_no_records_are_an_alert_until_others_come(

@@ -1,0 +1,147 @@
+"""The web application: the page, its events, the details of a job, and metrics.
+
+Only this machine may ask, unless there is a token. A browser gets it once as
+``/?token=...`` and keeps it in a cookie; Prometheus sends it as a bearer token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Sequence
+from importlib.resources import files
+from typing import Any
+
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from llmprism.watch.live.snapshot import details, snapshot
+from llmprism.watch.metrics import Metrics
+from llmprism.watch.sources import Taken
+from llmprism.watch.state import State
+from llmprism.watch.view import View
+
+_LOOK_S = 0.25
+_COOKIE = "llmprism_token"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_FILES = {
+    "/": ("llmprism.watch.live", "live.html", "text/html"),
+    "/live.js": ("llmprism.watch.live", "live.js", "text/javascript"),
+    "/live.css": ("llmprism.watch.live", "live.css", "text/css"),
+    "/page.css": ("llmprism.page", "page.css", "text/css"),
+}
+
+
+class Live:
+    """What the monitor saw last; ``version`` grows whenever that changes."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.view: View | None = None
+        self._state, self._problem = State(), ""
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Take note of the records that came."""
+        self._show(state)
+
+    def diagnosed(self, state: State, view: View) -> None:
+        """Take note of a window, whose figures are computed here, in the monitor's thread."""
+        if view.jobs:
+            self.view = view
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Take note of the incidents."""
+        self._show(state)
+
+    def failed_to_store(self, text: str) -> None:
+        """Take note that the disk does not take the state."""
+        self._problem = text
+        self.version += 1
+
+    def content(self) -> str:
+        """The snapshot as JSON."""
+        return json.dumps(snapshot(self._state, self.view, self._problem))
+
+    def _show(self, state: State) -> None:
+        if state is not self._state:
+            self._state = state
+            self.version += 1
+
+
+def application(live: Live, metrics: Metrics, token: str) -> Starlette:
+    """The application; without a ``token``, each request is answered."""
+
+    async def events(_request: Request) -> Response:
+        return EventSourceResponse(_changes(live), headers=_HEADERS)
+
+    def job(request: Request) -> Response:
+        view = live.view
+        found = details(view, request.path_params["name"]) if view else None
+        if found is None:
+            return JSONResponse({"error": "no such job"}, 404, _HEADERS)
+        return Response(json.dumps(found), media_type="application/json", headers=_HEADERS)
+
+    def figures(_request: Request) -> Response:
+        text = "text/plain; version=0.0.4"
+        return Response(metrics.text(), media_type=text, headers=_HEADERS)
+
+    routes = [Route(path, _file) for path in _FILES]
+    routes += [Route("/events", events), Route("/jobs/{name:path}", job)]
+    routes += [Route("/metrics", figures)]
+    guards = [Middleware(Guard, token=token)] if token else []
+    return Starlette(routes=routes, middleware=guards)
+
+
+async def _changes(live: Live) -> AsyncIterator[dict[str, str]]:
+    seen = -1
+    while True:
+        if live.version != seen:
+            seen = live.version
+            yield {"event": "snapshot", "data": live.content()}
+        await asyncio.sleep(_LOOK_S)
+
+
+def _file(request: Request) -> Response:
+    package, name, kind = _FILES[request.url.path]
+    content = files(package).joinpath("templates", name).read_bytes()
+    return Response(content, media_type=kind, headers=_HEADERS)
+
+
+class Guard:
+    """Answers 401 to each request without the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        given = request.query_params.get("token", "")
+        header = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_right(given):
+            answer: Response = RedirectResponse(request.url.path, 303)
+            answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
+            await answer(scope, receive, send)
+        elif self._is_right(header) or self._is_right(request.cookies.get(_COOKIE, "")):
+            await self._app(scope, receive, send)
+        else:
+            headers = {**_HEADERS, "WWW-Authenticate": "Bearer"}
+            text = "401: open this page as /?token=TOKEN\n"
+            await PlainTextResponse(text, 401, headers)(scope, receive, send)
+
+    def _is_right(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())

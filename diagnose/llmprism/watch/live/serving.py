@@ -1,0 +1,79 @@
+"""Runs the web application beside the monitor, in a thread of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from llmprism.errors import Problem, UserError
+
+LOCAL = "127.0.0.1"
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, ``:PORT`` or ``PORT``; the host is this machine by default.
+
+    >>> address_of("8080"), address_of("[::1]:0")
+    (('127.0.0.1', 8080), ('::1', 0))
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UserError(Problem(f"{text!r} is no address", "--serve", "write HOST:PORT or PORT"))
+    return host.strip("[]") or LOCAL, int(port)
+
+
+def token_for(host: str, file: Path | None) -> str:
+    """The token that requests need; empty if only this machine can ask.
+
+    Raises
+    ------
+    UserError : other machines could ask, and there is no token.
+    """
+    if file is not None:
+        token = file.read_text(encoding="utf-8").strip()
+        if token:
+            return token
+        raise UserError(Problem("there is no token in it", str(file)))
+    if host == "localhost" or _is_loopback(host):
+        return ""
+    what = f"other machines can reach {host}, so the page needs a token"
+    raise UserError(Problem(what, "--serve", "name a file with one: --token-file FILE"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def served(app: Starlette, host: str, port: int) -> Iterator[str]:
+    """Serve while the block runs; yield the URL. Port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with listening:
+        try:
+            listening.bind((host, port))
+            listening.listen()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UserError(Problem(f"cannot serve on port {port}: {reason}", "--serve")) from error
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            yield f"http://{shown}:{listening.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(3)

@@ -1,0 +1,154 @@
+"""Metrics for Prometheus: what the last window shows, and what became of the records.
+
+Names follow the conventions of Prometheus: base units (seconds, bytes, ratios), ``_total`` for what
+only grows. A job and a leaf are labels; a rank or a finding is none, since there is no bound on
+their number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.health import EXITS
+from llmprism.watch.settings import SECOND_NS
+from llmprism.watch.sources import Taken
+from llmprism.watch.state import State
+from llmprism.watch.view import View
+
+_SEVERITIES = ("critical", "warning", "info")
+
+
+class Metrics(Collector):
+    """Collects the figures of a monitor whenever they are asked for."""
+
+    def __init__(self, alertmanager: Alertmanager | None) -> None:
+        self._alertmanager = alertmanager
+        self._state = State()
+        self._view: View | None = None
+        self._windows = self._dropped = self._failures = 0
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Take note of what became of records."""
+        self._state, self._dropped = state, taken.dropped
+
+    def diagnosed(self, state: State, view: View) -> None:
+        """Take note of the figures of a window."""
+        self._view = view
+        self._windows += 1
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Take note of the incidents."""
+        self._state = state
+
+    def failed_to_store(self, text: str) -> None:
+        """Count it."""
+        self._failures += bool(text)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        yield from self._of_records()
+        yield from self._of_diagnosis()
+        if self._view is not None:
+            yield from _of_jobs(self._view)
+            yield from _of_leaves(self._view)
+
+    def _of_records(self) -> Iterator[Metric]:
+        fates = CounterMetricFamily(
+            "llmprism_records", "Flow records by what became of them.", labels=["fate"]
+        )
+        for fate, count in sorted(self._state.fates.items()):
+            fates.add_metric([fate], count)
+        yield fates
+        dropped = "Datagrams that the kernel dropped before the monitor read them."
+        yield CounterMetricFamily("llmprism_udp_dropped_packets", dropped, self._dropped)
+        watermark_ns = self._state.watermark_ns
+        if watermark_ns is not None:
+            yield GaugeMetricFamily(
+                "llmprism_latest_record_timestamp_seconds",
+                "Time up to which records have come, on the clock of the records.",
+                watermark_ns / SECOND_NS,
+            )
+            yield GaugeMetricFamily(
+                "llmprism_lag_seconds",
+                "Age of the latest record.",
+                time.time() - watermark_ns / SECOND_NS,
+            )
+
+    def _of_diagnosis(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "llmprism_windows_diagnosed", "Windows that were diagnosed.", self._windows
+        )
+        yield CounterMetricFamily(
+            "llmprism_state_failures", "Times that the disk did not take the state.", self._failures
+        )
+        if self._view is not None:
+            yield GaugeMetricFamily(
+                "llmprism_diagnosis_duration_seconds",
+                "Time that the last diagnosis of a window took.",
+                self._view.took_s,
+            )
+        blind = GaugeMetricFamily(
+            "llmprism_blind", "Whether the monitor may not see, by reason.", labels=["reason"]
+        )
+        for name in EXITS:
+            blind.add_metric([name], float(name in self._state.blind))
+        yield blind
+        incidents = GaugeMetricFamily(
+            "llmprism_open_incidents", "Incidents that are open.", labels=["severity"]
+        )
+        opened = [one for one in self._state.incidents if one.stage == "open"]
+        for severity in _SEVERITIES:
+            count = sum(one.labels["severity"] == severity for one in opened)
+            incidents.add_metric([severity], count)
+        yield incidents
+        if self._alertmanager is not None:
+            posts = CounterMetricFamily(
+                "llmprism_alert_posts", "Posts to Alertmanager by outcome.", labels=["outcome"]
+            )
+            posts.add_metric(["sent"], self._alertmanager.sent)
+            posts.add_metric(["failed"], self._alertmanager.failed)
+            yield posts
+
+
+def _of_jobs(view: View) -> Iterator[Metric]:
+    figures = {
+        "step_seconds": ("Median length of a step of a job in the last window.", "step_ns"),
+        "waiting_ratio": ("Share of its steps that the ranks of a job wait.", "waiting"),
+        "coverage_ratio": ("Share of the steps of the ranks of a job that were found.", "coverage"),
+        "confidence_ratio": ("Confidence in the layout of a job.", "confidence"),
+        "gpus": ("GPUs of a job.", "gpus"),
+        "last_step": ("Number of the last step of a job.", "last_step"),
+    }
+    for name, (text, attribute) in figures.items():
+        metric = GaugeMetricFamily(f"llmprism_job_{name}", text, labels=["job"])
+        unit = SECOND_NS if attribute.endswith("_ns") else 1
+        for job in view.jobs:
+            value = getattr(job, attribute)
+            if value is not None:
+                metric.add_metric([job.name], value / unit)
+        yield metric
+
+
+def _of_leaves(view: View) -> Iterator[Metric]:
+    for place, side in enumerate(("sent", "received")):
+        metric = GaugeMetricFamily(
+            f"llmprism_leaf_{side}_bytes_per_second",
+            f"What the NICs of a leaf {side} in the last window.",
+            labels=["leaf"],
+        )
+        for leaf, rates in view.leaf_rates.items():
+            metric.add_metric([leaf], rates[place])
+        yield metric

@@ -1,0 +1,82 @@
+"""A monitor with what listens to it: the terminal, Alertmanager, the live page and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import typer
+
+from llmprism.errors import Problem, UserError
+from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.monitor import Listener, Monitor
+from llmprism.watch.network import Network
+from llmprism.watch.settings import Settings
+from llmprism.watch.sources import Source
+from llmprism.watch.state import StateFolder
+from llmprism.watch.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where to tell what a monitor finds.
+
+    Attributes
+    ----------
+    serve : address of the live page and of metrics; None for none.
+    token_file : with the token that requests need.
+    alertmanager : its URL; None for none.
+    quiet : whether nothing but events and errors is printed.
+    """
+
+    serve: str | None = None
+    token_file: Path | None = None
+    alertmanager: str | None = None
+    quiet: bool = False
+
+
+def run(
+    source: Source,
+    network: Network,
+    folder: StateFolder,
+    settings: Settings,
+    outputs: Outputs,
+    is_over: Callable[[], bool],
+) -> int:
+    """Watch until the source ends or ``is_over``; return the exit code."""
+    with _listening(outputs) as listeners:
+        return Monitor(source, network, folder, settings, listeners).run(is_over)
+
+
+@contextmanager
+def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
+    terminal = Terminal(outputs.quiet)
+    alertmanager = Alertmanager(outputs.alertmanager) if outputs.alertmanager else None
+    listeners: list[Listener] = [terminal, *([alertmanager] if alertmanager else [])]
+    if outputs.serve is None:
+        yield listeners
+        return
+    application = _extra("llmprism.watch.live.application")
+    metrics = _extra("llmprism.watch.metrics").Metrics(alertmanager)
+    serving = _extra("llmprism.watch.live.serving")
+    live = application.Live()
+    host, port = serving.address_of(outputs.serve)
+    token = serving.token_for(host, outputs.token_file)
+    app = application.application(live, metrics, token)
+    with serving.served(app, host, port) as url:
+        if not outputs.quiet:
+            typer.echo(f"live page: {url}", err=True)
+        yield [*listeners, metrics, live]
+
+
+def _extra(module: str) -> ModuleType:
+    """A module that needs the packages of the extra ``monitor``."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        how = "pip install 'prism-sim[monitor]'"
+        raise UserError(Problem(f"the package {error.name} is missing", "--serve", how)) from error

@@ -1,0 +1,120 @@
+"""Alerts reach Alertmanager, and metrics Prometheus; a blind monitor says that it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from llmprism.errors import UserError
+from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.metrics import Metrics
+from llmprism.watch.settings import SECOND_NS
+from receivers import receiver
+from watching import SETTINGS, Watched, pieces, put
+
+DOCS = Path(__file__).parents[3] / "docs" / "monitoring"
+PROMTOOL = shutil.which("promtool")
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_alertmanager_gets_what_is_open_and_what_is_resolved(world: Any, watched: Watched) -> None:
+    *first, second = pieces(world.flows, 3)
+    watched.settings = replace(SETTINGS, quiet_ns=4 * SECOND_NS)
+    with receiver() as posted:
+        posted.status = 503
+        watched.listeners = [Alertmanager(posted.url)]
+        put(pd.concat(first), watched.incoming, "0.parquet")
+        watched.round()
+        assert posted.posts == []
+        posted.status = 200
+        sender = Alertmanager(f"{posted.url}/")
+        watched.listeners = [sender]
+        watched.round()
+        (path, opened), *_ = posted.posts
+        put(second, watched.incoming, "1.parquet")
+        watched.round()
+    assert path == "/api/v2/alerts"
+    assert [one["labels"]["alertname"] for one in opened] == ["SlowGpu"]
+    assert _time(opened[0]["endsAt"]) > _time(opened[0]["startsAt"])
+    last = posted.alerts[-1]
+    assert last["labels"] == opened[0]["labels"]
+    assert last["endsAt"] == watched.events[-1]["endsAt"]
+    names = {"alertname", "severity", "job", "culprit_kind", "culprit", "place"}
+    assert set(last["labels"]) == names
+    assert (sender.sent, sender.problem) == (len(posted.posts), "")
+
+
+def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched) -> None:
+    sender = Alertmanager("http://127.0.0.1:9")
+    watched.listeners = [sender]
+    put(world.flows, watched.incoming, "0.parquet")
+    watched.round()
+    assert watched.happened()[0] == ("opened", "SlowGpu")
+    assert sender.failed > 0
+    assert "127.0.0.1:9" in sender.problem
+    with pytest.raises(UserError, match="no address"):
+        Alertmanager("alertmanager:9093")
+
+
+def test_silence_and_lag_are_alerts_with_exits_of_their_own(world: Any, watched: Watched) -> None:
+    watched.settings = replace(SETTINGS, silence_s=0.5)
+    watched.round(rounds=2)
+    assert watched.happened() == [("opened", "NoRecords")]
+    watched.settings = replace(SETTINGS, lag_ns=10**9)
+    put(world.flows.head(50), watched.incoming, "0.parquet")
+    watched.round()
+    assert watched.happened()[1:] == [("opened", "MonitorLags"), ("resolved", "NoRecords")]
+    assert watched.exits == [5, 7]
+
+
+def test_metrics_are_those_that_rules_and_dashboard_read(world: Any, watched: Watched) -> None:
+    metrics = Metrics(Alertmanager("http://127.0.0.1:9"))
+    watched.listeners = [metrics]
+    put(world.flows, watched.incoming, "0.parquet")
+    watched.round()
+    text = metrics.text().decode()
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["llmprism_records_total", "kept"] == len(world.flows)
+    assert samples["llmprism_job_gpus", "job-0"] == 8
+    ends = world.steps.groupby("step")["end_ns"].max()
+    step_s = samples["llmprism_job_step_seconds", "job-0"]
+    assert step_s == pytest.approx(ends.diff().median() / 1e9, rel=0.05)
+    assert 0 < samples["llmprism_job_waiting_ratio", "job-0"] < 1
+    names = {name for name, *_ in samples}
+    for file in ("alerts.yaml", "grafana.json"):
+        read = set(re.findall(r"(?<!:)\bllmprism_[a-z_]+", (DOCS / file).read_text()))
+        assert read <= names
+    assert json.loads((DOCS / "grafana.json").read_text())["panels"]
+
+
+@pytest.mark.full
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool: apt-get install prometheus")
+def test_promtool_accepts_metrics_and_rules(world: Any, watched: Watched) -> None:
+    metrics = Metrics(None)
+    watched.listeners = [metrics]
+    put(world.flows, watched.incoming, "0.parquet")
+    watched.round()
+    for arguments, content in (
+        (["check", "metrics"], metrics.text()),
+        (["check", "rules", str(DOCS / "alerts.yaml")], b""),
+        (["test", "rules", str(DOCS / "alerts.test.yaml")], b""),
+    ):
+        done = subprocess.run([str(PROMTOOL), *arguments], input=content, capture_output=True)
+        assert done.returncode == 0, done.stderr

@@ -38,6 +38,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
+from llmprism.numerics.independence import nothing_circulates
 from llmprism.quantities import duration
 from llmprism.standing import Scope
 
@@ -147,7 +148,11 @@ def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> 
     elif _within_a_tick(flows):
         yield Reason("coarse_clock", None, f"all {len(flows):,} records lie within one clock tick")
     elif not jobs:
-        yield Reason("no_jobs", None, f"no job was found in {len(flows):,} records")
+        tick = clock_tick_ns(flows.start_ns)
+        if nothing_circulates(flows.start_ns, flows.src, flows.dst, tick):
+            yield Reason(NOTHING_CIRCULATES, None, _ALONE)
+        else:
+            yield Reason("no_jobs", None, f"no job was found in {len(flows):,} records")
 
 
 def _within_a_tick(flows: FlowTable) -> bool:
@@ -194,6 +199,11 @@ def _about_job(job: dict[str, Any], tick: int, refused: str) -> Iterator[Reason]
         yield Reason("implausible_step", name, text)
 
 
+NOTHING_CIRCULATES = "nothing_circulates"
+_ALONE = (
+    "no job was found: nothing circulates, as each record begins at a time of its own, and any"
+    " address sends to any other"
+)
 _UNITS = "; are the times in ns, and not in us or ms?"
 _SHORTER_TIMEOUTS = "shorter timeouts of the exporter would show steps"
 

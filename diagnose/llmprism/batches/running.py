@@ -16,6 +16,7 @@ from llmprism.io.flows import Rest
 from llmprism.io.loading import row_count, stored
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
+from llmprism.verdict import NOTHING_CIRCULATES
 
 FEWEST_STEPS = 24  # of a window: three of them are in two windows
 _COPYING = 0.1  # share of the time that dividing a batch into windows takes
@@ -59,7 +60,7 @@ class Runner:
         return one, [spans]
 
     def _in_windows(self, path: Path, progress: Progress) -> Part | None:
-        """Diagnose a batch window by window; None if a window has too few steps."""
+        """Diagnose a batch window by window; None if the first one has too few steps."""
         with stored(path) as records:
             rows = records.rows
             windows = windows_of(records, self.most_records, self.folder)
@@ -74,7 +75,7 @@ class Runner:
                 progress(_COPYING + (1 - _COPYING) * done, doing)
 
             parts.append(self._at_once(window.path, self._within(window), report))
-            if number == 0 and not _has_steps(parts[0][0]):
+            if number == 0 and not _is_enough(parts[0][0]):
                 for other in windows[1:]:
                     other.path.unlink()
                 return None
@@ -87,8 +88,10 @@ class Runner:
         return replace(self.rest, recorded_ns=recorded_ns)
 
 
-def _has_steps(diagnosis: Diagnosis) -> bool:
-    """Whether some job has steps, and each that has any has enough."""
+def _is_enough(diagnosis: Diagnosis) -> bool:
+    """Whether a window has enough steps of each job, or records of which none belong together."""
+    if any(one.reason == NOTHING_CIRCULATES for one in diagnosis.verdict.reasons):
+        return True
     count = diagnosis.steps.groupby("job")["step"].nunique()
     return bool(count.size and (count >= FEWEST_STEPS).all())
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
@@ -69,6 +70,7 @@ from llmprism.methods.prism.timeline.update_times import Sharing, with_updates
 from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Codes
+from llmprism.numerics.independence import nothing_circulates
 from llmprism.numerics.memory import give_back
 
 
@@ -105,7 +107,9 @@ def _diagnosed(
     progress: Progress,
     find: Callable[[Context], pd.DataFrame],
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
-    """All tables but the spans, and what those are made of."""
+    """All tables but the spans, and what those are made of; none if nothing circulates."""
+    if nothing_circulates(flows.start_ns, flows.src, flows.dst, clock_tick_ns(flows.start_ns)):
+        return {}, []
     progress(0.0, "finding connections")
     connections = with_unseen(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")

@@ -42,6 +42,7 @@ SMALL, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
 MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
+ANSWERED = 64  # connections that one may answer: those of most bytes between its ends
 CLOCKS_NS = 1_000_000  # by which clocks of exporters on one network differ at most, usually
 OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
 ONE_VIEW = ("ingress", "egress")  # observation points that no transfer passes twice
@@ -253,7 +254,7 @@ def _own_traffic(
     """
     src, dst, total, typical = about
     pair = src.astype(np.int64) * len(flows.addresses) + dst
-    of_pair = np.argsort(pair, kind="stable")
+    of_pair = np.lexsort((-total, pair))
     own = []
     for one in answers.tolist():
         rows = by.rows(one)
@@ -264,7 +265,7 @@ def _own_traffic(
             continue
         code = int(dst[one]) * len(flows.addresses) + int(src[one])
         first, last = np.searchsorted(pair, (code, code + 1), sorter=of_pair)
-        back = of_pair[first:last]
+        back = of_pair[first : min(first + ANSWERED, last)]
         back = back[typical[back] > ANSWER_SIZE * typical[one]]
         answered = back[ANSWER_SHARE * total[back] > total[one]]
         moving = np.concatenate([by.rows(number) for number in answered.tolist()])

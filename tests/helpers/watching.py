@@ -53,6 +53,7 @@ class Watched:
     settings: Settings = SETTINGS
     listeners: Sequence[Listener] = ()
     exits: list[int] = field(default_factory=list)
+    source: str = ""
 
     @property
     def incoming(self) -> Path:
@@ -79,7 +80,7 @@ class Watched:
 
         folder = StateFolder(self.folder / "state")
         try:
-            source = open_source(str(self.incoming), folder.path)
+            source = open_source(self.source or str(self.incoming), folder.path)
             network = Network(self.topology)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
             self.exits.append(monitor.run(is_over))

@@ -17,11 +17,12 @@ from llmprism.defaults import METHOD
 
 HELP = """Watch records as they come, and tell what is slow as soon as it is.
 
-SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads.
-Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding or a
-reason why the monitor does not see was opened, updated or resolved. The monitor runs until it is
-interrupted (Ctrl-C, SIGTERM), and continues where it was if it is started again with the same
-FOLDER.
+SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads, - for
+lines on standard input, or udp://HOST:PORT for NetFlow, IPFIX and sFlow.
+
+Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding, or a reason why
+the monitor does not see, was opened, updated or resolved. The monitor runs until it is interrupted
+(Ctrl-C, SIGTERM), and continues where it was if it is started again with the same FOLDER.
 
 Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; and if the monitor is blind when it
 ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped.

@@ -47,10 +47,16 @@ class Directory:
             if fresh or left_s <= 0:
                 break
             time.sleep(min(_LOOK_S, left_s))
+        for name in seen if self._removes else ():
+            (self._path / name).unlink(missing_ok=True)  # stored, before a crash
         taken = self._some(sorted(fresh, key=lambda name: (found[name][1], name)), found)
         kept = {name: stamp for name, stamp in seen.items() if name in found}
         files = [File(self._path / name, point=str(Path(name).parent)) for name in taken]
         return Taken(files, {**kept, **{name: found[name] for name in taken}})
+
+    def is_waiting(self, position: Any) -> bool:
+        """Whether a file has come behind ``position``."""
+        return any((position or {}).get(name) != stamp for name, stamp in self._listed())
 
     def stored(self, taken: Taken) -> None:
         """Remove the files, if they are the monitor's own."""

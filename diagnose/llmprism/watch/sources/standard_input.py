@@ -1,0 +1,73 @@
+"""Standard input: lines of text, in any format of lines that ``llmprism ingest`` reads.
+
+JSON lines need no more. Of a table, the first line names the columns; each file of the spool begins
+with it. The monitor ends when the input does.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources.directory import Directory
+from llmprism.watch.sources.spool import Spool
+
+_WAIT_S = 0.1
+
+
+class StandardInput:
+    """Lines that a thread puts into files."""
+
+    def __init__(self, stream: IO[bytes], folder: Path) -> None:
+        self._stream = stream
+        self._first = b""
+        self._spool = Spool(folder, ".lines", lambda: self._first)
+        self._files = Directory(folder, removes=True)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def take(self, position: Any, wait_s: float) -> Taken:
+        """Return the lines that have come."""
+        is_end = not self._thread.is_alive()
+        with self._lock:
+            (self._spool.rotate if is_end else self._spool.rotate_if_due)()
+        taken = self._files.take(position, 0.0 if is_end else wait_s)
+        is_end = is_end and not self._files.is_waiting(taken.position)
+        return Taken(taken.files, taken.position, is_end=is_end)
+
+    def stored(self, taken: Taken) -> None:
+        """Remove the files."""
+        self._files.stored(taken)
+
+    def close(self) -> None:
+        """The thread ends with the input."""
+
+    def _read(self) -> None:
+        line = self._stream.readline()
+        while line:
+            if not line.startswith(b"{") and not self._first:
+                self._first = line
+            else:
+                self._put(line)
+            line = self._stream.readline()
+
+    def _put(self, line: bytes) -> None:
+        """Write a line; while the disk is full, or too much waits, the writer has to wait."""
+        while True:
+            try:
+                with self._lock:
+                    self._spool.write(line)
+                return
+            except OSError:
+                time.sleep(_WAIT_S)
+
+
+@register("standard_input", "- (standard input, lines)", lambda text: text == "-")
+def open_standard_input(_text: str, folder: Path) -> StandardInput:
+    """Open standard input."""
+    return StandardInput(sys.stdin.buffer, folder / "spool")

@@ -1,0 +1,158 @@
+"""A UDP port to which exporters send NetFlow v5 and v9, IPFIX and sFlow.
+
+A thread receives the datagrams and writes them as captures, with the address of the exporter and
+the time of arrival, as ``tcpdump`` would. The kernel counts the datagrams that it drops because its
+buffer is full, and tells with each later one (``SO_RXQ_OVFL``, Linux).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from llmprism.errors import Problem, UserError
+from llmprism.ingest.datagrams import datagrams
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.readers.netflow import PROTOCOL
+from llmprism.ingest.sources import Source as File
+from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources.directory import Directory
+from llmprism.watch.sources.spool import Spool
+from llmprism.watch.sources.templates import Templates
+from llmprism.watch.state import write_durably
+
+_BUFFER_BYTES = 1 << 26
+_LARGEST = 65_535
+_OVERFLOWS = 40  # SO_RXQ_OVFL of Linux
+_WAIT_S = 0.2
+_SFLOW = b"\0\0\0\5"
+_HEAD = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _LARGEST, 101)  # pcap: ns, raw IP
+
+
+class UdpPort:
+    """Datagrams that a thread puts into files."""
+
+    def __init__(self, host: str, port: int, folder: Path) -> None:
+        self._socket = _bound(host, port)
+        self._port: int = self._socket.getsockname()[1]
+        self._memory = folder / ".templates"
+        self._templates = Templates()
+        self._spools = {
+            True: Spool(folder, ".sflow.pcap", lambda: _HEAD),
+            False: Spool(folder, ".netflow.pcap", self._netflow_head),
+        }
+        self._recall()
+        self._files = Directory(folder, removes=True)
+        self._dropped = self._lost = 0
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._receive, daemon=True)
+        self._thread.start()
+
+    def take(self, position: Any, wait_s: float) -> Taken:
+        """Return the datagrams that have come."""
+        taken = self._files.take(position, wait_s)
+        return Taken(taken.files, taken.position, dropped=self._dropped + self._lost)
+
+    def stored(self, taken: Taken) -> None:
+        """Remove the files."""
+        self._files.stored(taken)
+
+    def close(self) -> None:
+        """Stop receiving; what has come waits in files."""
+        self._is_closed.set()
+        self._thread.join(5)
+        self._socket.close()
+
+    def _receive(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                content, extra, _, sender = self._socket.recvmsg(_LARGEST, 64)
+            except TimeoutError:
+                content = b""
+            for level, kind, data in extra if content else ():
+                if (level, kind) == (socket.SOL_SOCKET, _OVERFLOWS):
+                    self._dropped = struct.unpack("I", data[:4])[0]
+            try:
+                if content:
+                    self._put(ip_address(sender[0].partition("%")[0]).packed, content)
+                for spool in self._spools.values():
+                    spool.rotate_if_due()
+            except OSError:  # the disk is full
+                self._lost += bool(content)
+        for spool in self._spools.values():
+            with contextlib.suppress(OSError):
+                spool.rotate()
+
+    def _put(self, exporter: bytes, content: bytes) -> None:
+        is_sflow = content.startswith(_SFLOW)
+        self._spools[is_sflow].write(_captured(exporter, content, self._port))
+        if not is_sflow and self._templates.learn(exporter, content):
+            write_durably(self._memory, self._netflow_head())
+
+    def _netflow_head(self) -> bytes:
+        """The first bytes of a capture: with the templates."""
+        packets = (_captured(*one, self._port) for one in self._templates.datagrams())
+        return _HEAD + b"".join(packets)
+
+    def _recall(self) -> None:
+        """Learn the templates that a monitor before this one stored."""
+        if self._memory.exists():
+            for one in datagrams(File(self._memory), PROTOCOL, Notes()):
+                self._templates.learn(_plain(one.exporter), one.content)
+
+
+def _plain(exporter: bytes) -> bytes:
+    """An address as it is sent from: IPv4 in 4 bytes."""
+    mapped = exporter.startswith(bytes(10) + b"\xff\xff") and len(exporter) == 16
+    return exporter[12:] if mapped else exporter
+
+
+def _captured(exporter: bytes, content: bytes, port: int) -> bytes:
+    """A datagram as a packet of a capture: its time, and headers of IP and UDP."""
+    udp = struct.pack(">HHHH", port, port, len(content) + 8, 0) + content
+    if len(exporter) == 4:
+        head = struct.pack(">BBHHHBBH", 0x45, 0, len(udp) + 20, 0, 0, 64, 17, 0)
+    else:
+        head = struct.pack(">IHBB", 6 << 28, len(udp), 17, 64)
+    packet = head + exporter + bytes(len(exporter)) + udp
+    time_ns = time.time_ns()
+    size = len(packet)
+    return struct.pack("<IIII", *divmod(time_ns, 1_000_000_000), size, size) + packet
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.SOL_SOCKET, _OVERFLOWS, 1)
+    made.settimeout(_WAIT_S)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        reason = error.strerror or str(error)
+        what = f"cannot receive on {host or 'any address'}, port {port}: {reason}"
+        raise UserError(Problem(what, "SOURCE", "name another port")) from error
+    return made
+
+
+@register("udp", "udp://HOST:PORT (NetFlow, IPFIX, sFlow)", lambda text: text.startswith("udp://"))
+def open_udp(text: str, folder: Path) -> UdpPort:
+    """Open a port; without a host, on all addresses of this machine."""
+    parts = urlsplit(text)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if port is None:
+        raise UserError(Problem("there is no port in it", text, "write it as udp://0.0.0.0:2055"))
+    return UdpPort(parts.hostname or "", port, folder / "spool")

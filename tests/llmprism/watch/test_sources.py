@@ -1,0 +1,109 @@
+"""What comes from standard input and from a port is what the same records give as files."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datagrams import FIELDS, IPFIX_TIMES, a_set, ipfix, template
+from llmprism.errors import UserError
+from llmprism.ingest.datagrams import datagrams
+from llmprism.ingest.ingesting import ingest
+from llmprism.ingest.network import read_network
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.readers.netflow import PROTOCOL
+from llmprism.ingest.sources import Source
+from llmprism.watch.sources import open_source
+from llmprism.watch.sources.templates import Templates
+from watching import LLMPRISM, Watched, events_in
+
+GOFLOW2 = {"start_ns": "time_flow_start_ns", "end_ns": "time_flow_end_ns"}
+GOFLOW2 |= {"src": "src_addr", "dst": "dst_addr"}
+EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_datagrams_of_a_port_are_read_as_from_a_file_also_after_a_restart(tmp_path: Path) -> None:
+    file = Source(EXPORTS / "training.ipfix.gz")
+    sent = iter([one.content for one in islice(datagrams(file, PROTOCOL, Notes()), 400)])
+    raw = tmp_path / "raw"
+    contents = list(sent)
+    raw.write_bytes(b"".join(contents))
+    expected = ingest([Source(raw)], tmp_path / "flows.parquet", Options()).notes.records
+    watched = Watched(tmp_path / "watched")
+    watched.begin(read_network([EXPORTS / "cables.csv"], {}, Notes()))
+    port = _free_port()
+    watched.source = f"udp://127.0.0.1:{port}"
+    for half in (contents[:200], contents[200:]):
+        waiting = iter(half)
+        state = watched.round(rounds=5, between=lambda rest=waiting: _send(rest, port))
+    state = watched.round()
+    assert state.fates["kept"] + state.fates["unknown"] == expected
+    assert "set_aside" not in state.fates
+    assert list((watched.folder / "state" / "spool").glob("*.pcap")) == []
+
+
+def _send(contents: Any, port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        for number, content in enumerate(contents):
+            one.sendto(content, ("127.0.0.1", port))
+            if number % 20 == 0:
+                time.sleep(0.002)
+
+
+def test_templates_and_options_are_remembered_and_data_is_not() -> None:
+    fields = {**FIELDS, **IPFIX_TIMES}
+    layout = a_set(2, template(fields))
+    options_layout = a_set(3, bytes([1, 2, 0, 2, 0, 1, 0, 149, 0, 4, 0, 34, 0, 4]))
+    options = a_set(258, bytes(8))
+    memory = Templates()
+    memory.learn(b"\x0a\0\0\1", ipfix(a_set(256, bytes(60)), layout))
+    memory.learn(b"\x0a\0\0\1", ipfix(options_layout, options, a_set(256, bytes(60))))
+    memory.learn(b"\x0a\0\0\1", b"\0\x0a\0")
+    assert memory.datagrams() == [(b"\x0a\0\0\1", ipfix(layout, options_layout, options))]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_lines_of_standard_input_are_all_read_before_the_end(
+    world: Any, watched: Watched, form: str
+) -> None:
+    flows = world.flows.drop(columns="path")
+    text = flows.to_csv(index=False)
+    if form == "json":
+        text = flows.rename(columns=GOFLOW2).to_json(orient="records", lines=True)
+    state = watched.folder / "state"
+    command = [*LLMPRISM, "watch", "-", "--topology", str(watched.topology)]
+    command += ["--state", str(state), "--window", "20s", "--lag-bound", "2000000000s"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    stored = json.loads((state / "state.json").read_text())
+    assert stored["fates"]["kept"] == len(world.flows)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == events_in(state)
+    assert ("opened", "SlowGpu") in watched.happened()
+
+
+@pytest.mark.parametrize("text", ["udp://127.0.0.1", "udp://h:port", "no/such/folder", "tcp://a:1"])
+def test_what_is_no_source_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UserError):
+        open_source(text, tmp_path)
+
+
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
+    port = _free_port()
+    source = open_source(f"udp://127.0.0.1:{port}", tmp_path / "a")
+    with pytest.raises(UserError, match="cannot receive"):
+        open_source(f"udp://127.0.0.1:{port}", tmp_path / "b")
+    source.close()

@@ -39,6 +39,14 @@ def logs(
 
 
 @app.command()
+def operations() -> None:
+    """Compare studies of operations with published figures: results/reference/operations.md."""
+    from evaluation.operations import page
+
+    page.write()
+
+
+@app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
     from evaluation.twins import page

@@ -153,3 +153,16 @@ def test_a_spike_of_the_loss_costs_all_work_until_it_is_noticed() -> None:
     ]
     assert lost_s[0] == pytest.approx(number * (3600 + 900 + 900), rel=0.01)
     assert lost_s[1] == pytest.approx(number * (60 + 65), rel=0.1)
+
+
+def test_retired_servers_fail_as_ordinary_ones() -> None:
+    """Of the failures of repeat offenders, those that an ordinary server would have remain."""
+    failures = {"per_server_day": 0.02, "offenders": {"part": 0.05, "share": 0.4}}
+    kept = policy_of({"kind": "every_step", "step_s": 10})
+    retired = kept | {"name": "retire", "retire_after": 1}
+    data = {"servers": 100, "days": 1000, "failures": failures | {"causes": ["GPU memory"]}}
+    study = Study.model_validate(data | {"policies": [kept, retired]})
+    handled = [len(Job(study, policy, 1).run()[0].recover_s) for policy in study.policies]
+    prevented = sum(one.repeated for one in failures_of(study, 1))
+    assert handled[0] == pytest.approx(len(failures_of(study, 1)), abs=2)
+    assert handled[0] - handled[1] == pytest.approx(prevented, abs=7)

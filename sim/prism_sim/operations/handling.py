@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from prism_sim.operations.causes import Cause
 from prism_sim.operations.failure import Failure
 from prism_sim.operations.ledger import Ledger
@@ -18,6 +20,12 @@ class Handling:
     def __init__(self, policy: Policy, servers: int, ledger: Ledger) -> None:
         self._policy, self._ledger = policy, ledger
         self._standby_back_s = [0.0] * policy.standby(servers)
+        self._of_server: Counter[int] = Counter()
+
+    def is_prevented(self, failure: Failure) -> bool:
+        """Whether its server has been retired, and an ordinary one would not fail now."""
+        limit = self._policy.retire_after
+        return failure.repeated and limit is not None and self._of_server[failure.server] >= limit
 
     def detect_s(self, failure: Failure) -> float:
         """Time from the begin of ``failure`` to its detection."""
@@ -32,6 +40,7 @@ class Handling:
         if failure is ALARM:
             self._ledger.false_alarms += 1
             return recovery.restart_s(ALARM, True)
+        self._of_server[failure.server] += failure.cause.on_server
         detect_s = 0.0 if known else self.detect_s(failure)
         localise_s, attempts = 0.0, 1
         if recovery.searches and failure.cause.on_server:

@@ -69,7 +69,8 @@ class Job:
     def _fail(self) -> Events:
         for failure in self._failures:
             yield self._env.timeout(failure.at_s - self._env.now)
-            self._process.interrupt(failure)
+            if not self._handling.is_prevented(failure):
+                self._process.interrupt(failure)
 
     def _alarm(self) -> Events:
         for at_s in self._alarms_s.tolist():

@@ -56,6 +56,9 @@ class Policy(Closed):
     recovery: Annotated[tuple[Recovery, ...], _OneOrMore] = Field(
         description="how the job comes back; the first of several that handles a failure counts"
     )
+    retire_after: int | None = Field(
+        default=None, ge=1, description="failures after which a server is not used again"
+    )
 
     def detect(self, failure: Failure) -> Detected:
         """The earliest detection; errors, time-outs and people are always there."""

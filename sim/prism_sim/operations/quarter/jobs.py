@@ -15,13 +15,17 @@ COMPLETED, CANCELLED, FAILED = "completed", "cancelled", "failed"
 
 @dataclass(frozen=True)
 class Job:
-    """A job that comes at ``at_s`` and holds ``gpus`` for ``run_s``, if it is started."""
+    """A job that comes at ``at_s`` and holds ``gpus`` for ``run_s``, if it is started.
+
+    ``by_server`` is true if a faulty server ends it.
+    """
 
     at_s: float
     type: JobType
     gpus: int
     run_s: float
     outcome: str
+    by_server: bool = False
 
 
 def jobs_of(study: Quarter, seed: int) -> list[Job]:
@@ -56,5 +60,5 @@ def _job(study: Quarter, at_s: float, one: JobType, unit: float, luck: list[floa
     rate = study.per_server_day * gpus / study.gpus_per_server / SECONDS_A_DAY
     broken_s = float(-np.log1p(-luck[2]) / rate) if rate else float("inf")
     if broken_s < run_s:
-        run_s, outcome = broken_s, FAILED
+        return Job(at_s, one, gpus, broken_s, FAILED, by_server=True)
     return Job(at_s, one, gpus, run_s, outcome)

@@ -31,6 +31,7 @@ def summary(study: Quarter, table: pd.DataFrame) -> dict[str, float]:
     jobs, time = by_outcome.size() / len(table), by_outcome["gpu_s"].sum() / gpu_s
     rates = dict(zip(OUTCOMES, ("complete", "cancel", "fail"), strict=True))
     capacity_s = study.gpus * study.days * SECONDS_A_DAY * study.seeds
+    failed = table[table["outcome"] == FAILED]
     found = {
         "gpu_job_num": len(table) / study.seeds,
         "avg_run_time_gpu": table["run_s"].mean(),
@@ -40,6 +41,10 @@ def summary(study: Quarter, table: pd.DataFrame) -> dict[str, float]:
         "med_que_time_gpu": table["queue_s"].median(),
         **{f"{rates[name]}_rate_gpu": float(jobs.get(name, 0.0)) for name in OUTCOMES},
         **{f"{rates[name]}_rate_gpu_time": float(time.get(name, 0.0)) for name in OUTCOMES},
+        "by_server_rate_of_failed": failed["by_server"].mean(),
+        "by_server_rate_of_failed_gpu_time": (
+            failed["gpu_s"].mul(failed["by_server"]).sum() / failed["gpu_s"].sum()
+        ),
         "utilisation": gpu_s / capacity_s,
     }
     return {name: float(value) for name, value in found.items()}

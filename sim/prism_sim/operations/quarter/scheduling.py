@@ -64,10 +64,9 @@ class Queue:
         self._hold(job, job.gpus)
         now_s = self._env.now
         held_s = min(job.run_s, self._ends_s - now_s)
-        self._rows.append(
-            {"type": job.type.name, "gpus": job.gpus, "queue_s": now_s - job.at_s,
-             "run_s": job.run_s, "gpu_s": job.gpus * held_s, "outcome": job.outcome}
-        )  # fmt: skip
+        times = {"queue_s": now_s - job.at_s, "run_s": job.run_s, "gpu_s": job.gpus * held_s}
+        ended = {"outcome": job.outcome, "by_server": job.by_server}
+        self._rows.append({"type": job.type.name, "gpus": job.gpus, **times, **ended})
         self._env.process(self._run(job))
 
     def _run(self, job: Job) -> Generator[simpy.Event, Any, None]:

@@ -1,0 +1,1 @@
+"""Operations studies beside published figures: ``python -m evaluation operations``."""

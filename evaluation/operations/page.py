@@ -1,0 +1,167 @@
+"""Runs the bundled studies of operations, and writes results/reference/operations.md.
+
+Published figures stand beside simulated ones. No parameter was chosen to bring them together.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from evaluation.operations import theory
+from evaluation.operations.published import BY_NAME, CLUSTERS
+from evaluation.paths import REFERENCE, TEMPLATES
+from prism_sim.loading.bundled import folder
+from prism_sim.operations import running
+from prism_sim.operations.evaluating.study import Evaluation
+from prism_sim.operations.quarter.study import Quarter
+from prism_sim.operations.reading import read_operations
+from prism_sim.operations.results import LABELS
+from prism_sim.operations.study import Study
+from prism_sim.operations.writing import Written, write_evaluation, write_policies, write_quarter
+from prism_sim.render.markdown import table
+from prism_sim.render.pages import render_page
+from prism_sim.studies.pool import default_processes
+
+PICTURE = "operations-worth.png"
+_NAMES = ("what-diagnosis-brings", "byterobust", "acme", "meta")
+
+
+def write() -> None:
+    """Run all studies, and write the page and its picture."""
+    with TemporaryDirectory() as temporary:
+        began_s = _cpu_s()
+        studies = {name: _policies(name, Path(temporary) / name) for name in _NAMES}
+        cpu_s = _cpu_s() - began_s
+        quarter, evaluation = _others(Path(temporary))
+        shutil.copy(studies["what-diagnosis-brings"].files["worth"], REFERENCE / PICTURE)
+    number = sum(map(_replications, _NAMES))
+    page = render_page(
+        TEMPLATES,
+        "operations",
+        picture=PICTURE,
+        studies=[_study(name, written) for name, written in studies.items()],
+        worth=_worth(studies["what-diagnosis-brings"]),
+        published=_published(studies, quarter, evaluation),
+        summary=_summary(quarter),
+        theory=theory.tables(),
+        replications=f"{number:,}",
+        cpu_s=f"{cpu_s:.0f}",
+        thousand_s=f"{1000 * cpu_s / number:.0f}",
+    )
+    (REFERENCE / "operations.md").write_text(page, encoding="utf-8")
+
+
+def _path(name: str) -> Path:
+    return folder() / "operations" / f"{name}.yaml"
+
+
+def _read(name: str) -> Study:
+    study = read_operations(_path(name))
+    assert isinstance(study, Study)
+    return study
+
+
+def _replications(name: str) -> int:
+    return len(running.tasks_of(_read(name)))
+
+
+def _policies(name: str, out: Path) -> Written:
+    study = _read(name)
+    done = running.run(study, out / "points", default_processes())
+    return write_policies(study, [one.result for _, one in done if one.result], out)
+
+
+def _others(out: Path) -> tuple[dict[str, float], pd.DataFrame]:
+    """The summary of the quarter, and the makespans of the schedulers."""
+    quarter = read_operations(_path("cluster-quarter"))
+    evaluation = read_operations(_path("evaluation-scheduling"))
+    assert isinstance(quarter, Quarter)
+    assert isinstance(evaluation, Evaluation)
+    summary = write_quarter(quarter, out / "quarter").data["summary"]
+    return summary, write_evaluation(evaluation, out / "evaluation").shown
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of its workers that have ended."""
+    return sum(os.times()[:4])
+
+
+def _study(name: str, written: Written) -> dict[str, str]:
+    rows = [
+        [
+            policy,
+            f"{100 * one['ettr']:.2f} ± {100 * one['ettr_half']:.2f}",
+            f"{100 * one['gain']:+.2f} ± {100 * one['gain_half']:.2f}",
+            *(f"{one[key]:.0f}" for key in ("detect_s", "localise_s", "recover_s", "by_hand")),
+            f"{one['false_alarms']:.1f}",
+            f"{one['false_alarm_gpu_hours']:,.0f}",
+            f"{one['lost_gpu_hours']:,.0f}",
+        ]
+        for policy, one in written.data["policies"].items()
+    ]
+    head = ["policy", "ETTR [%]", "gain", "detect [s]", "localise [s]", "recover [s]", "by hand",
+            "false alarms", "their cost [GPU-h]", "lost [GPU-h]"]  # fmt: skip
+    about = _read(name)
+    return {"name": name, "question": about.description, "table": table(head, rows)}
+
+
+def _worth(written: Written) -> str:
+    points = [point for point in written.data["worth"] if point["method"]]
+    rows = [
+        [
+            point["method"], LABELS[point["quality"]], f"{point['value']:g}",
+            f"{100 * point['ettr']:.2f} ± {100 * point['ettr_half']:.2f}",
+        ]
+        for point in points
+    ]  # fmt: skip
+    return table(["method", "quality", "measured", "ETTR [%]"], rows)
+
+
+def _published(
+    studies: dict[str, Written], quarter: dict[str, float], evaluation: pd.DataFrame
+) -> str:
+    """Published figures and ours: what, published, simulated."""
+    robust = studies["byterobust"].data
+    best = robust["policies"]["and stack aggregation"]
+    first = robust["policies"]["requeue, checkpoints each step"]
+    hot = theory.TABLE_7
+    large = studies["what-diagnosis-brings"].data["policies"]
+    saving = robust["lost_gpu_hours"]["requeue, checkpoints each step"]["checkpoint"]
+    acme = studies["acme"].data["lost_gpu_hours"]
+    sync, background = (list(acme.values())[at]["checkpoint"] for at in (0, 1))
+    meta = next(iter(studies["meta"].data["policies"].values()))
+    exhausted = large["requeue, time-out"]["recover_s"] / large["standby, time-out"]["recover_s"]
+    faster = {
+        row["nodes"]: row["faster"]
+        for row in evaluation.to_dict("records")
+        if row["scheduler"] == evaluation["scheduler"].iloc[-1]
+    }
+    values: dict[str, str] = {
+        "ettr": f"{100 * best['ettr']:.1f} %",
+        "standby": f"{first['recover_s'] / best['recover_s']:.1f} times; at Meta's failure rate, "
+        f"{exhausted:.1f} times",
+        "hot": f"{sum(a / b for a, b in hot) / len(hot):.2f} times",
+        "every_step": f"{100 * saving / (1200 * 8 * 90 * 24):.2f} %",
+        "async": f"{sync / background:.1f} times",
+        "meta": f"{100 * meta['ettr']:.1f} %",
+        "infrastructure": f"{100 * quarter['by_server_rate_of_failed']:.0f} % and "
+        f"{100 * quarter['by_server_rate_of_failed_gpu_time']:.0f} %",
+        "one_node": f"{faster[1]:.2f} times",
+        "four_nodes": f"{faster[4]:.2f} times",
+    }
+    rows = [[one.what, one.value, values[name], one.why] for name, one in BY_NAME.items()]
+    return table(["figure", "published", "simulated", "remarks"], rows)
+
+
+def _summary(quarter: dict[str, float]) -> str:
+    names = [name for name in quarter if all(name in one for one in CLUSTERS.values())]
+    rows = [
+        [name, *(f"{one[name]:g}" for one in CLUSTERS.values()), f"{quarter[name]:.4g}"]
+        for name in names
+    ]
+    return table(["figure", *CLUSTERS, "simulated"], rows, numbers_right=True)

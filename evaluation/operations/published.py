@@ -53,7 +53,7 @@ BY_NAME = {
         "part of infrastructure in failed jobs, and in their GPU time (Acme, Table 3)",
         "11 % and 82 %",
         "the quarter of Kalos with Meta's failure rate; errors of jobs are one kind, so framework "
-        "(14.7 %) and script (3.2 %) are not told apart",
+        "(14.7 %) and script (3.2 %) are not distinguished",
     ),
     "one_node": Published(
         "makespan of 63 evaluations on one node (Acme)", "1.3 times shorter", "all remedies"

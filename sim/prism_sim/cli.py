@@ -28,6 +28,7 @@ from prism_sim.commands.options import (
     Debug,
     FailUnder,
     Json,
+    Live,
     Method,
     NoReport,
     Out,
@@ -36,6 +37,7 @@ from prism_sim.commands.options import (
     ScenarioName,
     Seed,
     Settings,
+    Speed,
     folder_name,
     out_folder,
 )
@@ -103,6 +105,8 @@ def run(
     seed: Seed = None,
     out: Out = None,
     no_report: NoReport = False,
+    live: Live = False,
+    speed: Speed = 1.0,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -123,6 +127,10 @@ def run(
         files = {"run": str(made.folder)}
         with exclusive(made.folder):
             stages.simulate(session, loaded, made, _invocation())
+            if live:
+                from prism_sim.commands.live import show_live
+
+                raise typer.Exit(show_live(session, made, speed, method))
             found = stages.diagnose(
                 session, made.flows, made.topology, method, made.diagnosis_folder, limits
             )

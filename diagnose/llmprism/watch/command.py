@@ -5,8 +5,6 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -88,7 +86,7 @@ def watch(
         from llmprism import methods
         from llmprism.ingest.options import parse_duration
         from llmprism.watch.network import Network
-        from llmprism.watch.running import Outputs, run
+        from llmprism.watch.running import Outputs, interrupted, run
         from llmprism.watch.settings import SECOND_NS, Settings
         from llmprism.watch.sources import open_source
         from llmprism.watch.state import StateFolder
@@ -106,13 +104,5 @@ def watch(
         folder = StateFolder(state)
         records = open_source(source, folder.path)
         outputs = Outputs(serve, token_file, alertmanager, quiet)
-        code = run(records, network, folder, settings, outputs, _interrupted().is_set)
+        code = run(records, network, folder, settings, outputs, interrupted().is_set)
     raise typer.Exit(code)
-
-
-def _interrupted() -> threading.Event:
-    """An event that is set when the user or the system asks the program to end."""
-    asked = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-    return asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +52,14 @@ def run(
     """Watch until the source ends or ``is_over``; return the exit code."""
     with _listening(outputs) as listeners:
         return Monitor(source, network, folder, settings, listeners).run(is_over)
+
+
+def interrupted() -> threading.Event:
+    """An event that is set when the user or the system asks the program to end."""
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    return asked
 
 
 @contextmanager

@@ -72,6 +72,14 @@ Method = Annotated[
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")
 ]
+Live = Annotated[
+    bool,
+    typer.Option("--live", help="After the simulation, show it as if it happened now, on a page."),
+]
+Speed = Annotated[
+    float,
+    typer.Option("--speed", metavar="N", min=0.001, max=1000, help="With --live: N s in one."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print results as one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes on stderr.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]

@@ -21,7 +21,8 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.graph.durations import StepGraph
-from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, NOISE_FLOOR, PAUSES
+from llmprism.methods.prism.parameters import FEWEST_HABITS, HABIT_DEVIATIONS, NOISE_FLOOR
+from llmprism.methods.prism.windows import SHAPE, log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
@@ -45,21 +46,32 @@ class Table:
 
 
 def kinds_of_steps(length_ns: Floats) -> Ints:
-    """1 for steps that are longer at equal distances over the whole recording, 0 for others."""
+    """1 for steps that are longer at equal distances over the whole recording, 0 for others.
+
+    Every distance and first step is a hypothesis, likelier than none by what its steps gain if
+    all are longer by their median. Noise is that of the shorter half of all steps.
+    """
     steps = length_ns.size
-    kind = np.zeros(steps, np.int64)
     known = np.isfinite(length_ns)
-    if known.sum() < 4:
+    known[:1] = False  # it is not known when the first step began
+    kind = np.zeros(steps, np.int64)
+    if known.sum() < 2 * FEWEST_HABITS:
         return kind
-    middle = float(np.median(length_ns[known]))
-    noise = max(float(spread(length_ns[None])[0]), NOISE_FLOOR * middle)
-    longer = known & (length_ns - middle > HABIT_DEVIATIONS * noise)
-    for period in range(2, steps // 2 + 1):
+    middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
+    noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
+    off = np.where(known, (length_ns - middle) / noise, 0.0)
+    usual = log_density(off)
+    best, against = 0.0, SHAPE + 2 * float(np.log(steps))
+    for period in range(2, steps // FEWEST_HABITS + 2):
         for first in range(period):
             at = np.arange(first, steps, period)
-            if (longer | ~known)[at].all() and longer[at].mean() > PAUSES and longer[at].sum() > 1:
-                kind[at] = 1
-                return kind
+            at = at[known[at]]
+            if at.size < FEWEST_HABITS or off[at].min() <= HABIT_DEVIATIONS:
+                continue
+            gain = float((log_density(off[at] - np.median(off[at])) - usual[at]).sum()) - against
+            if gain > best:
+                best, kind = gain, np.zeros(steps, np.int64)
+                kind[first::period] = 1
     return kind
 
 
@@ -140,13 +152,17 @@ def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) 
 
 
 def step_effect(excess: Floats) -> Floats:
-    """What most rows have in common in each step: their lower quartile, shape (steps,)."""
+    """What most rows have in common in each step, beside the median step, shape (steps,).
+
+    It is their lower quartile; NaN where fewer than three are known.
+    """
     known = np.isfinite(excess).sum(axis=0)
-    low: Floats = np.full(excess.shape[1], 0.0)
+    low: Floats = np.full(excess.shape[1], np.nan)
     for step in np.flatnonzero(known >= 3).tolist():
         own = excess[np.isfinite(excess[:, step]), step]
-        low[step] = max(float(np.quantile(own, 0.25)), 0.0)
-    return low
+        low[step] = float(np.quantile(own, 0.25))
+    beside: Floats = low - np.nan_to_num(nanmedian(low[None], axis=1))
+    return beside
 
 
 def length_of_steps(job: JobView, reference: Reference) -> Floats:

@@ -21,6 +21,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.graph.durations import StepGraph, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
+from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -38,6 +39,7 @@ class Durations:
     reference : the steps that show what is normal.
     compute : excess of each rank; ``transfer`` that of each communicator.
     on_path : time on the critical path.
+    traffic : records of each connection.
     length_ns : of each step, NaN where it is not measured.
     tick_ns : of the clock; 0 for a fine one.
     """
@@ -50,6 +52,7 @@ class Durations:
     compute: Table
     transfer: Table
     on_path: PathTimes
+    traffic: Traffic
     length_ns: Floats
     tick_ns: float
 
@@ -86,7 +89,9 @@ class Durations:
     def compared_with(self, healthy: Bools) -> Durations:
         """The same, compared with some steps only: most others are slow."""
         reference = replace(self.reference, healthy=healthy & self.reference.healthy)
-        return _measured(self.context, self.job, self.measured, reference, self.tick_ns)
+        return _measured(
+            self.context, self.job, self.measured, self.traffic, reference, self.tick_ns
+        )
 
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
         """The same without the excess of some rows in some steps: it is explained."""
@@ -95,6 +100,14 @@ class Durations:
         excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
         new = replace(old, excess=excess)
         return replace(self, compute=new) if table == COMPUTE else replace(self, transfer=new)
+
+    def without(self, inside: Bools) -> Durations:
+        """The same without the excess of everything in some steps: the program compiles in them."""
+        blank = np.where(inside, np.nan, 0.0)
+        compute, transfer = (
+            replace(table, excess=table.excess + blank) for table in (self.compute, self.transfer)
+        )
+        return replace(self, compute=compute, transfer=transfer)
 
 
 def durations_of(context: Context, job: JobView) -> Durations | None:
@@ -107,12 +120,14 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     graph = with_durations(nodes, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
     kind = kinds_of_steps(job.between_ends_ns)
-    return _measured(context, job, graph, Reference(kind, np.ones(job.count, np.bool_)), tick_ns)
+    reference = Reference(kind, np.ones(job.count, np.bool_))
+    return _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
 
 
 def _measured(
-    context: Context, job: JobView, measured: StepGraph, reference: Reference, tick_ns: float
-) -> Durations:
+    context: Context, job: JobView, measured: StepGraph, traffic: Traffic, reference: Reference,
+    tick_ns: float,
+) -> Durations:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
     graph = replace(measured, compute=without_waiting(measured, reference, together_ns))
@@ -129,6 +144,7 @@ def _measured(
         times_on_path(
             graph, (reference.normal(graph.compute), reference.normal(graph.transfer)), ranks
         ),
+        traffic,
         length_of_steps(job, reference),
         tick_ns,
     )

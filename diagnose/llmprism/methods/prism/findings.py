@@ -23,10 +23,18 @@ from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named
+from llmprism.methods.prism.groups.ranks import is_warm_up
 from llmprism.methods.prism.outside import Outside, outside_of
-from llmprism.methods.prism.parameters import LEAST_COST, MOST_FINDINGS, OWN_SHARE
+from llmprism.methods.prism.parameters import (
+    AS_LIKELY,
+    LEAST_COST,
+    MOST_FINDINGS,
+    NOISE_FLOOR,
+    OWN_SHARE,
+)
 from llmprism.methods.prism.peers import standing
-from llmprism.methods.prism.windows import MOSTLY, Window, best_window, penalty
+from llmprism.methods.prism.windows import MOSTLY, Window, best_window, gain_within, penalty
+from llmprism.numerics.arrays import Bools
 
 FEWEST = 3  # steps of which one may stand out
 
@@ -57,12 +65,16 @@ class Cost:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A group and its best window; ``odds`` are log odds that it is no chance."""
+    """A group and its best window; ``odds`` are log odds that it is no chance.
+
+    ``open_steps`` are those that no candidate before it explains.
+    """
 
     durations: Durations
     group: Group
     window: Window
     odds: float
+    open_steps: Bools
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
         return found
     for one in _candidates(durations):
         named = one.group.named(one.durations, one.window)
-        cost = cost_of(one.durations, one.group, one.window)
+        cost = cost_of(one)
         if named is not None and _is_believed(cost):
             named = outside.instead_of(durations.job, named, one.window)
             found = _joined(found, Finding(durations.job, named, one.window, cost, one.odds))
@@ -129,19 +141,25 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
     Where most steps are slow, the search begins again, compared with the others.
     """
     left, rebased = durations, False
+    open_steps = np.isfinite(durations.length_ns)
+    open_steps[durations.job.phases.first_of_epoch] = False
     for _ in range(4 * MOST_FINDINGS):
-        best = _likeliest(left)
+        best = _likeliest(left, open_steps) or _longest(left, open_steps)
         if best is None:
             return
         inside = best.window.steps(durations.steps)
+        if best.group.is_common and is_warm_up(durations, best.window):
+            left = left.without(inside)
+            continue
         if best.window.shape == MOSTLY and not rebased and (~inside).sum() >= FEWEST:
             left, rebased = left.compared_with(~inside), True
             continue
         yield best
+        open_steps = open_steps & ~inside
         left = left.explained(best.group.table, best.group.rows, inside)
 
 
-def _likeliest(durations: Durations) -> Candidate | None:
+def _likeliest(durations: Durations, open_steps: Bools) -> Candidate | None:
     """The group and window that exceed their penalty by most; None if none does."""
     best: Candidate | None = None
     for groups_of in KINDS.values():
@@ -149,15 +167,43 @@ def _likeliest(durations: Durations) -> Candidate | None:
             window = best_window(group.excess, group.error)
             odds = window.ratio - penalty(group.siblings, durations.steps)
             if odds > (0.0 if best is None else best.odds):
-                best = Candidate(durations, group, window, odds)
+                best = Candidate(durations, group, window, odds, open_steps)
     return best
 
 
-def cost_of(durations: Durations, group: Group, window: Window) -> Cost:
+def _longest(durations: Durations, open_steps: Bools) -> Candidate | None:
+    """A window of ``open_steps`` that are longer for certain, and the group that explains it best.
+
+    That something happened follows from the steps. So the group only has to be likelier than its
+    siblings, which is less than it needs by itself.
+    """
+    length = durations.length_ns / max(durations.usual_ns, 1.0) - 1
+    if open_steps.sum() < FEWEST:
+        return None
+    noise = float(np.nan_to_num(spread(length[None])[0]))
+    shown = np.where(open_steps, length, np.nan)
+    window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
+    odds = window.ratio - penalty(1, durations.steps)
+    best: tuple[float, Group] | None = None
+    hit = window.hit(durations.steps)
+    for groups_of in KINDS.values():
+        for group in groups_of(durations):
+            gain = gain_within(group.excess, group.error, hit) - float(np.log(group.siblings))
+            if gain > (AS_LIKELY if best is None else best[0]):
+                best = gain, group
+    if odds <= 0 or best is None:
+        return None
+    return Candidate(durations, best[1], window, odds, open_steps)
+
+
+def cost_of(candidate: Candidate) -> Cost:
     """Compare the steps of a window with the others."""
-    inside = window.steps(durations.steps)
+    durations, group = candidate.durations, candidate.group
+    within = candidate.window.steps(durations.steps)
+    hit = candidate.window.hit(durations.steps)
+    inside = within & candidate.open_steps if (hit & candidate.open_steps).any() else hit
     length = durations.length_ns
-    slow, normal = length[inside], length[~inside]
+    slow, normal = length[inside], length[~within]
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())
     if not slow.size or normal.size < 2:

@@ -19,6 +19,9 @@ LEVELS = (
 """Slowdowns that are tried, as a share of the normal duration: each is about half more than the one
 before it, so the nearest costs little likelihood."""
 
+VARIES = 0.2
+"""Of a level: by which it differs between steps, which also covers what lies between two LEVELS."""
+
 PAUSES = 0.5
 """Share of the steps of a window that pauses hit, before anything is known."""
 
@@ -55,9 +58,9 @@ VIOLATIONS = 0.03
 PEERS = 3
 """Ranks or communicators that have to do the same before one is compared with the others."""
 
-UNEQUAL = 0.05
-"""Deviation of healthy GPUs of one type from each other. Sinha et al. (SC'22, "Not all GPUs are
-created equal") found up to 8 % on average, with outliers of 1.5 times the median."""
+UNEQUAL = 0.08
+"""Deviation of healthy GPUs of one type from each other: up to 8 % on average, with outliers of 1.5
+times the median (Sinha et al., SC'22, "Not all GPUs are created equal")."""
 
 UNEQUAL_LINKS = 0.1
 """The same of transfers over as many hops: hashing and neighbours make them differ more."""
@@ -87,8 +90,14 @@ BUSY, IDLE = 0.95, 0.85
 MOST_FINDINGS = 8
 """Findings of one kind about one job: more is too much for a user to check."""
 
-HABIT_DEVIATIONS = 4.0
+FEWEST_HABITS = 3
+"""Steps at equal distances that make a habit: two always have a distance."""
+
+HABIT_DEVIATIONS = 3.0
 """By which a step is longer that may be one with a save or an evaluation."""
+
+SINGLE = 2.0
+"""Log odds against a fault that lasts for one step: programs make rare long pauses themselves."""
 
 MIXED = 0.7
 """Of the time that a job is slower: a cause outside the job that lasts for less is none of it."""

@@ -17,7 +17,7 @@ from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.network import Seen, name_part
-from llmprism.methods.prism.parameters import ALWAYS_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
+from llmprism.methods.prism.parameters import ALWAYS_SHARE, OWN_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
 from llmprism.methods.prism.windows import Window, log_density, penalty
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
@@ -56,7 +56,10 @@ def _slow_ranks(durations: Durations) -> Iterator[Standing]:
     for rank in np.flatnonzero(ratio > 1 + ALWAYS_SHARE).tolist():
         level = float(ratio[rank] - 1)
         odds = _odds(level / errors[rank], normal.size, durations.steps)
-        lost = durations.on_path.compute[rank].sum() * (1 - 1 / ratio[rank])
+        longer = 1 - 1 / ratio[rank]
+        lost = durations.on_path.compute[rank].sum() * longer
+        if lost < OWN_SHARE * normal[rank] * longer * durations.steps:
+            continue  # others wait for what is slow
         server = durations.server_name(int(durations.servers[rank]))
         evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
         named = Named(
@@ -89,7 +92,10 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
     named = name_part(durations, seen)
     if named is None:
         return
-    lost = (durations.on_path.transfer.sum(axis=1) * (1 - 1 / np.where(slow, ratio, 1.0))).sum()
+    longer = 1 - 1 / np.where(slow, ratio, 1.0)
+    lost = (durations.on_path.transfer.sum(axis=1) * longer).sum()
+    if lost < OWN_SHARE * float((table.normal_ns * longer).max()) * durations.steps:
+        return  # others wait for what is slow
     odds = sum(-float(log_density(level[[one]] / errors[one])[0]) for one in np.flatnonzero(slow))
     most = float(np.median(level[slow]))
     yield Standing(

@@ -1,6 +1,7 @@
 """Which steps differ? Windows of a series, by likelihood.
 
-A series is the excess of a group in each step. Noise has Student's t distribution. A hypothesis is
+A series is the excess of a group in each step. Noise has Student's t distribution. A fault does not
+hit all steps alike, so its level varies by a share of itself. A hypothesis is
 a window of steps and a *shape*: a level (every step of the window is longer by one share), pauses
 (each of its steps is hit or not), or a level outside of which all is normal, where most of the
 recording is slow. For one share, the best window is the contiguous part with the largest sum of log
@@ -13,11 +14,11 @@ times in a recording.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmprism.methods.prism.parameters import FALSE_FINDINGS, LEVELS, PAUSES, TAIL
+from llmprism.methods.prism.parameters import FALSE_FINDINGS, LEVELS, PAUSES, SINGLE, TAIL, VARIES
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 LEVEL, WITH_PAUSES, MOSTLY = "level", "pauses", "mostly"
@@ -29,7 +30,8 @@ SHAPE = 2.0  # log odds of the rarer shape
 class Window:
     """Steps ``first`` to ``last``, longer by the share ``level``.
 
-    ``ratio`` is the log likelihood ratio against no difference at all.
+    ``ratio`` is the log likelihood ratio against no difference at all. ``spared`` are steps of the
+    window that were not hit: pauses do not hit every step.
     """
 
     first: int
@@ -37,11 +39,18 @@ class Window:
     level: float
     ratio: float
     shape: str
+    spared: tuple[int, ...] = ()
 
     def steps(self, count: int) -> Bools:
         """Which of ``count`` steps are in the window."""
         inside = np.zeros(count, np.bool_)
         inside[self.first : self.last + 1] = True
+        return inside
+
+    def hit(self, count: int) -> Bools:
+        """Which of ``count`` steps are longer."""
+        inside = self.steps(count)
+        inside[list(self.spared)] = False
         return inside
 
 
@@ -58,17 +67,36 @@ def log_density(z: Floats) -> Floats:
 
 def best_window(excess: Floats, error: float) -> Window:
     """The window of one series that is likeliest to differ."""
-    levels = np.array(LEVELS)[:, None]
-    base = log_density(excess / error)
-    slower = np.nan_to_num(log_density((excess - levels) / error) - base)
-    faster = np.nan_to_num(log_density((excess + levels) / error) - base)
+    slower, faster = _gains(excess, error, 1.0), _gains(excess, error, -1.0)
     mixed = np.log(PAUSES * np.exp(slower) + 1 - PAUSES)
     found = [
         _of_gains(slower, LEVEL, 0.0),
         _of_gains(mixed, WITH_PAUSES, SHAPE),
         _of_rest(faster),
     ]
-    return max(found, key=lambda window: window.ratio)
+    best = max(found, key=lambda window: window.ratio)
+    if best.first == best.last:
+        return replace(best, ratio=best.ratio - SINGLE)
+    if best.shape != WITH_PAUSES:
+        return best
+    spared = best.first + np.flatnonzero(
+        slower[LEVELS.index(best.level), best.first : best.last + 1] <= 0
+    )
+    return replace(best, spared=tuple(spared.tolist()))
+
+
+def gain_within(excess: Floats, error: float, inside: Bools) -> float:
+    """Log likelihood ratio of the best level in some steps, against no difference."""
+    return float(_gains(excess[inside], error, 1.0).sum(axis=1).max(initial=0.0))
+
+
+def _gains(excess: Floats, error: float, sign: float) -> Floats:
+    """Log likelihood ratio of each level in each step, shape (levels, steps); 0 where unknown."""
+    levels = np.array(LEVELS)[:, None]
+    wider = np.hypot(error, VARIES * levels)
+    base = log_density(excess / error) + np.log(wider / error)
+    gains: Floats = np.nan_to_num(log_density((excess - sign * levels) / wider) - base)
+    return gains
 
 
 def _of_gains(gains: Floats, shape: str, against: float) -> Window:
@@ -80,7 +108,8 @@ def _of_gains(gains: Floats, shape: str, against: float) -> Window:
 def _of_rest(gains: Floats) -> Window:
     """The window outside of which all is faster, by the same share."""
     inside, first, last = largest_sums(-gains)
-    ratio = gains.sum(axis=1) + inside
+    covers = 2 * (last - first + 1) > gains.shape[1]
+    ratio = np.where(covers, gains.sum(axis=1) + inside, 0.0)
     at = int(np.argmax(ratio))
     return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]), MOSTLY)
 

@@ -4,7 +4,8 @@ An *operation* is a message of a pipeline, or one collective of a communicator. 
 connection in a step are numbered; the connections of a communicator have equally many, one for
 each operation (*slot*). In steps that have another number of bursts, since a slow hop leaves
 silences or a record is lost, bursts are matched with slots by the bytes sent before them. Where
-connections of a communicator differ, or their numbers vary, all of a step is one operation.
+connections of a communicator differ, or their numbers vary, all of a step is one operation. So it
+is where a ring is silent in the middle until its last rank joins.
 
 A rank *joins* an operation when the first of its connections begins; an *arrival* is the end of
 what it receives. A hop of a collective begins when both of its ends have joined, so the earliest
@@ -27,6 +28,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bursts import bursts_of
 from llmprism.methods.prism.faults.measures.collectives import one_way_collectives_of, ring_numbers
 from llmprism.methods.prism.graph.slots import Slots, slots_of
+from llmprism.methods.prism.parameters import IRREGULAR
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
 
@@ -162,6 +164,9 @@ def _add(
     number = int(slots.count[lanes[0]])
     regular = bool((slots.count[lanes] == number).all() and slots.regular[lanes].all())
     start, end = slots.times(lanes, number if regular else 1)
+    if regular and not _is_mostly_known(start, end):
+        regular = False
+        start, end = slots.times(lanes, 1)
     of = Communicator(kind, connections, float(slots.size_bytes[lanes].max()))
     if kind != "pp":
         _add_collective(gathered, servers, of, ends, (start, end))
@@ -174,6 +179,15 @@ def _add(
         operations = gathered.add(of, times, np.full_like(times, np.nan))
         gathered.take_part(operations, int(ends[0][0]), times, None)
         gathered.take_part(operations, int(ends[1][0]), None, times)
+
+
+def _is_mostly_known(start: Floats, end: Floats) -> bool:
+    """Whether all connections show where each operation begins and ends, in enough steps.
+
+    A ring whose last rank joins late is silent until then, at all hops but those of this rank.
+    """
+    whole = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)
+    return bool((whole.mean(axis=1) >= IRREGULAR).all())
 
 
 def _add_collective(

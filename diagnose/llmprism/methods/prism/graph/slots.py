@@ -20,7 +20,7 @@ class Slots:
     Attributes
     ----------
     count : usual number of bursts of each connection in a step, 0 if it has none.
-    regular : whether enough steps have that number.
+    regular : whether enough steps have that number, and each time the same bytes in each burst.
     size_bytes : usual bytes of each connection in a step.
     offsets : first burst of each connection and step, shape (connections * steps + 1,).
     start_ns, end_ns, size : of each burst; times after the origin of the job.
@@ -69,14 +69,32 @@ def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Sl
         for values in (bursts.start_ns - origin_ns, bursts.end_ns - origin_ns, bursts.size)
     )
     held = np.bincount(cell, minlength=connections * steps)
-    volume = np.bincount(cell[order], size, connections * steps).reshape(connections, steps)
+    volume = np.bincount(cell[order], size, connections * steps).astype(np.float64)
+    volume = volume.reshape(connections, steps)
     by_step = held.reshape(connections, steps)
     some = np.where(by_step > 0, by_step, np.nan).astype(np.float64)
     count = np.nan_to_num(nanmedian(some, axis=1)).astype(np.int64)
     regular = ((by_step == count[:, None]).mean(axis=1) >= IRREGULAR) & (count <= MOST_SLOTS)
     usual = np.nan_to_num(nanmedian(np.where(by_step > 0, volume, np.nan), axis=1))
     offsets = np.concatenate(([0], np.cumsum(held)))
+    regular &= _is_stable(volume, np.cumsum(size), by_step == count[:, None], offsets, count)
     return Slots(count, regular, usual, offsets, start, end, size, steps)
+
+
+def _is_stable(volume: Floats, sent: Floats, usual: Bools, offsets: Ints, count: Ints) -> Bools:
+    """Whether the bursts of each connection end after the same share of its bytes in every step.
+
+    A ring that waits for a late rank is silent after any number of blocks: that ends no operation.
+    """
+    stable = np.ones(len(volume), np.bool_)
+    for lane in np.flatnonzero((count > 1) & usual.any(axis=1)).tolist():
+        cells = lane * volume.shape[1] + np.flatnonzero(usual[lane])
+        at = offsets[cells][:, None] + np.arange(count[lane])
+        before = np.where(offsets[cells] > 0, sent[offsets[cells] - 1], 0.0)
+        share = (sent[at] - before[:, None]) / np.maximum(volume[lane][usual[lane]], 1.0)[:, None]
+        off = np.median(np.abs(share - np.median(share, axis=0)), axis=0)
+        stable[lane] = off.max() <= LACKING
+    return stable
 
 
 @compiled

@@ -53,6 +53,7 @@ class Group:
     error : standard deviation of it.
     lost_ns : what the rows lost on the critical path in each step.
     named : names the culprit for a window.
+    is_common : whether it is what all ranks of the job have in common.
     """
 
     table: str
@@ -62,18 +63,17 @@ class Group:
     error: float
     lost_ns: Floats
     named: Namer
+    is_common: bool = False
 
 
 GroupsOf = Callable[[Durations], Iterable[Group]]
 """Makes all groups of one kind."""
 
 
-def of_ranks(
-    durations: Durations, members: Sequence[tuple[Ints, Namer]], *, common: bool
-) -> list[Group]:
-    """Groups of ranks; what all ranks of the job have in common counts only if ``common``."""
+def of_ranks(durations: Durations, members: Sequence[tuple[Ints, Namer]]) -> list[Group]:
+    """Groups of ranks, without what all ranks of the job have in common."""
     table = durations.compute
-    base = table.excess if common else table.excess - durations.common
+    base = table.excess - np.maximum(np.nan_to_num(durations.common), 0.0)
     known = [(rows[table.normal_ns[rows] > 0], namer) for rows, namer in members]
     known = [(rows, namer) for rows, namer in known if rows.size]
     if not known:

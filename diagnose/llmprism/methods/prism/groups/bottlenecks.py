@@ -32,34 +32,11 @@ def bottlenecks(
     """Chance that each of the ``connections`` limits the others in a window; None if not shown."""
     if connections.size == 1:
         return {int(connections[0]): 1.0}
-    busy, last = _busy_and_last(durations, connections)
+    busy, last = durations.traffic.of(connections)
     chance = _by_ends(last, busy, inside)
     if chance is None:
         chance = _by_rests(busy, inside)
     return None if chance is None else dict(zip(connections.tolist(), chance.tolist(), strict=True))
-
-
-def _busy_and_last(durations: Durations, connections: Ints) -> tuple[Floats, Floats]:
-    """Time with a record, and last end, of each connection in each step [ns]."""
-    context, job = durations.context, durations.job
-    place = np.full(len(context.connections), -1)
-    place[connections] = np.arange(connections.size)
-    cells = connections.size * job.count
-    busy, last = np.zeros(cells), np.full(cells, -np.inf)
-    for part in job.phases.classes:
-        known, cell = part.cells(context.connections, job.count)
-        row = part.one.traffic.row[known]
-        lane = place[context.connections.of_row[row]]
-        own = lane >= 0
-        row, at = row[own], lane[own] * job.count + cell[own] % job.count
-        np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
-        np.maximum.at(
-            last, at, (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
-        )
-    unknown = np.isinf(last)
-    busy[unknown], last[unknown] = np.nan, np.nan
-    shape = (connections.size, job.count)
-    return busy.reshape(shape), last.reshape(shape)
 
 
 def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:

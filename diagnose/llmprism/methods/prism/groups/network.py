@@ -1,7 +1,8 @@
 """Parts of the network that are slow: a NIC, a link, a switch, or one direction of one of them.
 
 That transfers are slow shows on the critical path. Which part is slow follows from all
-communicators of the job: those that are slow cross it, and those that cross it are slow. Within a
+communicators of the job: those that are slow cross it, and those that cross it are slow. A slow one
+has a connection that sends for longer; where all are silent longer, a rank made a pause. Within a
 ring, the hops that limit it (:mod:`~llmprism.methods.prism.groups.bottlenecks`) cross it, and the
 others do not. Parts that explain these observations equally well are named together.
 """
@@ -9,15 +10,16 @@ others do not. Parts that explain these observations equally well are named toge
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.baseline import kinds_of_steps, spread
 from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.faults.measures.hops import ARROW, crossed, culprit_of
 from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
+from llmprism.methods.prism.groups.ranks import PAUSED
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
@@ -25,12 +27,13 @@ from llmprism.methods.prism.parameters import (
     HIT,
     MOST_NAMED,
     NOISE_FLOOR,
+    OWN_SHARE,
     SLOW_DEVIATIONS,
     SLOW_SHARE,
     WHOLE_SWITCH,
 )
 from llmprism.methods.prism.windows import Window
-from llmprism.numerics.arrays import Bools
+from llmprism.numerics.arrays import Bools, Floats
 
 SEEN = float(np.log(HIT / FALSE_HIT))
 NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
@@ -42,6 +45,8 @@ def network(durations: Durations) -> Iterable[Group]:
     lost = durations.on_path.transfer_longer.sum(axis=0)
     share = np.where(known, lost / max(durations.usual_ns, 1.0), np.nan)
     share[durations.job.phases.first_of_epoch] = np.nan
+    habit = replace(durations.reference, kind=kinds_of_steps(1 + share))
+    share -= habit.normal(share[None])[0]
     noise = max(
         float(np.nan_to_num(spread(share[None])[0])),
         NOISE_FLOOR,
@@ -53,22 +58,38 @@ def network(durations: Durations) -> Iterable[Group]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one communicator shows: whether it is slow, and which connections limit it.
+    """What one communicator shows.
 
     Attributes
     ----------
+    is_slow : whether it is slow.
     limits : chance that each connection is a bottleneck; None if records do not show which.
+    is_silent : whether it lasts longer though no connection sends for longer.
     """
 
     is_slow: bool
     limits: Mapping[int, float] | None
+    is_silent: bool = False
 
 
 def _named(durations: Durations, window: Window) -> Named | None:
     """The part of the network that explains the slow transfers of a window best."""
-    inside = window.steps(durations.steps)
-    seen = {number: _seen(durations, number, inside) for number in _judged(durations, inside)}
-    return name_part(durations, {number: one for number, one in seen.items() if one})
+    inside, hit = window.steps(durations.steps), window.hit(durations.steps)
+    seen = {number: _seen(durations, number, inside, hit) for number in _judged(durations, hit)}
+    part = name_part(durations, seen)
+    if part is None and any(one.is_silent for one in seen.values()):
+        return _paused(durations, window)
+    return part
+
+
+def _paused(durations: Durations, window: Window) -> Named | None:
+    """A rank that makes a pause within collectives: all of its job is silent then."""
+    if window.first == window.last:
+        return None  # for one step: a save or an evaluation
+    servers = [durations.server_name(one) for one in np.unique(durations.servers).tolist()]
+    few = {"one_of": servers} if len(servers) <= MOST_NAMED else {}
+    evidence = {"or_causes": PAUSED, **few}
+    return Named("job", "pauses", "slow_compute", "job", durations.job.name, evidence)
 
 
 def name_part(durations: Durations, seen: Mapping[int, Seen]) -> Named | None:
@@ -102,18 +123,26 @@ def _judged(durations: Durations, inside: Bools) -> list[int]:
     return [int(number) for number in np.flatnonzero(both)]
 
 
-def _seen(durations: Durations, number: int, inside: Bools) -> Seen | None:
-    """What a communicator shows in a window."""
+def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
+    """What a communicator shows in the steps of a window that are hit."""
     table = durations.transfer
     own = table.excess[number]
-    outside = own[~inside & np.isfinite(own)]
-    usual = float(np.median(outside)) if outside.size else 0.0
-    more = float(np.nanmedian(own[inside])) - usual
-    error = table.error[number] / np.sqrt(np.isfinite(own[inside]).sum())
+    more = _more(own, inside, hit)
+    error = table.error[number] / np.sqrt(np.isfinite(own[hit]).sum())
     if more < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
     connections = durations.graph.nodes.communicators[number].connections
-    return Seen(True, bottlenecks(durations, connections, inside))
+    sending = np.fmax.reduce(durations.traffic.of(connections)[0], axis=0)
+    if _more(sending / table.normal_ns[number], inside, hit) < OWN_SHARE * more:
+        return Seen(False, None, is_silent=True)
+    return Seen(True, bottlenecks(durations, connections, hit))
+
+
+def _more(values: Floats, inside: Bools, hit: Bools) -> float:
+    """By how much the median of the steps that are hit exceeds that of those outside."""
+    known = np.isfinite(values)
+    usual = float(np.median(values[~inside & known])) if (~inside & known).any() else 0.0
+    return float(np.median(values[hit & known])) - usual if (hit & known).any() else 0.0
 
 
 def log_odds(durations: Durations, seen: Mapping[int, Seen]) -> dict[str, float]:

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.groups.base import Group, Named, of_ranks
+from llmprism.methods.prism.durations import COMPUTE, Durations
+from llmprism.methods.prism.groups.base import Group, Named, group_errors, of_ranks
 from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
 from llmprism.methods.prism.parameters import WARM_UP
 from llmprism.methods.prism.windows import Window
@@ -19,9 +19,7 @@ PAUSED = ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"]
 def ranks(durations: Durations) -> Iterable[Group]:
     """Each rank by itself."""
     every = range(durations.servers.size)
-    return of_ranks(
-        durations, [(np.array([rank]), partial(_rank, rank)) for rank in every], common=False
-    )
+    return of_ranks(durations, [(np.array([rank]), partial(_rank, rank)) for rank in every])
 
 
 def _rank(rank: int, durations: Durations, window: Window) -> Named:
@@ -40,7 +38,7 @@ def servers(durations: Durations) -> Iterable[Group]:
         rows = np.flatnonzero(durations.servers == server)
         if rows.size > 1:
             members.append((rows, partial(_server, server)))
-    return of_ranks(durations, members, common=False)
+    return of_ranks(durations, members)
 
 
 def _server(server: int, durations: Durations, window: Window) -> Named:
@@ -60,24 +58,27 @@ def stages(durations: Durations) -> Iterable[Group]:
         rows = np.flatnonzero(stage == one)
         if np.unique(durations.servers[rows]).size > 1:
             members.append((rows, partial(_stage, one)))
-    return of_ranks(durations, members, common=False)
+    return of_ranks(durations, members)
 
 
 def _stage(stage: int, durations: Durations, window: Window) -> Named | None:
-    if _is_warm_up(durations, window):
+    if is_warm_up(durations, window):
         return None
     name = f"{durations.job.name} stage {stage}"
     return Named("rank", "slow_passes", "uneven_stage", "stage", name)
 
 
 def whole_job(durations: Durations) -> Iterable[Group]:
-    """All ranks at once."""
-    rows = np.arange(durations.servers.size)
-    return of_ranks(durations, [(rows, _job)], common=True)
+    """All ranks at once: what they have in common."""
+    table, lost = durations.compute, durations.on_path.compute_longer.sum(axis=0)
+    rows = np.flatnonzero(table.normal_ns > 0)
+    if rows.size:
+        error = group_errors(durations.common[None], [table.error[rows]])[0]
+        yield Group(COMPUTE, rows, 1, durations.common, float(error), lost, _job, is_common=True)
 
 
 def _job(durations: Durations, window: Window) -> Named | None:
-    if _is_warm_up(durations, window):
+    if is_warm_up(durations, window):
         return None
     if is_uneven(durations, window):
         return named_uneven(durations)
@@ -86,7 +87,7 @@ def _job(durations: Durations, window: Window) -> Named | None:
     return Named("job", "slow_steps", "unknown", "job", durations.job.name)
 
 
-def _is_warm_up(durations: Durations, window: Window) -> bool:
+def is_warm_up(durations: Durations, window: Window) -> bool:
     """Whether a window has only steps with which an attempt of the job begins."""
     firsts = durations.job.phases.first_of_epoch
     return any(first <= window.first and window.last < first + WARM_UP for first in firsts.tolist())

@@ -1,0 +1,50 @@
+"""When connections have a record, in every step: how long in all, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.numerics.arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Records of the connections of one job in each step; NaN where there is none.
+
+    Attributes
+    ----------
+    place : row of each connection of the recording in the others, -1 for those of other jobs.
+    busy_ns : time with a record, shape (connections, steps).
+    last_ns : last end after the origin of the job, of the same shape.
+    """
+
+    place: Ints
+    busy_ns: Floats
+    last_ns: Floats
+
+    def of(self, connections: Ints) -> tuple[Floats, Floats]:
+        """Busy times and last ends of some connections, by their numbers in the recording."""
+        rows = self.place[connections]
+        return self.busy_ns[rows], self.last_ns[rows]
+
+
+def traffic_of(context: Context, job: JobView) -> Traffic:
+    """Measure the connections of ``job``."""
+    place = np.full(len(context.connections), -1)
+    own = np.unique(np.concatenate([part.one.connections for part in job.phases.classes]))
+    place[own] = np.arange(own.size)
+    busy, last = np.zeros(own.size * job.count), np.full(own.size * job.count, -np.inf)
+    for part in job.phases.classes:
+        known, cell = part.cells(context.connections, job.count)
+        row = part.one.traffic.row[known]
+        at = place[context.connections.of_row[row]] * job.count + cell % job.count
+        end_ns = (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
+        np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
+        np.maximum.at(last, at, end_ns)
+    unknown = np.isinf(last)
+    busy[unknown], last[unknown] = np.nan, np.nan
+    shape = (own.size, job.count)
+    return Traffic(place, busy.reshape(shape), last.reshape(shape))

@@ -28,7 +28,8 @@ HELP = """Find jobs, parallelism, steps and slow parts from flow records and the
 
 More commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
 `llmprism check FLOWS` says what they allow, `llmprism report FOLDER` makes a page of the
-diagnosis, and `llmprism watch SOURCE` diagnoses records as they come. Each has its own --help.
+diagnosis, `llmprism watch SOURCE` diagnoses records as they come, and `llmprism history FOLDER`
+answers questions about what it found. Each has its own --help.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
 usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
@@ -45,6 +46,7 @@ _COMMANDS = {  # everything else diagnoses
     "check": "llmprism.ingest.commands:check_app",
     "report": "llmprism.page.command:report_app",
     "watch": "llmprism.watch.command:watch_app",
+    "history": "llmprism.watch.history.command:history_app",
 }
 
 

@@ -61,6 +61,9 @@ def watch(
     lag_bound: Annotated[
         str, typer.Option(metavar="TIME", help="Blind if the latest record is older.")
     ] = "300s",
+    retention: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, help="How long the history is kept.")
+    ] = 90,
     alertmanager: Annotated[
         str | None, typer.Option(metavar="URL", help="Alertmanager that gets the alerts.")
     ] = None,
@@ -98,6 +101,7 @@ def watch(
             quiet_ns=parse_duration(quiet_period, "--quiet-period"),
             silence_s=parse_duration(silence_bound, "--silence-bound") / SECOND_NS,
             lag_ns=parse_duration(lag_bound, "--lag-bound"),
+            retention_days=retention,
             method=method,
         )
         network = Network(topology)

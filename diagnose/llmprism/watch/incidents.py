@@ -138,6 +138,7 @@ def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Incident:
         "place": place_of(finding, parts),
     }
     return Incident(
+        key=f"{finding['job']}/{labels['place']}/{labels['alertname']}/{int(finding['start_ns'])}",
         place=labels["place"],
         job=str(finding["job"]),
         labels=labels,

@@ -15,6 +15,7 @@ import typer
 
 from llmprism.errors import Problem, UserError
 from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.history.recording import History
 from llmprism.watch.monitor import Listener, Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
@@ -50,8 +51,9 @@ def run(
     is_over: Callable[[], bool],
 ) -> int:
     """Watch until the source ends or ``is_over``; return the exit code."""
+    history = History(folder.path / "history", settings.retention_days)
     with _listening(outputs) as listeners:
-        return Monitor(source, network, folder, settings, listeners).run(is_over)
+        return Monitor(source, network, folder, settings, [history, *listeners]).run(is_over)
 
 
 def interrupted() -> threading.Event:

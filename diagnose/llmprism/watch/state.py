@@ -69,12 +69,14 @@ class Incident:
 
     Attributes
     ----------
+    key : tells the incident from all others.
     place : server, switch, link or job of the culprit.
     labels : what identifies its alert; they never change.
     stage : ``new``: not announced yet; ``open``, or ``resolved``.
     announced : GPU-hours and confidence in its last event.
     """
 
+    key: str
     place: str
     job: str
     labels: dict[str, str]

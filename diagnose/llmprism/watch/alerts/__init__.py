@@ -40,7 +40,7 @@ class Alert:
 
 def of_incident(incident: Incident) -> Alert:
     """The alert of an incident."""
-    figures = {
+    figures: dict[str, Any] = {
         "first_step": incident.first_step,
         "last_step": incident.last_step,
         "gpu_hours": round(incident.gpu_hours, 6),
@@ -50,6 +50,7 @@ def of_incident(incident: Incident) -> Alert:
     annotations = {"summary": incident.sentence}
     annotations |= {name: f"{value:g}" for name, value in figures.items()}
     end_ns = incident.end_ns if incident.stage == "resolved" else None
+    figures["incident"] = incident.key
     return Alert(incident.labels, annotations, incident.start_ns, end_ns, figures)
 
 

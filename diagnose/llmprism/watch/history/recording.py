@@ -1,0 +1,108 @@
+"""Writes what each commit adds to the history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from llmprism.io.writing import write_table
+from llmprism.part_names import condensed
+from llmprism.watch.history.compaction import compact_day, forget_days
+from llmprism.watch.settings import SECOND_NS
+from llmprism.watch.sources import Taken
+from llmprism.watch.state import State
+from llmprism.watch.view import View
+
+_LABELS = ("alertname", "severity", "job", "culprit_kind", "culprit", "place")
+_TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
+_FIGURES = {"first_step": _WHOLE, "last_step": _WHOLE, "gpu_hours": _REAL}
+_FIGURES |= {"magnitude": _REAL, "confidence": _REAL}
+
+
+def _schema(**types: pa.DataType) -> pa.Schema:
+    return pa.schema(list(types.items()))
+
+
+TABLES: dict[str, pa.Schema] = {
+    "steps": _schema(job=_TEXT, step=_WHOLE, start_ns=_WHOLE, end_ns=_WHOLE, ranks=_WHOLE),
+    "layouts": _schema(
+        job=_TEXT, time_ns=_WHOLE, servers=_TEXT, gpus=_WHOLE, layout=_TEXT, confidence=_REAL
+    ),
+    "findings": _schema(
+        number=_WHOLE,
+        event=_TEXT,
+        incident=_TEXT,
+        time_ns=_WHOLE,
+        **dict.fromkeys((*_LABELS, "startsAt", "endsAt", "summary"), _TEXT),
+        **_FIGURES,
+    ),
+}
+"""The tables of the history. Times in [ns], ``gpu_hours`` as in the event."""
+
+
+class History:
+    """Listens to a monitor; each commit writes files of its own."""
+
+    def __init__(self, folder: Path, retention_days: int) -> None:
+        self._folder, self._retention_days = folder, retention_days
+        self._layouts: dict[str, tuple[str, str]] = {}
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Write nothing."""
+
+    def diagnosed(self, state: State, view: View) -> None:
+        """Write the steps that are new, the layouts that changed, and the events."""
+        settled = view.followed.settled
+        self._write("steps", settled, settled["end_ns"], state.commit)
+        layouts = pd.DataFrame(self._changed(view), columns=TABLES["layouts"].names)
+        self._write("layouts", layouts, layouts["time_ns"], state.commit)
+        events = [_row(event, view.span.end_ns) for event in state.outbox]
+        findings = pd.DataFrame(events, columns=TABLES["findings"].names)
+        self._write("findings", findings, findings["time_ns"], state.commit)
+        forget_days(self._folder, self._retention_days, day_of(view.span.end_ns))
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Write nothing: the commit of the events wrote them."""
+
+    def failed_to_store(self, text: str) -> None:
+        """Write nothing."""
+
+    def _changed(self, view: View) -> list[tuple[Any, ...]]:
+        """The jobs whose servers or layouts have changed."""
+        rows = []
+        for job in view.jobs:
+            servers = condensed(job.servers)
+            if self._layouts.get(job.name) != (servers, job.layout):
+                self._layouts[job.name] = (servers, job.layout)
+                end_ns = view.span.end_ns
+                rows.append((job.name, end_ns, servers, job.gpus, job.layout, job.confidence))
+        return rows
+
+    def _write(self, name: str, rows: pd.DataFrame, times_ns: pd.Series, commit: int) -> None:
+        """Write rows into the folders of their days."""
+        for day, own in rows.groupby(times_ns.map(day_of)):
+            folder = self._folder / name / f"day={day}"
+            write_table(own, folder / f"{commit:010}.parquet", TABLES[name])
+            compact_day(folder, TABLES[name])
+
+
+def day_of(time_ns: int) -> str:
+    """The day of a time, in UTC.
+
+    >>> day_of(86_400_000_000_000)
+    '1970-01-02'
+    """
+    return f"{datetime.fromtimestamp(time_ns // SECOND_NS, UTC):%Y-%m-%d}"
+
+
+def _row(event: dict[str, Any], time_ns: int) -> dict[str, Any]:
+    labels = {name: event["labels"].get(name, "") for name in _LABELS}
+    figures = {name: event.get(name) for name in (*_FIGURES, "incident")}
+    own = {name: event[name] for name in ("number", "event", "startsAt", "endsAt")}
+    summary = event["annotations"]["summary"]
+    return {**own, **labels, **figures, "summary": summary, "time_ns": time_ns}

@@ -350,7 +350,7 @@ _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(comp
 _register("scoreboard --family replicas --worlds 3")(scoreboard)
 _register("corpus --family replicas --worlds 3 --out corpus")(corpus)
 _register("regress --junit results.xml")(regress)
-_register("operate scenarios/operations/what-diagnosis-brings.yaml")(operate)
+_register("operate operations/what-diagnosis-brings")(operate)
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -450,7 +450,9 @@ def test_list_names_everything_there_is(call: Call) -> None:
         "habits",
         "methods",
     }
-    assert set(things) == {"scenarios", "studies", "models", *kinds}
+    bundles = {"scenarios", "studies", "operations"}
+    assert set(things) == {*bundles, "policies", "campaigns", "models", *kinds}
+    assert {"detection: diagnoser", "recovery: standby"} <= set(things["policies"])
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]

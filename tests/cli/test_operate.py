@@ -302,6 +302,23 @@ def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> No
     assert yaml.safe_load(small)["description"] in Path("out/operations.html").read_text()
 
 
+def test_bundled_studies_have_names(call: Call) -> None:
+    result = call("operate", "operations/what-diagnosis-brinks", *OPTIONS)
+    assert result.exit_code == 1
+    assert "did you mean operations/what-diagnosis-brings?" in result.stderr
+
+
+@pytest.mark.parametrize("path", sorted(BUNDLED.parent.glob("*.yaml")), ids=lambda path: path.stem)
+def test_bundled_studies_can_be_read(path: Path) -> None:
+    assert read_operations(path).description.endswith("?")
+
+
+def test_the_study_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
+    (tmp_path / "study.yaml").write_text(text)
+    assert isinstance(read_operations(tmp_path / "study.yaml"), Study)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -28,6 +28,14 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
+SMALLER = {
+    "NAME": "mine",
+    "tiny/quickstart": "tiny/pair",
+    "operations/what-diagnosis-brings": "operations/evaluation-scheduling",
+}
+"""What stands in for names in commands."""
+
+
 def blocks(language: str) -> list[str]:
     """The README's code blocks in ``language`` ("": plain ones)."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -114,7 +122,9 @@ def test_its_commands_run(run_folder, monkeypatch):
     assert {line.split()[0] for line in lines} <= set(apps)
     assert lines
     for line in sorted(lines, key=lambda line: " new " not in line):
-        words = shlex.split(line.replace("NAME", "mine").replace("tiny/quickstart", "tiny/pair"))
+        for long, short in SMALLER.items():
+            line = line.replace(long, short)
+        words = shlex.split(line)
         words = [str(ROOT / "scenarios/tiny/pair.yaml") if w == "FILE" else w for w in words]
         result = CliRunner().invoke(apps[words[0]], words[1:])
         assert result.exit_code == 0, (line, result.output)

@@ -6,11 +6,12 @@ import inspect
 import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from llmprism.command import PLAIN_WIDTH
 from prism_sim.commands.session import counted
-from prism_sim.loading.bundled import bundled, bundled_studies, question_of
+from prism_sim.loading.bundled import bundled, bundled_operations, bundled_studies, question_of
 
 if TYPE_CHECKING:
     from prism_sim.logs.failures import FailureKind
@@ -27,6 +28,7 @@ def everything() -> dict[str, dict[str, str]]:
     from prism_sim.faults import KINDS
     from prism_sim.importers import KINDS as TRACES
     from prism_sim.logs.failures import FAILURES
+    from prism_sim.operations.campaigns import CAMPAIGNS
     from prism_sim.scenario.presets import PRESETS
     from prism_sim.scenario.source import read_source
     from prism_sim.training.data_parallel import STRATEGIES
@@ -39,6 +41,12 @@ def everything() -> dict[str, dict[str, str]]:
             for name, path in bundled().items()
         },
         "studies": {name: question_of(path) for name, path in bundled_studies().items()},
+        "operations": {
+            name: str(read_source(path).values.get("description", ""))
+            for name, path in bundled_operations().items()
+        },
+        "policies": _policies(),
+        "campaigns": {name: campaign.about for name, campaign in CAMPAIGNS.items()},
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
         "failures": {name: _about_failure(kind) for name, kind in FAILURES.items()},
@@ -48,6 +56,32 @@ def everything() -> dict[str, dict[str, str]]:
         "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},
         "habits": {name: _first_sentence(kind) for name, kind in HABITS.items()},
         "methods": {name: _about_method(name) for name in methods.names()},
+    }
+
+
+def _policies() -> dict[str, str]:
+    """The kinds of which a policy of operations consists, and those of its failures."""
+    from prism_sim.operations.checkpoints import CHECKPOINTS
+    from prism_sim.operations.detections import DETECTIONS
+    from prism_sim.operations.intervals import INTERVALS
+    from prism_sim.operations.localisations import LOCALISATIONS
+    from prism_sim.operations.recoveries import RECOVERIES
+    from prism_sim.operations.times import TIMES
+    from prism_sim.operations.traces import TRACES
+
+    parts: dict[str, Mapping[str, type[Any]]] = {
+        "checkpoint": CHECKPOINTS,
+        "interval": INTERVALS,
+        "detection": DETECTIONS,
+        "localisation": LOCALISATIONS,
+        "recovery": RECOVERIES,
+        "times": TIMES,
+        "trace": TRACES,
+    }
+    return {
+        f"{part}: {name}": _about_module_of(kind)
+        for part, kinds in parts.items()
+        for name, kind in kinds.items()
     }
 
 

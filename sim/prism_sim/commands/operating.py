@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def operate(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY", help="A YAML file.")],
+    study_name: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A YAML file, or a bundled study's name.")
+    ],
     out: Annotated[
         Path | None, out_folder("Folder to write. Default: results/operations/STUDY.")
     ] = None,
@@ -32,12 +34,14 @@ def operate(
     (operations.png). Finished replications of policies are not repeated.
     """
     with open_session(as_json, quiet, debug) as session:
+        from prism_sim.loading.bundled import find_operations
         from prism_sim.operations import writing
         from prism_sim.operations.evaluating.study import Evaluation
         from prism_sim.operations.quarter.study import Quarter
         from prism_sim.operations.reading import read_operations
         from prism_sim.studies.pool import default_processes
 
+        study_file = find_operations(study_name)
         study = read_operations(study_file)
         folder = out or Path("results") / "operations" / study_file.stem
         if isinstance(study, Evaluation):

@@ -37,6 +37,11 @@ def bundled_studies() -> dict[str, Path]:
     return {name: path for name, path in _files().items() if is_study(path)}
 
 
+def bundled_operations() -> dict[str, Path]:
+    """Every bundled study of operations by its name, sorted."""
+    return {name: path for name, path in _files().items() if name.startswith("operations/")}
+
+
 def question_of(study: Path) -> str:
     """The question that a bundled study answers: the first sentence of its first comment."""
     first = study.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
@@ -77,10 +82,23 @@ def find_study(study: str) -> Path:
     ------
     UserError : it is neither.
     """
+    return _find_study(study, bundled_studies())
+
+
+def find_operations(study: str) -> Path:
+    """The file of a study of operations: a path, or the name of a bundled one.
+
+    Raises
+    ------
+    UserError : it is neither.
+    """
+    return _find_study(study, bundled_operations())
+
+
+def _find_study(study: str, known: dict[str, Path]) -> Path:
     path = Path(study)
     if path.is_file():
         return path
-    known = bundled_studies()
     if study in known:
         return known[study]
     from prism_sim.scenario.words import did_you_mean

@@ -248,13 +248,13 @@ def test_a_trace_is_replayed(study: Path) -> None:
     ("rows", "beside", "what"),
     [
         ("a,1,20,GPU\na,2,3,NIC\n", "", "trace.csv:3: outages of a overlap: until 20, from 2"),
-        ("a,1,20,GPU\nb,5,4,NIC\n", "", "trace.csv:3: an outage of b ends at 4, not after 5"),
+        ("a,1,20,GPU\nb,5,4,NIC\n", "", "trace.csv:3: an outage of b ends at 4, before 5"),
         ("a,-1,20,GPU\n", "", "trace.csv:2: an outage of a begins before the trace"),
         ("a,x,20,GPU\n", "", "trace.csv:2: 'x' and '20' are not both numbers"),
         ("", "", "the trace has no outages"),
         ("a,1,2,GPU\n", "", "the trace ends after 2 days, the study after 9"),
         ("a,1,20,GPU\n", ", causes: [hang]", "a trace has its own failures; leave out causes"),
-        ("a,1,20,GPU\n", "", ""),
+        ("a,1,20,GPU\nb,5,5,NIC\n", "", ""),
     ],
 )
 def test_errors_of_traces(call: Call, study: Path, rows: str, beside: str, what: str) -> None:

@@ -62,7 +62,7 @@ class TraceBase(Closed):
         if servers > self.servers:
             what = f"the trace has {servers} servers, and the study says {self.servers}"
             raise UserError(Problem(what, str(path), "correct servers of the trace"))
-        bad = [_backwards(row) for row in rows if not 0 <= row.from_days < row.until_days]
+        bad = [_backwards(row) for row in rows if not 0 <= row.from_days <= row.until_days]
         if bad:
             raise UserError(bad)
         return tuple(self._apart(rows))
@@ -90,7 +90,7 @@ class TraceBase(Closed):
 def _backwards(row: Outage) -> Problem:
     if row.from_days < 0:
         return Problem(f"an outage of {row.server} begins before the trace", row.where)
-    what = f"an outage of {row.server} ends at {row.until_days:g}, not after {row.from_days:g} days"
+    what = f"an outage of {row.server} ends at {row.until_days:g}, before {row.from_days:g} days"
     return Problem(what, row.where)
 
 

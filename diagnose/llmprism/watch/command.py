@@ -16,7 +16,8 @@ from llmprism.defaults import METHOD
 HELP = """Watch records as they come, and tell what is slow as soon as it is.
 
 SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads, - for
-lines on standard input, or udp://HOST:PORT for NetFlow, IPFIX and sFlow.
+lines on standard input, udp://HOST:PORT for NetFlow, IPFIX and sFlow, or kafka://BROKER:PORT/TOPIC
+for JSON messages of goflow2 and Akvorado.
 
 Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding, or a reason why
 the monitor does not see, was opened, updated or resolved. The monitor runs until it is interrupted

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from datagrams import FIELDS, IPFIX_TIMES, a_set, ipfix, template
 from llmprism.errors import UserError
@@ -23,7 +24,7 @@ from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source
 from llmprism.watch.sources import open_source
 from llmprism.watch.sources.templates import Templates
-from watching import LLMPRISM, Watched, events_in
+from watching import LLMPRISM, Watched, events_in, pieces
 
 GOFLOW2 = {"start_ns": "time_flow_start_ns", "end_ns": "time_flow_end_ns"}
 GOFLOW2 |= {"src": "src_addr", "dst": "dst_addr"}
@@ -107,3 +108,26 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot receive"):
         open_source(f"udp://127.0.0.1:{port}", tmp_path / "b")
     source.close()
+
+
+def test_messages_of_all_partitions_are_taken_once(world: Any, watched: Watched) -> None:
+    producer = Producer({"test.mock.num.brokers": 1})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    watched.source = f"kafka://{broker.host}:{broker.port}/flows"
+    flows = world.flows.drop(columns="path").rename(columns=GOFLOW2)
+    for half in pieces(flows.rename(columns={"time_flow_end_ns": "end_ns"}), 2):
+        ours = half.rename(columns={"end_ns": "time_flow_end_ns"})
+        for line in ours.to_json(orient="records", lines=True).splitlines():
+            producer.produce("flows", line)
+        assert producer.flush(10) == 0
+        state = watched.round(rounds=2)
+    assert state.fates["kept"] == len(world.flows)
+    assert sum(state.position.values()) == len(world.flows)
+    assert len(state.position) > 1
+    assert ("opened", "SlowGpu") in watched.happened()
+    source = open_source(watched.source, watched.folder)
+    first, again = source.take(None, 5.0), source.take(None, 5.0)
+    assert first.position == again.position == state.position
+    source.close()
+    with pytest.raises(UserError, match="no topic"):
+        open_source("kafka://127.0.0.1:9", watched.folder)

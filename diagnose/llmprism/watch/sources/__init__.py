@@ -54,7 +54,7 @@ Open = Callable[[str, Path], Source]
 """Opens a source by what the user called it; the folder is for files that wait to be read."""
 Recognise = Callable[[str], bool]
 
-_OWN = ("standard_input", "udp", "directory")
+_OWN = ("standard_input", "udp", "kafka", "directory")
 _kinds: dict[str, tuple[str, Recognise, Open]] = {}
 
 

@@ -68,7 +68,7 @@ def draw_times(means: pd.DataFrame) -> Figure:
     axes = made.subplots()
     sns.barplot(times, x="seconds", y="policy", hue="part", palette="muted", ax=axes)
     axes.set(xlabel="mean time of a failure [s]", ylabel="")
-    axes.legend(title="time to")
+    axes.legend(title="time to", loc="center left", bbox_to_anchor=(1, 0.5))
     axes.grid(axis="x")
     return made
 

@@ -6,6 +6,8 @@ usage; 4 the logs say nothing about a failure.
 
 from __future__ import annotations
 
+import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +30,13 @@ TOLD_NOTHING = 4
 _NOTES = 20
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
+class Method(StrEnum):
+    """prism: causal structure of events; l4: comparison with other jobs, nodes and times."""
+
+    prism = "prism"
+    l4 = "l4"
+
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
@@ -37,6 +46,18 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
     ] = None,
+    method: Annotated[Method, typer.Option(help="How to diagnose.")] = Method.prism,
+    healthy: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Logs of successful jobs, for l4; besides LOGS."),
+    ] = None,
+    library: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Causes of confirmed cases, for l4.")
+    ] = None,
+    confirm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB=CAUSE", help="Add this case to the library."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
 ) -> None:
@@ -44,9 +65,17 @@ def run(
     from llmlog.errors import LogError
     from llmlog.streams import Intake
 
+    if method is not Method.l4 and (healthy or library or confirm):
+        raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
+    if confirm and library is None:
+        raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
     try:
-        results = _diagnosed(logs, intake)
+        if method is Method.l4:
+            results = _compared(logs, healthy or [], library, confirm or [], intake)
+        else:
+            results = _diagnosed(logs, intake)
+        _check_read(logs, intake)
         if out is not None:
             results.write(out)
     except (LogError, OSError) as error:
@@ -62,18 +91,52 @@ def run(
 
 def _diagnosed(logs: list[Path], intake: Intake) -> Results:
     from llmlog.diagnosis import diagnose
-    from llmlog.errors import LogError
     from llmlog.reading import find_jobs
     from llmlog.tables import Results
 
     results = Results()
     for evidence, failure in diagnose(find_jobs(logs), intake):
-        results.add(evidence, failure)
+        results.add(evidence.job, evidence.progress, failure)
+    return results
+
+
+def _compared(
+    logs: list[Path], healthy: list[Path], file: Path | None, confirm: list[str], intake: Intake
+) -> Results:
+    from llmlog.l4.library import Library
+    from llmlog.l4.method import L4
+    from llmlog.reading import find_jobs
+    from llmlog.tables import Results
+
+    confirmed = dict(_confirmation(text) for text in confirm)
+    library = Library.read(file) if file is not None and file.exists() else Library()
+    results = Results()
+    usual = find_jobs(healthy) if healthy else []
+    for counted, failure in L4(library).diagnose(find_jobs(logs), usual, intake):
+        results.add(counted.job, counted.progress, failure)
+        if failure is not None and (cause := confirmed.pop(failure.job, None)):
+            library.learn({event.text for event in failure.events}, cause)
+    if confirmed:
+        raise typer.BadParameter(f"no failed job is called {', '.join(confirmed)}")
+    if confirm and file is not None:
+        library.write(file)
+    return results
+
+
+def _confirmation(text: str) -> tuple[str, str]:
+    job, equals, cause = text.partition("=")
+    if not (job and equals and cause):
+        raise typer.BadParameter(f"{text!r} is not JOB=CAUSE")
+    return job, cause
+
+
+def _check_read(logs: list[Path], intake: Intake) -> None:
+    from llmlog.errors import LogError
+
     if not intake.lines and not intake.dumps:
         where = ", ".join(map(str, logs))
         reason = f" ({intake.notes[0]})" if intake.notes else ""
         raise LogError(where, f"no line could be read{reason}", "give files of text")
-    return results
 
 
 def _report(intake: Intake) -> None:
@@ -100,7 +163,23 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> str:
-    return _printable("-" if value is None else str(value))
+    text = "-" if value in (None, "[]") else str(value)
+    return _printable(_ranges(json.loads(text)) if text.startswith("[") else text)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers in order, runs of them as first-last.
+
+    >>> _ranges([0, 1, 2, 5])
+    '0-2,5'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _printable(text: str) -> str:

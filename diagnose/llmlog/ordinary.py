@@ -23,7 +23,7 @@ class Ordinary:
 
     def knows(self, raw: bytes) -> bool:
         """Whether a line says nothing that is not known."""
-        names = self._shapes.get(_shape(raw))
+        names = self._shapes.get(shape(raw))
         return names is False or (names is True and _head(raw) in self._heads)
 
     def add(self, raw: bytes, names_process: bool) -> None:
@@ -33,14 +33,15 @@ class Ordinary:
         if len(self._shapes) > _MOST or len(self._heads) > _MOST:
             self._shapes.clear()
             self._heads.clear()
-        self._shapes[_shape(raw)] = names_process
+        self._shapes[shape(raw)] = names_process
         if names_process:
             self._heads.add(_head(raw))
 
 
-def _shape(raw: bytes) -> bytes:
-    shape = raw.translate(None, _HEX)
-    return shape if len(shape) >= _LONG else b"\0" + raw.translate(None, _DIGITS)
+def shape(raw: bytes) -> bytes:
+    """What lines of one statement have in common, with rare exceptions."""
+    bare = raw.translate(None, _HEX)
+    return bare if len(bare) >= _LONG else b"\0" + raw.translate(None, _DIGITS)
 
 
 def _head(raw: bytes) -> bytes:

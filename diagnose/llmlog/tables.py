@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
 from llmlog.errors import LogError
-from llmlog.events import Event, Evidence
+from llmlog.events import Event
+from llmlog.progress import Progress
+from llmlog.reading import Job
 from llmlog.records import masked
 
 _SCHEMAS = {
@@ -71,14 +73,14 @@ class Results:
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in _SCHEMAS}
 
-    def add(self, evidence: Evidence, failure: Failure | None) -> None:
+    def add(self, job: Job, progress: Progress, failure: Failure | None) -> None:
         """Add the rows of a job."""
-        job, done = evidence.job, evidence.progress.iterations
+        done = progress.iterations
         row = {
             "job": job.name,
             "state": job.state,
             "user": job.user,
-            "nodes": len(evidence.nodes) or None,
+            "nodes": len(job.nodes) or None,
             "iterations": len({one.number for one in done}),
             "failed": failure is not None,
         }

@@ -11,15 +11,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from llmlog.diagnosis import diagnose_job
+from llmlog.diagnosis import Failure, diagnose_job
 from llmlog.events import Event, Evidence
 from llmlog.reading import LogFile
-from llmlog.records import parse
+from llmlog.records import masked, parse
 from llmlog.streams import Intake, decoded, lines
 
 Place = tuple[str, int]
 """File and line."""
 _KEYWORDS = re.compile(r"(?i)\b(?:error|fail(?:ed|ure)?|exception|fatal|abort\w*|killed|xid)\b")
+_HARDWARE = re.compile(
+    r"(?i)\bECC\b|GPU is lost|off the bus|\bXid\b|NVLink|ibv_\w+ failed|link (?:is )?down|"
+    r"out of memory|I/O error|medium error|catastrophic|machine check|Traceback|\w+Error\b"
+)
+_SECONDARY = re.compile(
+    r"(?i)watchdog|srun: error|slurmstepd|NODE FAILURE|entire process down|closing signal|"
+    r"ChildFailedError|terminated with exception|remote (?:peer|process)|NCCL INFO"
+)
+"""The kinds of words that logsage of NVIDIA separates: of hardware, and of what only follows."""
 _TIME = re.compile(r"time +: (\S+)")
 _ENQUEUED = re.compile(r"last completed (?:NCCL )?work: (-?\d+)")
 
@@ -37,9 +46,13 @@ class Answer(NamedTuple):
     cause: str | None = None
 
 
-def llmlog(evidence: Evidence) -> Answer:
+def prism(evidence: Evidence) -> Answer:
     """The diagnosis from causal structure."""
-    failure = diagnose_job(evidence)
+    return of_failure(diagnose_job(evidence))
+
+
+def of_failure(failure: Failure | None) -> Answer:
+    """The answer of a method of llmlog."""
     if failure is None:
         return Answer([], [])
     found = [(event.file, event.line) for event in failure.events if event.role == "cause"]
@@ -82,21 +95,40 @@ def first_error(evidence: Evidence) -> Answer:
 
 def keywords(evidence: Evidence) -> Answer:
     """All lines with a word for errors; nodes by their number."""
+    return _matching(evidence, lambda text: bool(_KEYWORDS.search(text)))
+
+
+def keyword_lists(evidence: Evidence) -> Answer:
+    """Lines with a word of hardware or exceptions, without those that follow from others."""
+    return _matching(
+        evidence, lambda text: bool(_HARDWARE.search(text)) and not _SECONDARY.search(text)
+    )
+
+
+def rarest(evidence: Evidence) -> Answer:
+    """Lines whose masked text occurs once in the job; nodes by their number."""
+    seen = Counter(masked(text) for file in evidence.job.files for *_, text in _records(file))
+    return _matching(evidence, lambda text: seen[masked(text)] == 1)
+
+
+def _matching(evidence: Evidence, wanted: Callable[[str], bool]) -> Answer:
     places: list[Place] = []
     counts: Counter[str] = Counter()
     for file in evidence.job.files:
         for line, _, _, text in _records(file):
-            if _KEYWORDS.search(text):
+            if wanted(text):
                 places.append((file.name, line))
                 counts.update([file.node] if file.node is not None else [])
     return Answer(places, [node for node, _ in counts.most_common()])
 
 
 RULES: dict[str, Callable[[Evidence], Answer]] = {
-    "llmlog": llmlog,
+    "prism": prism,
     "torchrun's root cause": torchrun_root_cause,
     "first error line": first_error,
     "keywords": keywords,
+    "keyword lists": keyword_lists,
+    "rarest lines": rarest,
     "lowest number of collectives": lowest_number,
 }
 

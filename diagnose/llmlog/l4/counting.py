@@ -1,0 +1,114 @@
+"""Lines to templates (Drain), counted by node: only lines of a new shape are parsed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from llmlog.dumps import looks_like_dump
+from llmlog.errors import LogError
+from llmlog.ordinary import shape
+from llmlog.progress import Progress
+from llmlog.reading import Job, LogFile
+from llmlog.records import masked, parse
+from llmlog.streams import Intake, decoded, lines
+
+PLACES = 50
+"""Lines of a template that are kept, of each file."""
+WINDOW = 10
+"""Iterations of a window."""
+_LONGEST = 2000
+_MOST_SHAPES = 200_000
+_LABEL = re.compile(rb"(\d+): ")
+
+
+@dataclass
+class Template:
+    """Lines of one statement in one job.
+
+    Attributes
+    ----------
+    text : of its first line, with masks for numbers and paths; ``level`` is that of the line.
+    nodes : number of lines by node; None is the scheduler.
+    places : file, line and node of its first lines in each file.
+    earlier : whether it also occurs before the last window of iterations.
+    """
+
+    text: str
+    level: str
+    nodes: Counter[str | None] = field(default_factory=Counter)
+    places: list[tuple[str, int, str | None]] = field(default_factory=list)
+    earlier: bool = False
+
+
+@dataclass
+class Counted:
+    """The templates of a job, by the number that they have in all jobs, and its progress."""
+
+    job: Job
+    templates: dict[int, Template] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
+
+
+class Miner:
+    """Numbers of templates, the same in all jobs that one object reads.
+
+    Raises
+    ------
+    LogError : Drain is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from drain3.drain import Drain
+        except ImportError:
+            raise LogError(
+                "method l4", "needs Drain and scikit-learn", "run: pip install 'prism-sim[logs]'"
+            ) from None
+        self._drain = Drain(depth=4, sim_th=0.4, max_children=100)
+        self._known: dict[bytes, tuple[int, str, str]] = {}
+
+    def count(self, job: Job, intake: Intake) -> Counted:
+        """Read all lines of a job."""
+        found = Counted(job)
+        for file in job.files:
+            if not looks_like_dump(file.path):
+                self._read(file, found, intake)
+        return found
+
+    def _read(self, file: LogFile, found: Counted, intake: Intake) -> None:
+        labelled = file.place == "batch"
+        kept: Counter[int] = Counter()
+        first: dict[int, int] = {}
+        begun = len(found.progress.iterations)
+        for line, raw in lines(file.path, file.name, intake):
+            number, text, level = self._number(raw, labelled)
+            if b"iteration" in raw or b"step=" in raw:
+                found.progress.read(parse(decoded(raw), labelled).text, file.name, line)
+            node = file.node
+            if labelled and (match := _LABEL.match(raw)) and int(match[1]) < len(found.job.nodes):
+                node = found.job.nodes[int(match[1])]
+            template = found.templates.get(number)
+            if template is None:
+                template = found.templates[number] = Template(text, level)
+            template.nodes[node] += 1
+            first.setdefault(number, line)
+            kept[number] += 1
+            if kept[number] <= PLACES:
+                template.places.append((file.name, line, node))
+        window = found.progress.iterations[begun:][-WINDOW:]
+        for number, line in first.items():
+            found.templates[number].earlier |= bool(window) and line < window[0].line
+
+    def _number(self, raw: bytes, labelled: bool) -> tuple[int, str, str]:
+        key = shape(raw[:_LONGEST])
+        known = self._known.get(key)
+        if known is None:
+            record = parse(decoded(raw[:_LONGEST]), labelled)
+            text = masked(record.text)
+            cluster, _ = self._drain.add_log_message(text)
+            known = cluster.cluster_id, text, record.level
+            if len(self._known) < _MOST_SHAPES:
+                self._known[key] = known
+        return known

@@ -1,0 +1,66 @@
+"""Making corpora and scoring them in parts; a part that is there is not made again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from evaluation.logs.scoring import Scored, learned, score
+from evaluation.paths import ROOT
+from llmlog.l4.library import Library
+
+PARTS = ROOT / "results/logs-scores"
+FAILURES = 50
+"""Failed jobs of a part."""
+POPULATIONS = ("open", "exam")
+_DEVELOPED = 1000
+"""Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
+
+
+def measure(failures: int, seed: int) -> dict[str, list[Scored]]:
+    """Scores of ``failures`` failed jobs of each population."""
+    library = _library(seed)
+    return {name: list(_parts(name, failures, seed, library)) for name in POPULATIONS}
+
+
+def make(run: Path, population: str, failures: int, seed: int) -> None:
+    """Write a corpus with the command; each failed job has one successful job before it."""
+    settings = {"failures": failures, "population": population, "successes": 1}
+    command = [sys.executable, "-m", "prism_sim", "logs", "logs/demo", "--seed", str(seed)]
+    for name, value in settings.items():
+        command += ["--set", f"logs.{name}={value}"]
+    subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+
+
+def _parts(population: str, failures: int, seed: int, library: Library) -> Iterator[Scored]:
+    for number in range(-(-failures // FAILURES)):
+        size = min(FAILURES, failures - number * FAILURES)
+        part_seed = seed + number
+        file = PARTS / f"{population}-{part_seed}-{size}.json"
+        if not file.exists():
+            with TemporaryDirectory() as folder:
+                make(Path(folder) / "run", population, size, part_seed)
+                scored = list(score(Path(folder) / "run", library))
+            _write(file, json.dumps(scored))
+        yield from json.loads(file.read_text(encoding="utf-8"))
+
+
+def _library(seed: int) -> Library:
+    file = PARTS / f"library-{seed}.json"
+    if not file.exists():
+        with TemporaryDirectory() as folder:
+            run = Path(folder) / "run"
+            make(run, "open", 2 * FAILURES, seed + _DEVELOPED)
+            library = learned(run)
+        _write(file, "")
+        library.write(file)
+    return Library.read(file)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")

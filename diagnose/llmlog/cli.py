@@ -30,6 +30,7 @@ TOLD_NOTHING = 4
 _NOTES = 20
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
+
 class Method(StrEnum):
     """prism: causal structure of events; l4: comparison with other jobs, nodes and times."""
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from llmlog.diagnosis import Failure, diagnose_job
 from llmlog.events import Event, Evidence
-from llmlog.reading import LogFile
+from llmlog.reading import Job, LogFile
 from llmlog.records import masked, parse
 from llmlog.streams import Intake, decoded, lines
 
@@ -81,9 +84,9 @@ def lowest_number(evidence: Evidence) -> Answer:
 def first_error(evidence: Evidence) -> Answer:
     """The first line of level error in the order of files; lines without a time keep the last."""
     found: list[tuple[str, Place, str | None]] = []
-    for file in evidence.job.files:
+    for file, rows in groupby(_records(evidence.job), key=itemgetter(0)):
         time = ""
-        for line, record_time, level, text in _records(file):
+        for _, line, record_time, level, text in rows:
             time = record_time if len(record_time) > len("0101 00:00:00") else time
             if level in ("E", "F") or re.match(r"[\w.]*(?:Error|Exception): ", text):
                 found.append((time[-15:], (file.name, line), file.node))
@@ -107,18 +110,17 @@ def keyword_lists(evidence: Evidence) -> Answer:
 
 def rarest(evidence: Evidence) -> Answer:
     """Lines whose masked text occurs once in the job; nodes by their number."""
-    seen = Counter(masked(text) for file in evidence.job.files for *_, text in _records(file))
+    seen = Counter(masked(text) for *_, text in _records(evidence.job))
     return _matching(evidence, lambda text: seen[masked(text)] == 1)
 
 
 def _matching(evidence: Evidence, wanted: Callable[[str], bool]) -> Answer:
     places: list[Place] = []
     counts: Counter[str] = Counter()
-    for file in evidence.job.files:
-        for line, _, _, text in _records(file):
-            if wanted(text):
-                places.append((file.name, line))
-                counts.update([file.node] if file.node is not None else [])
+    for file, line, _, _, text in _records(evidence.job):
+        if wanted(text):
+            places.append((file.name, line))
+            counts.update([file.node] if file.node is not None else [])
     return Answer(places, [node for node, _ in counts.most_common()])
 
 
@@ -139,8 +141,12 @@ def _of(events: list[Event], first: bool) -> Answer:
     return Answer([(event.file, event.line) for event in chosen], list(dict.fromkeys(nodes)))
 
 
-def _records(file: LogFile) -> Iterator[tuple[int, str, str, str]]:
-    """Line, time, level and text of each line."""
-    for line, raw in lines(file.path, file.name, Intake()):
-        record = parse(decoded(raw), file.place == "batch")
-        yield line, record.time, record.level, record.text
+@lru_cache(1)
+def _records(job: Job) -> list[tuple[LogFile, int, str, str, str]]:
+    """File, line, time, level and text of each line; those of the last job are kept."""
+    found = []
+    for file in job.files:
+        for line, raw in lines(file.path, file.name, Intake()):
+            record = parse(decoded(raw), file.place == "batch")
+            found.append((file, line, record.time, record.level, record.text))
+    return found

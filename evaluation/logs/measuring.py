@@ -14,6 +14,7 @@ from evaluation.paths import ROOT
 from llmlog.l4.library import Library
 
 PARTS = ROOT / "results/logs-scores"
+_NODES = {"min_nodes": 4, "max_nodes": 16}
 FAILURES = 50
 """Failed jobs of a part."""
 POPULATIONS = ("open", "exam")
@@ -29,7 +30,7 @@ def measure(failures: int, seed: int) -> dict[str, list[Scored]]:
 
 def make(run: Path, population: str, failures: int, seed: int) -> None:
     """Write a corpus with the command; each failed job has one successful job before it."""
-    settings = {"failures": failures, "population": population, "successes": 1}
+    settings = {"failures": failures, "population": population, "successes": 1} | _NODES
     command = [sys.executable, "-m", "prism_sim", "logs", "logs/demo", "--seed", str(seed)]
     for name, value in settings.items():
         command += ["--set", f"logs.{name}={value}"]

@@ -29,7 +29,7 @@ def reference(
 
 @app.command()
 def logs(
-    failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 300,
+    failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 150,
     seed: Annotated[int, typer.Option(min=0, help="Of the jobs.")] = 450,
 ) -> None:
     """Score the diagnosis from logs: results/reference/logs.md."""

@@ -2,8 +2,8 @@
 
 Each case runs two torchrun agents with two ranks each on this machine (gloo over loopback), as if
 they were two nodes. A rank fails in one way at one iteration. The logs of a case are a folder as
-``llmlog`` reads it, and ``truth.json`` has the answer. Needs PyTorch and a Linux machine; a limit
-of memory needs a writable cgroup, and is else an address-space limit of the failing process.
+``llmlog`` reads it, and ``truth.json`` has the answer. Needs PyTorch, a
+Linux machine, and for the case ``out_of_memory`` a writable cgroup of memory.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ NODES = ("n0", "n1")
 LIMIT_S = 60
 _FRAMES = ("frame #", "#")
 _KEPT_BYTES = 24_000
+_LIMIT_BYTES = 900 << 20
 
 
 class Case(NamedTuple):
@@ -101,9 +102,14 @@ def _agent(name: str, case: Case, node: int, port: int, job: Path) -> subprocess
 
 def _limit() -> None:
     """Move this process into a cgroup that may use little memory, if there is one to make."""
-    group = Path("/sys/fs/cgroup/prism-lab")
+    second = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    group = Path("/sys/fs/cgroup" if second else "/sys/fs/cgroup/memory") / "prism-lab"
     group.mkdir(exist_ok=True)
-    (group / "memory.max").write_text(str(1 << 30))
+    limits = {"memory.max": _LIMIT_BYTES, "memory.swap.max": 0}
+    if not second:
+        limits = {"memory.limit_in_bytes": _LIMIT_BYTES}
+    for name, value in limits.items():
+        (group / name).write_text(str(value))
     (group / "cgroup.procs").write_text(str(os.getpid()))
 
 

@@ -88,6 +88,10 @@ REACTIONS = re.compile(
 """An exception with such a text says that another part failed."""
 
 
+TIMED_OUT = re.compile(r"Timed out waiting \d+\s?ms for (?:send|recv) operation")
+"""An exception of gloo with such a text is a rank that waits for another (gloo/transport/tcp)."""
+
+
 def classify(tool: str, text: str) -> tuple[Kind, re.Match[str]] | None:
     """The kind of a line; None for ordinary output."""
     for kind in KINDS:

@@ -10,10 +10,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from llmlog.catalogue import REACTIONS, classify
+from llmlog.catalogue import REACTIONS, TIMED_OUT, classify
+from llmlog.clocks import offsets
 from llmlog.dumps import Dump, DumpError, looks_like_dump, read_dumps
 from llmlog.ordinary import Ordinary
 from llmlog.progress import Progress
@@ -123,6 +125,11 @@ class Evidence:
             self.events.append(event)
         else:
             self.passed_over += 1
+
+    @cached_property
+    def clocks(self) -> dict[str, float]:
+        """Offsets of the nodes' clocks [s]."""
+        return offsets(self.events)
 
     def rank_of(self, writer: Writer) -> int | None:
         """The global rank: as its lines say, else by the order of nodes."""
@@ -239,6 +246,8 @@ class _Reader:
         """The exception of a traceback is known now."""
         name = re.split(r"[:\s]", text, maxsplit=1)[0].rsplit(".", 1)[-1]
         event.error = event.error or name
+        if TIMED_OUT.search(text):
+            event.kind, event.group = "timeout", "reaction"
         event.group = _AGENT_ERRORS.get(name, event.group)
         if name in _AGENT_ERRORS:
             event.kind = "summary" if event.group == "report" else "ended_by_signal"
@@ -246,7 +255,7 @@ class _Reader:
     def _begins(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether the line says something: an event, progress, or who prints."""
         text, evidence = record.text, self.evidence
-        if evidence.progress.read(text, self.file.name, line):
+        if evidence.progress.read(text, self.file.name, line, record.time, writer.node):
             return True
         if text.startswith(TRACEBACK):
             self.open[writer] = self._event("exception", "fault", writer, record, line)

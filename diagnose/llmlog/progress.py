@@ -23,12 +23,14 @@ _BLOCKS = 250
 
 @dataclass(frozen=True)
 class Iteration:
-    """A completed iteration: its number, its length if known, and the line that says so."""
+    """A completed iteration: its number, length and time if known, and the line that says so."""
 
     number: int
     seconds: float | None
     file: str
     line: int
+    time: str = ""
+    node: str | None = None
 
 
 @dataclass
@@ -40,15 +42,17 @@ class Progress:
     begun: bool = False
     last: int | None = None
 
-    def read(self, text: str, file: str, line: int) -> bool:
+    def read(
+        self, text: str, file: str, line: int, time: str = "", node: str | None = None
+    ) -> bool:
         """Note what ``text`` says about progress; return whether an iteration was completed."""
         if "iteration" in text and (match := _ITERATION.search(text)):
             seconds = float(match[3]) / (1000 if match[2] == "ms" else 1)
-            self._add(Iteration(int(match[1]), seconds, file, line))
+            self._add(Iteration(int(match[1]), seconds, file, line, time, node))
             return True
         if "step=" in text and (match := _STEP.search(text)):
             seconds_of = float(match[2]) if match[2] else None
-            self._add(Iteration(int(match[1]), seconds_of, file, line))
+            self._add(Iteration(int(match[1]), seconds_of, file, line, time, node))
             return True
         if "checkpoint" in text and (match := _CONTINUED.search(text)):
             self.continued = int(match[1])

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from llmlog.clocks import seconds
 from llmlog.collectives import find_hang
 from llmlog.events import Event, Evidence, Writer, is_reaction
 from llmlog.progress import Iteration
@@ -26,6 +28,10 @@ SIGNALS = {-4, -7, -8, -9, -11}
 """Exit codes of processes that could not print why: illegal instruction, bus, arithmetic, kill,
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
 _ROLES = {"teardown": "teardown", "advice": "boilerplate", "benign": "benign", "slow": "benign"}
+_AFTER = 2
+"""Completed iterations after which a fault is overcome."""
+_TOLERANCE_S = 5.0
+"""By which clocks of nodes may differ."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)")
 _DONE = re.compile(r"last completed NCCL work: (-?\d+)")
 
@@ -102,6 +108,10 @@ def _faulty(evidence: Evidence) -> Culprit | None:
         event for event in evidence.events if event.group == "fault" and not is_reaction(event)
     ]
     faults += _links_down(evidence)
+    mended = [event for event in faults if _overcome(evidence, event)]
+    for event in mended:
+        event.role = "benign"
+    faults = [event for event in faults if event not in mended]
     if not faults:
         return None
     located = [event for event in faults if event.writer.node is not None]
@@ -118,6 +128,24 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     for event in reports:
         ranks = sorted({*ranks, *_reported_rank(evidence, event)})
     return Culprit("fault", faults, nodes, ranks)
+
+
+def _overcome(evidence: Evidence, event: Event) -> bool:
+    """Whether the job completed iterations after a fault: of the same file, or by their times.
+
+    One more iteration may be under way when a part fails.
+    """
+    clocks = evidence.clocks
+    at = seconds(event.time)
+    later = 0
+    for one in evidence.progress.iterations[-_AFTER:]:
+        done = seconds(one.time)
+        if one.file == event.file:
+            later += one.line > event.line
+        elif at is not None and done is not None:
+            shift = clocks.get(event.node or "", 0.0) - clocks.get(one.node or "", 0.0)
+            later += done > at - shift + _TOLERANCE_S
+    return later >= _AFTER
 
 
 def _everywhere(evidence: Evidence, faults: list[Event]) -> bool:
@@ -192,7 +220,7 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
         shown = [e for e in evidence.of("state") if e.writer in {n.writer for n in named}]
         events = named + [event for event in shown if event not in named]
         return Culprit("hang", events, nodes, _ranks(evidence, named, nodes[0] if nodes else None))
-    silent = [writer for writer in evidence.ranks if writer not in timed_out]
+    silent = [writer for writer in _all_ranks(evidence) if writer not in timed_out]
     reached = {writer.node for writer in timed_out}
     partly = [writer for writer in silent if writer.node in reached] or silent
     if not partly:
@@ -202,6 +230,15 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
     nodes = sorted(counts, key=lambda node: (counts[node], node))
     ranks = [evidence.rank_of(writer) for writer in partly if writer.node == nodes[0]]
     return Culprit("hang", [], nodes, sorted(rank for rank in ranks if rank is not None))
+
+
+def _all_ranks(evidence: Evidence) -> Iterable[Writer]:
+    """The ranks that showed themselves; if none but the waiting did, those of the accounting."""
+    waiting = {event.writer for event in evidence.of("timeout")}
+    if evidence.ranks.keys() - waiting:
+        return evidence.ranks
+    width = evidence.job.gpus_per_node or 0
+    return [Writer(node, local) for node in evidence.nodes for local in range(width)]
 
 
 def _recorded(evidence: Evidence) -> Culprit | None:

@@ -14,10 +14,11 @@ from evaluation.paths import ROOT
 from llmlog.l4.library import Library
 
 PARTS = ROOT / "results/logs-scores"
-_NODES = {"min_nodes": 4, "max_nodes": 16}
-FAILURES = 50
+_NODES = {"min_nodes": 4, "max_nodes": 8}
+FAILURES = 30
 """Failed jobs of a part."""
 POPULATIONS = ("open", "exam")
+_CASES = 50
 _DEVELOPED = 1000
 """Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
 
@@ -55,7 +56,7 @@ def _library(seed: int) -> Library:
     if not file.exists():
         with TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            make(run, "open", 2 * FAILURES, seed + _DEVELOPED)
+            make(run, "open", _CASES, seed + _DEVELOPED)
             library = learned(run)
         _write(file, "")
         library.write(file)

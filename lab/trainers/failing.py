@@ -25,66 +25,66 @@ STEPS, WIDTH, TIMEOUT_S, STEP_S = 30, 64, 12, 0.1
 SLOW_S = 0.3
 
 
-def _killed(model: nn.Module, folder: Path) -> None:
+def _killed(_model: nn.Module, _folder: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _exception(model: nn.Module, folder: Path) -> None:
+def _exception(_model: nn.Module, _folder: Path) -> None:
     raise KeyError("learning_rate")
 
 
-def _hang(model: nn.Module, folder: Path) -> None:
+def _hang(_model: nn.Module, _folder: Path) -> None:
     time.sleep(10_000)
 
 
-def _full_disk(model: nn.Module, folder: Path) -> None:
-    with open("/dev/full", "wb") as stream:
+def _full_disk(model: nn.Module, _folder: Path) -> None:
+    with Path("/dev/full").open("wb") as stream:
         torch.save(model.state_dict(), stream)
 
 
-def _refused(model: nn.Module, folder: Path) -> None:
+def _refused(_model: nn.Module, _folder: Path) -> None:
     with socket.create_connection(("127.0.0.1", 9), timeout=5):
         pass
 
 
-def _memory(model: nn.Module, folder: Path) -> None:
+def _memory(_model: nn.Module, _folder: Path) -> None:
     held = []
     while True:
-        held.append(torch.ones(1 << 22))
+        held.append(torch.ones(1 << 25))
 
 
-def _shape(model: nn.Module, folder: Path) -> None:
+def _shape(model: nn.Module, _folder: Path) -> None:
     model(torch.randn(4, WIDTH + 1))
 
 
-def _missing(model: nn.Module, folder: Path) -> None:
+def _missing(_model: nn.Module, folder: Path) -> None:
     torch.load(folder / "shard_0003.pt")
 
 
-def _nan(model: nn.Module, folder: Path) -> None:
+def _nan(model: nn.Module, _folder: Path) -> None:
     loss = model(torch.full((4, WIDTH), float("nan"))).sum()
     if not torch.isfinite(loss):
         raise RuntimeError(f"found NaN in local forward loss calculation: loss is {loss.item()}")
 
 
-def _agent(model: nn.Module, folder: Path) -> None:
+def _agent(_model: nn.Module, _folder: Path) -> None:
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(2)
 
 
-def _stopped(model: nn.Module, folder: Path) -> None:
+def _stopped(_model: nn.Module, _folder: Path) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def _segfault(model: nn.Module, folder: Path) -> None:
+def _segfault(_model: nn.Module, _folder: Path) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def _permission(model: nn.Module, folder: Path) -> None:
+def _permission(_model: nn.Module, folder: Path) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder / "checkpoint"))
 
 
-def _slow(model: nn.Module, folder: Path) -> None:
+def _slow(_model: nn.Module, _folder: Path) -> None:
     """The step itself takes longer, from here on."""
 
 

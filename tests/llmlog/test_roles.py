@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from llmlog.cli import app
+from llmlog.clocks import offsets
+from llmlog.events import Event, Writer
 
 NODES = ("a", "b")
 
@@ -113,3 +115,49 @@ def test_iterations_that_become_longer_are_slow_from_the_first(tmp_path: Path) -
     text = "".join(line.format(number + 1, ms) for number, ms in enumerate(times))
     failure = diagnosed(tmp_path, {"a.log": text})
     assert (failure["stage"], failure["iteration"]) == ("slow", 21)
+
+
+def iterations(*numbers: int, second: int) -> str:
+    """Lines of completed iterations, one a second, from ``second`` after ten o'clock."""
+    return "".join(
+        f"[default1]: [2026-08-08 10:00:{second + place:02d}.000000] iteration {number:8d}/     "
+        "100 | consumed samples: 8 | elapsed time per iteration (ms): 1000.0 |\n"
+        for place, number in enumerate(numbers)
+    )
+
+
+def test_a_fault_that_the_job_overcame_is_no_cause(tmp_path: Path) -> None:
+    """An exception is caught, and training goes on; then another rank fails."""
+    caught = "[default1]:Traceback (most recent call last):\n[default1]:OSError: busy\n"
+    raised = "[default0]:Traceback (most recent call last):\n[default0]:KeyError: 'x'\n"
+    logs = {
+        "a.log": started(0, 1) + raised,
+        "b.log": started(2, 3) + caught + iterations(5, 6, 7, second=1),
+    }
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["cause"]) == ("a", "key_error")
+
+
+def test_a_fault_on_another_node_is_overcome_by_its_time(tmp_path: Path) -> None:
+    def xid(second: int, number: int) -> str:
+        return (
+            f"2026-08-08T10:00:{second:02d}.000000+00:00 a kernel: NVRM: Xid (PCI:0000:1b:00): "
+            f"{number}, pid=101, name=python3, text\n"
+        )
+
+    raised = "[default0]:Traceback (most recent call last):\n[default0]:KeyError: 'x'\n"
+    logs = {
+        "a.kernel.log": xid(1, 63),
+        "b.log": started(2, 3) + iterations(*range(1, 31), second=2) + raised,
+    }
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["cause"]) == ("b", "key_error")
+
+
+def test_clocks_are_aligned_by_time_outs_that_all_nodes_print_at_once() -> None:
+    times = {"a": "808 10:00:00.5", "b": "808 10:00:00.5", "c": "808 10:01:00.500"}
+    events = [
+        Event("timeout", "reaction", Writer(node, 0), None, "f", 1, at, "")
+        for node, at in times.items()
+    ]
+    assert offsets(events) == {"a": 0, "b": 0, "c": 60}

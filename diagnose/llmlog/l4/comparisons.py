@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, pstdev
 from typing import Any
@@ -58,13 +59,21 @@ def _by_count(templates: Templates, nodes: Sequence[str]) -> list[str]:
 
 
 def _forest(counts: NDArray[np.float64]) -> Any:
+    return _fitted(counts.tobytes(), counts.shape)
+
+
+@lru_cache(4)
+def _fitted(counts: bytes, sizes: tuple[int, int]) -> Any:
+    """The forest of a table; other choices for the same job have the same one."""
     try:
         from sklearn.ensemble import IsolationForest
     except ImportError:
         raise LogError(
             "method l4", "needs scikit-learn", "run: pip install 'prism-sim[logs]'"
         ) from None
-    return IsolationForest(n_estimators=_TREES, random_state=_SEED).fit(counts)
+    return IsolationForest(n_estimators=_TREES, random_state=_SEED).fit(
+        np.frombuffer(counts).reshape(sizes)
+    )
 
 
 def slow_window(iterations: Sequence[Iteration]) -> Iteration | None:

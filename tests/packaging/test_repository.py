@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [path for top in ("sim", "diagnose", "lab") for path in (ROOT / top).rglob("*.py")]
 OURS = {"prism_sim", "llmprism", "llmlog", "lab"}
-DISTRIBUTION = {"yaml": "pyyaml", "google": "protobuf"}
+DISTRIBUTION = {
+    "yaml": "pyyaml", "google": "protobuf", "drain3": "drain3-improved", "sklearn": "scikit-learn"
+}  # fmt: skip
 
 
 def imported(path: Path) -> set[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -149,6 +150,7 @@ class StateFolder:
         self._lock = _locked(path / _LOCK)
         self.state = self._read()
         self.parts.mkdir(exist_ok=True)
+        self._remove_unfinished()
         self.tidy()
 
     @property
@@ -176,6 +178,12 @@ class StateFolder:
         for path in self.parts.iterdir():
             if path.name not in named and path.is_file():
                 path.unlink()
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a monitor that was killed had begun to write."""
+        shutil.rmtree(self.path / "window", ignore_errors=True)
+        for path in self.path.rglob(".*.partial"):
+            path.unlink()
 
     def close(self) -> None:
         """Let another monitor use the folder."""

@@ -47,6 +47,16 @@ def operations() -> None:
 
 
 @app.command()
+def monitor(
+    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 1,
+) -> None:
+    """Compare a monitor with one diagnosis of all records: results/reference/monitor.md."""
+    from evaluation.monitoring.page import write
+
+    typer.echo(write(number))
+
+
+@app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
     from evaluation.twins import page

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark constraints clean
+.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,8 +84,11 @@ lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (r
 lab-test: $(VENV)/.installed-lab ## One short case of the lab from end to end; under 5 minutes.
 	@$(BIN)/python -m lab.selftest
 
-benchmark: $(VENV)/.installed-dev ## Measure speed and memory, also compared with SimGrid.
+benchmark: $(VENV)/.installed-dev ## Measure speed and memory, also compared with SimGrid; about 8 CPU minutes.
 	@$(BIN)/python benchmarks/run.py
+
+benchmark-quick: $(VENV)/.installed-dev ## The same with small sizes, for each change; about a minute.
+	@$(BIN)/python benchmarks/run.py --quick
 
 constraints: $(VENV)/.installed-dev ## Write the installed versions to constraints.txt.
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt

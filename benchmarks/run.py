@@ -2,7 +2,7 @@
 
 Every figure is the median of runs in new processes. A peer runs in turn with ours. README.md
 describes each measurement. Without ``--only``, all figures are also written to
-``results/benchmark.json``.
+``results/benchmark.json``, or to ``results/benchmark-quick.json`` with ``--quick``.
 """
 
 from __future__ import annotations
@@ -13,44 +13,63 @@ import os
 import platform
 import sys
 import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from measurements import LONG_MEASUREMENTS, MEASUREMENTS, Figures, Row
+from measurements import (
+    LONG_MEASUREMENTS,
+    MEASUREMENTS,
+    ONLY_WHOLE,
+    QUICK,
+    Figures,
+    Row,
+    Sizes,
+    beside_simgrid,
+)
 from process import FailedError, report
 
 ROOT = Path(__file__).parent.parent
-RESULT = ROOT / "results" / "benchmark.json"
+RESULTS = ROOT / "results"
 
 
 def main() -> int:
     arguments = _arguments()
-    figures: Figures = {"machine": _machine(), "repeats": arguments.repeats}
+    sizes = QUICK if arguments.quick else Sizes()
+    if arguments.repeats:
+        sizes = replace(sizes, repeats=arguments.repeats)
+    figures: Figures = {"machine": _machine(), "sizes": asdict(sizes)}
     rows: list[Row] = []
+    left_out = ONLY_WHOLE if arguments.quick else ()
+    only = arguments.only or [name for name in MEASUREMENTS if name not in left_out]
     with tempfile.TemporaryDirectory(prefix="prism-benchmark-") as name:
         for subject, measure in {**MEASUREMENTS, **LONG_MEASUREMENTS}.items():
-            if subject in arguments.only:
+            if subject in only:
                 report(f"measuring {subject} ...")
                 try:
-                    more_rows, more_figures = measure(Path(name), arguments.repeats)
+                    more_rows, more_figures = measure(Path(name), sizes)
                 except FailedError as error:
                     report(f"a measured command failed: {error}")
                     return 1
                 rows += more_rows
                 figures |= more_figures
-    _show(rows)
-    if set(arguments.only) == set(MEASUREMENTS):
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(figures, indent=1) + "\n")
-        report(f"written: {RESULT.relative_to(ROOT)}")
+    more_rows, more_figures = beside_simgrid(figures)
+    figures |= more_figures
+    _show(rows + more_rows)
+    if not arguments.only:
+        result = RESULTS / ("benchmark-quick.json" if arguments.quick else "benchmark.json")
+        RESULTS.mkdir(exist_ok=True)
+        result.write_text(json.dumps(figures, indent=1) + "\n")
+        report(f"written: {result.relative_to(ROOT)}")
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each measurement [3]")
+    parser.add_argument("--repeats", type=int, help="runs of each longer measurement [1]")
+    parser.add_argument("--quick", action="store_true", help="small sizes; about a minute")
     names, long = [*MEASUREMENTS], [*LONG_MEASUREMENTS]
     help_ = f"measurements: {', '.join(names)} [all of these]; {', '.join(long)}"
-    parser.add_argument("--only", nargs="+", choices=names + long, default=names, help=help_)
+    parser.add_argument("--only", nargs="+", choices=names + long, help=help_)
     return parser.parse_args()
 
 

@@ -7,11 +7,15 @@ usage; 4 the logs say nothing about a failure.
 from __future__ import annotations
 
 import json
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from llmprism.program import run_program
+from llmprism.version import __version__
 
 if TYPE_CHECKING:
     from llmlog.streams import Intake
@@ -61,6 +65,10 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Diagnose logs."""
     from llmlog.errors import LogError
@@ -79,7 +87,9 @@ def run(
         _check_read(logs, intake)
         if out is not None:
             results.write(out)
-    except (LogError, OSError) as error:
+    except LogError as error:
+        if debug:
+            raise
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
@@ -188,5 +198,12 @@ def _printable(text: str) -> str:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; ``--version`` takes precedence over missing arguments."""
+    run_program(_run_command)
+
+
+def _run_command() -> None:
+    if "--version" in sys.argv[1:]:
+        typer.echo(f"llmlog {__version__}")
+        return
     app()

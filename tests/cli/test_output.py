@@ -1,4 +1,4 @@
-"""What both programs do if their output, memory or input ends: one line, no traceback."""
+"""What all programs do if their output, memory or input ends: one line, no traceback."""
 
 import os
 import shutil
@@ -15,6 +15,7 @@ from prism_sim.cli import app
 from processes import PRISM_SIM, completed
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
+LLMLOG = [sys.executable, "-m", "llmlog"]
 HERE = ["flows.parquet", "--topology", "topology.json"]
 
 PRINTING = [
@@ -22,6 +23,7 @@ PRINTING = [
     pytest.param([*PRISM_SIM, "list"], id="list", marks=pytest.mark.slow),
     pytest.param([*PRISM_SIM, "validate", "tiny/pair"], id="validate", marks=pytest.mark.slow),
     pytest.param([*LLMPRISM, "--help"], id="llmprism"),
+    pytest.param([*LLMLOG, "--version"], id="llmlog"),
 ]
 
 

@@ -19,12 +19,12 @@ from llmprism.io.flows import FlowTable, Intake, sampling_of
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
 from llmprism.numerics.arrays import order_in_groups
+from llmprism.quantities import EVEN
 
 COVERED = 0.9
 """Share of the time: where records cover more, no silence is left but that of a timeout."""
 _SHORT_SILENCE = 0.01  # of a connection's silences: about the idle gap
 _FEWEST_SILENCES = 50
-_SURE = 0.5  # a layout with less confidence is more likely wrong than right
 _NOT_CUT = 0.9  # of the longest record: a longer one was ended by the active timeout
 
 
@@ -121,7 +121,7 @@ def measure(
         known_pairs=int(np.count_nonzero(kinds != UNKNOWN)),
         pipelines=int(np.count_nonzero(kinds == "pp")),
         layouts=_layouts(diagnosis, 0.0),
-        sure_layouts=_layouts(diagnosis, _SURE),
+        sure_layouts=_layouts(diagnosis, EVEN),
         has_rates=bool(np.isfinite(network.fastest_gbps)),
     )
 

@@ -111,10 +111,11 @@ def pipeline_message_bytes(job: JobConfig) -> int:
 
 def step_flops(job: JobConfig) -> float:
     """FLOPs of one training step of the whole job, recomputation included."""
-    layers = sum(
-        3 * layer_forward_flops(job, moe) + _recomputed_flops(job, moe)
-        for moe in map(job.is_moe, range(job.model.layers))
-    )
+    of_layer = {
+        moe: 3 * layer_forward_flops(job, moe) + _recomputed_flops(job, moe)
+        for moe in (False, True)
+    }
+    layers = sum(of_layer[job.is_moe(number)] for number in range(job.model.layers))
     return job.members * job.micro_batches * (layers + 3 * head_forward_flops(job))
 
 

@@ -7,11 +7,9 @@ few such errors may be equal.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
-from llmprism.io.flows import FlowTable
+from llmprism.io.flows import FlowTable, sampling_of
 from llmprism.numerics.arrays import Floats, Ints
 
 LARGEST_BYTES = 4096  # of a packet: RoCE v2's largest, where packets are not counted
@@ -20,7 +18,7 @@ ERRORS = 4.0  # by which values that are equal do not differ, in one of 10,000 c
 
 def sample_bytes(flows: FlowTable) -> float:
     """Bytes that one sampled packet stands for; 0 if every packet was observed, or nobody says."""
-    rate = _rate(str(flows.meta.get("sampling", "")))
+    rate = sampling_of(flows.meta)
     if rate <= 1:
         return 0.0
     packets = flows.optional.get("packets")
@@ -32,15 +30,9 @@ def sample_bytes(flows: FlowTable) -> float:
 def are_single_packets(flows: FlowTable) -> bool:
     """Whether every record is one sampled packet, as sFlow has them: sizes are those of packets."""
     packets = flows.optional.get("packets")
-    if _rate(str(flows.meta.get("sampling", ""))) <= 1 or packets is None or not packets.size:
+    if sampling_of(flows.meta) <= 1 or packets is None or not packets.size:
         return False
     return bool(packets.min() == packets.max())
-
-
-def _rate(note: str) -> int:
-    """N of a note like ``1:N`` or ``N``; 1 if it says nothing."""
-    numbers = re.findall(r"\d+", note)
-    return int(numbers[-1]) if numbers else 1
 
 
 def allowed(step: float, bytes_: Ints | Floats, per_sample: float) -> Floats:

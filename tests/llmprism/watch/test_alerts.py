@@ -57,6 +57,7 @@ def test_alertmanager_gets_what_is_open_and_what_is_resolved(world: Any, watched
     assert (sender.sent, sender.problem) == (len(posted.posts), "")
 
 
+@pytest.mark.slow
 def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched) -> None:
     sender = Alertmanager("http://127.0.0.1:9")
     watched.listeners = [sender]

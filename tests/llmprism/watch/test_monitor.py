@@ -100,6 +100,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(world: Any, watched: Watc
     assert watched.exits == [1, 0]
 
 
+@pytest.mark.slow
 def test_after_a_day_without_records_jobs_keep_their_names(world: Any, watched: Watched) -> None:
     put(world.flows, watched.incoming, "before.parquet")
     before = watched.round()
@@ -134,6 +135,7 @@ def test_records_of_a_clock_that_jumps_are_counted_and_move_nothing(
     assert watched.exits[-1] == 0
 
 
+@pytest.mark.slow
 def test_a_topology_that_changes_is_read_again(world: Any, watched: Watched) -> None:
     stranger = world.topology["endpoints"][0]
     lacking = {**world.topology, "endpoints": world.topology["endpoints"][1:]}
@@ -193,6 +195,7 @@ def test_a_folder_belongs_to_one_monitor(tmp_path: Path) -> None:
         StateFolder(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_a_job_on_other_servers_gets_its_own_name(
     make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_datagrams_of_a_port_are_read_as_from_a_file_also_after_a_restart(tmp_path: Path) -> None:
     file = Source(EXPORTS / "training.ipfix.gz")
     sent = iter([one.content for one in islice(datagrams(file, PROTOCOL, Notes()), 400)])
@@ -77,7 +78,7 @@ def test_templates_and_options_are_remembered_and_data_is_not() -> None:
     assert memory.datagrams() == [(b"\x0a\0\0\1", ipfix(layout, options_layout, options))]
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("form", ["json", pytest.param("csv", marks=pytest.mark.slow)])
 def test_lines_of_standard_input_are_all_read_before_the_end(
     world: Any, watched: Watched, form: str
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     source.close()
 
 
+@pytest.mark.slow
 def test_messages_of_all_partitions_are_taken_once(world: Any, watched: Watched) -> None:
     producer = Producer({"test.mock.num.brokers": 1})
     broker = next(iter(producer.list_topics(timeout=10).brokers.values()))

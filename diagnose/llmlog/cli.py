@@ -51,6 +51,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page of the answers (HTML).")
+    ] = None,
     method: Annotated[Method, typer.Option(help="How to diagnose.")] = Method.prism,
     healthy: Annotated[
         list[Path] | None,
@@ -72,6 +75,7 @@ def run(
 ) -> None:
     """Diagnose logs."""
     from llmlog.errors import LogError
+    from llmlog.page import write_page
     from llmlog.streams import Intake
 
     if method is not Method.l4 and (healthy or library or confirm):
@@ -87,6 +91,8 @@ def run(
         _check_read(logs, intake)
         if out is not None:
             results.write(out)
+        if page is not None:
+            write_page(results, page)
     except LogError as error:
         if debug:
             raise

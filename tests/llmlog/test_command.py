@@ -110,6 +110,36 @@ def test_what_is_no_log_is_one_line(
     assert len(messages.strip().split("\n")) == 1
 
 
+def test_the_page_shows_markup_of_logs_as_text(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    text = f"Traceback (most recent call last):\nValueError: {evil}\n"
+    (tmp_path / "s1.log").write_text(text, encoding="utf-8")
+    call(tmp_path / "s1.log", "--page", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(" in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_the_page_names_each_failure_and_where_it_is_stated(
+    failed_jobs: Corpus, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    _, text, _ = call(failed_jobs.folder / "logs", "--page", page, "--json")
+    content = page.read_text(encoding="utf-8")
+    for row in json.loads(text)["failures"]:
+        assert f"{row['job']}: {row['stage']}" in content
+        assert row["cause"] is None or row["cause"] in content
+
+
+def test_a_page_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "s1.log").write_text(TRACEBACK, encoding="utf-8")
+    code, _, messages = call(tmp_path, "--page", tmp_path / "no" / "page.html")
+    assert code == 1
+    assert "cannot be written" in messages
+
+
 def test_text_of_logs_cannot_control_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "s\x1b[31m.log").write_text(TRACEBACK, encoding="utf-8")
     _, text, _ = call(tmp_path)

@@ -1,4 +1,4 @@
-"""What the logs of a simulated job show: the failure, and who only reported it.
+"""What the logs of a simulated job show: the failure, who only reported it, and llmlog's answer.
 
 Lines of one rank and one kind count as one report, at the time of the first. Reports of benign
 lines and of jobs that were drawn are left out.
@@ -10,6 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from llmlog.diagnosis import Failure, diagnose
+from llmlog.reading import find_jobs
+from llmlog.streams import Intake
 from llmprism.page.page import window
 from prism_sim.render import look
 from prism_sim.run_folder import Run
@@ -40,7 +43,36 @@ def failures(run: Run) -> list[dict[str, Any]]:
     table, origin_ns = look.logs_truth(run, "logs_failures"), look.origin_ns(run)
     found = reports(run)
     own = table[table["job"].isin(found["job"]) | table["flow_fault"].notna()]
-    return [_failure(row, found, origin_ns) for row in own.to_dict("records")]
+    if own.empty:
+        return []
+    answers = _answers(run, set(own["job"]))
+    rows = own.to_dict("records")
+    return [
+        _failure(row, found, origin_ns) | {"answer": answers.get(row["job"], "nothing")}
+        for row in rows
+    ]
+
+
+def _answers(run: Run, jobs: set[str]) -> dict[str, str]:
+    """What ``llmlog`` finds in the logs of each job, as a sentence."""
+    found = {}
+    chosen = [job for job in find_jobs([run.logs]) if job.name in jobs]
+    for evidence, failure in diagnose(chosen, Intake()):
+        if failure is not None:
+            found[evidence.job.name] = _sentence(failure)
+    return found
+
+
+def _sentence(failure: Failure) -> str:
+    ranks = ", ".join(map(str, failure.ranks[:4])) + (", ..." if len(failure.ranks) > 4 else "")
+    parts = [
+        failure.stage,
+        f"rank {ranks}" if ranks else "",
+        f"on {failure.nodes[0]}" if failure.nodes else "",
+        f"at iteration {failure.iteration}" if failure.iteration is not None else "",
+    ]
+    causes = " or ".join(name.replace("_", " ") for name in failure.causes)
+    return " ".join(part for part in parts if part) + (f": {causes}" if causes else "")
 
 
 def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[str, Any]:

@@ -90,6 +90,7 @@ def test_report_and_trace_show_logs_beside_flows(run: Corpus) -> None:
     """The failed rank shows its failure at once; six ranks report it when the others give up."""
     render_run(Run(run.folder), None)
     page = (run.folder / "report.html").read_text(encoding="utf-8")
+    assert "crash rank 5 on s0002 at iteration 14: gpu lost" in page  # found by llmlog
     section = page[page.index("Failures in the logs") :]
     row = re.sub(r"<[^>]+>", " ", section[section.index("<td>") : section.index("</table>")])
     assert " ".join(row.split()).startswith("train-0 gpu lost (hardware) rank 5 on s0002")

@@ -41,9 +41,18 @@ class Library:
         return {cause: count / total for cause, count in found.most_common()}
 
     def write(self, path: Path) -> None:
-        """Write all cases as JSON."""
+        """Write all cases as JSON.
+
+        Raises
+        ------
+        LogError : the file cannot be written.
+        """
         rows = [{"cause": cause, "templates": sorted(case)} for case, cause in self.cases]
-        path.write_text(json.dumps({"cases": rows}, indent=1), encoding="utf-8")
+        try:
+            path.write_text(json.dumps({"cases": rows}, indent=1), encoding="utf-8")
+        except OSError as error:
+            what = f"cannot be written ({error.strerror or error})"
+            raise LogError(str(path), what, "give another file with --library") from None
 
     @classmethod
     def read(cls, path: Path) -> Library:

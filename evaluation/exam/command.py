@@ -29,7 +29,7 @@ def exam(
     """Grade the methods on drawn worlds, and write a page and its figures."""
     results = results_of(of, worlds, METHODS)
     figures = document(results, worlds)
-    text = json.dumps(figures, indent=1) + "\n"
+    text = json.dumps(_rounded(figures), indent=1) + "\n"
     out.with_suffix(".json").write_text(text, encoding="utf-8")
     out.write_text(page_of(figures), encoding="utf-8")
     if of != "develop":
@@ -49,3 +49,12 @@ def document(results: Sequence[dict[str, Any]], worlds: int) -> dict[str, Any]:
         },
         "sets": figures_of(results),
     }
+
+
+def _rounded(value: Any) -> Any:
+    """The same with numbers of four significant digits: intervals are wider than that."""
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value

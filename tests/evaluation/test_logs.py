@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.logs.scoring import Tally, score
+from evaluation.logs.scoring import Tally, score, tallied
+from llmlog.l4.library import Library
 from log_corpus import corpus
 
 
@@ -18,9 +19,9 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall() -> None:
 
 
 def test_causal_structure_finds_more_than_simple_rules(tmp_path: Path) -> None:
-    tallies = score([corpus(tmp_path, failures=12, settings="successes: 0").folder])
-    first = {name: tally.hits.get("top_1", 0) for name, tally in tallies.items()}
-    assert first["llmlog"] == max(first.values())
-    assert all(
-        tally.hits[name] <= tally.of[name] for tally in tallies.values() for name in tally.of
-    )
+    folder = corpus(tmp_path, failures=12, settings="successes: 0").folder
+    tallies = tallied(score(folder, Library()))
+    first = {name: sum(tally.hits.get("top_1", [])) for name, tally in tallies.items()}
+    assert first["prism"] == max(first.values())
+    for tally in tallies.values():
+        assert all(sum(tally.hits[name]) <= sum(tally.of[name]) for name in tally.of)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from llmprism.methods.prism.parameters import (
     OWN_SHARE,
 )
 from llmprism.methods.prism.peers import standing
+from llmprism.methods.prism.shared import with_other_jobs
 from llmprism.methods.prism.windows import MOSTLY, Window, best_window, gain_within, penalty
 from llmprism.numerics.arrays import Bools
 
@@ -48,6 +49,7 @@ class Cost:
     normal_ns, slow_ns : mean length of a step outside of the window and in it.
     lost_ns : of all steps of the window together.
     own_ns : what the culprit itself lost of that on the critical path.
+    own_share : its share of what most steps of the window are longer by.
     deviations : of a step's length, by which the mean in the window is off.
     """
 
@@ -55,6 +57,7 @@ class Cost:
     slow_ns: float
     lost_ns: float
     own_ns: float
+    own_share: float
     deviations: float
 
     @property
@@ -97,11 +100,15 @@ def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
     outside = outside_of(context)
     rows = list(outside.stops())
-    for job in context.jobs:
-        durations = durations_of(context, job)
-        found = [] if durations is None else findings_of(durations, outside)
-        rows += [row_of(one) for one in found if not outside.explains(job, one.named, one.window)]
-        rows += outside.saves(job)
+    measured = (durations_of(context, job) for job in context.jobs)
+    every = [durations for durations in measured if durations is not None]
+    for durations in every:
+        job, others = durations.job, [other for other in every if other is not durations]
+        for one in findings_of(durations, outside):
+            if not outside.explains(job, one.named, one.window):
+                named = with_other_jobs(one.named, one.window, durations, others)
+                rows.append(row_of(replace(one, named=named)))
+    rows += [row for job in context.jobs for row in outside.saves(job)]
     rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
     table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
     return table.assign(finding=range(len(table)))
@@ -130,7 +137,7 @@ def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
     for one in standing(durations):
         slow_ns = float(length.mean()) if length.size else 0.0
         normal_ns = slow_ns - one.own_ns / durations.steps
-        cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, one.odds)
+        cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, 1.0, one.odds)
         if one.odds > 0 and cost.share > LEAST_COST and one.named.name not in known:
             yield Finding(durations.job, one.named, one.window, cost, one.odds)
 
@@ -207,18 +214,20 @@ def cost_of(candidate: Candidate) -> Cost:
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())
     if not slow.size or normal.size < 2:
-        return Cost(0.0, 0.0, 0.0, own_ns, 0.0)
+        return Cost(0.0, 0.0, 0.0, own_ns, 0.0, 0.0)
     usual_ns, slow_ns = float(np.median(normal)), float(slow.mean())
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
     deviations = (slow_ns - usual_ns) / noise * np.sqrt(slow.size)
-    return Cost(usual_ns, slow_ns, (slow_ns - usual_ns) * slow.size, own_ns, float(deviations))
+    hit &= inside & np.isfinite(length)
+    longer_ns = float(np.median(length[hit])) - usual_ns if hit.any() else 0.0
+    own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0
+    lost_ns = (slow_ns - usual_ns) * slow.size
+    return Cost(usual_ns, slow_ns, lost_ns, own_ns, own_share, float(deviations))
 
 
 def _is_believed(cost: Cost) -> bool:
     """Whether the job is slower in a window, and the culprit itself lost a good part of that."""
-    return (
-        cost.share > LEAST_COST and cost.deviations > 2.0 and cost.own_ns > OWN_SHARE * cost.lost_ns
-    )
+    return cost.share > LEAST_COST and cost.deviations > 2.0 and cost.own_share > OWN_SHARE
 
 
 def _joined(found: list[Finding], new: Finding) -> list[Finding]:
@@ -234,7 +243,7 @@ def _joined(found: list[Finding], new: Finding) -> list[Finding]:
             lost = old.cost.lost_ns + new.cost.lost_ns
             cost = Cost(
                 old.cost.normal_ns, old.cost.normal_ns + lost / steps, lost,
-                old.cost.own_ns + new.cost.own_ns, old.cost.deviations,
+                old.cost.own_ns + new.cost.own_ns, old.cost.own_share, old.cost.deviations,
             )  # fmt: skip
             joined = Finding(old.job, old.named, window, cost, max(old.odds, new.odds))
             return [*found[:at], joined, *found[at + 1 :]]

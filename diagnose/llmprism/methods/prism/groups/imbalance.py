@@ -40,8 +40,8 @@ def imbalance(durations: Durations) -> Iterable[Group]:
 
 
 def _named(durations: Durations, window: Window) -> Named | None:
-    if window.last < WARM_UP:
-        return None
+    if window.last < WARM_UP or window.first == window.last:
+        return None  # in one step: a save or an evaluation
     return named_uneven(durations)
 
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from llmprism.methods.prism.baseline import kinds_of_steps, spread
 from llmprism.methods.prism.durations import TRANSFER, Durations
+from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.measures.hops import ARROW, crossed, culprit_of
 from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
-from llmprism.methods.prism.groups.ranks import PAUSED
+from llmprism.methods.prism.groups.ranks import PAUSED, hidden
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
@@ -36,6 +38,7 @@ from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats
 
 SEEN = float(np.log(HIT / FALSE_HIT))
+SYMPTOM = "slow_transfers"
 NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
 
 
@@ -74,8 +77,7 @@ class Seen:
 
 def _named(durations: Durations, window: Window) -> Named | None:
     """The part of the network that explains the slow transfers of a window best."""
-    inside, hit = window.steps(durations.steps), window.hit(durations.steps)
-    seen = {number: _seen(durations, number, inside, hit) for number in _judged(durations, hit)}
+    seen = seen_in(durations, window.steps(durations.steps), window.hit(durations.steps))
     part = name_part(durations, seen)
     if part is None and any(one.is_silent for one in seen.values()):
         return _paused(durations, window)
@@ -86,41 +88,39 @@ def _paused(durations: Durations, window: Window) -> Named | None:
     """A rank that makes a pause within collectives: all of its job is silent then."""
     if window.first == window.last:
         return None  # for one step: a save or an evaluation
-    servers = [durations.server_name(one) for one in np.unique(durations.servers).tolist()]
-    few = {"one_of": servers} if len(servers) <= MOST_NAMED else {}
-    evidence = {"or_causes": PAUSED, **few}
-    return Named("job", "pauses", "slow_compute", "job", durations.job.name, evidence)
+    return hidden(durations, "pauses", "slow_compute", PAUSED)
 
 
 def name_part(durations: Durations, seen: Mapping[int, Seen]) -> Named | None:
     """The part that explains best which communicators are slow; None if none is."""
-    if not any(one.is_slow for one in seen.values()):
+    slow = sum(one.is_slow for one in seen.values())
+    if not slow:
         return None
-    odds = log_odds(durations, seen)
+    evidence = {"slow_communicators": slow, "communicators": len(seen)}
+    return named_of(durations.context, log_odds(durations, seen), evidence)
+
+
+def named_of(context: Context, odds: Mapping[str, float], evidence: Mapping[str, Any]) -> Named:
+    """The likeliest part by its log ``odds``, and those that are nearly as likely."""
     order = sorted(odds, key=lambda part: (-odds[part], part))
     best = odds[order[0]]
     near = [part for part in order if odds[part] > best - AS_LIKELY]
     weight = np.exp([odds[part] - best for part in near])
     names: dict[str, float] = {}
     for part, one in zip(near, weight.tolist(), strict=True):
-        name = culprit_of(durations.context, part)[1]
+        name = culprit_of(context, part)[1]
         names[name] = names.get(name, 0.0) + one
-    kind, name, cause = culprit_of(durations.context, order[0])
-    slow = sum(one.is_slow for one in seen.values())
-    evidence = {
-        "one_of": list(names)[:MOST_NAMED],
-        "slow_communicators": slow,
-        "communicators": len(seen),
-    }
+    kind, name, cause = culprit_of(context, order[0])
     sure = names[name] / sum(names.values())
-    return Named("network", "slow_transfers", cause, kind, name, evidence, sure)
+    known = {"one_of": list(names)[:MOST_NAMED], **evidence}
+    return Named("network", SYMPTOM, cause, kind, name, known, sure)
 
 
-def _judged(durations: Durations, inside: Bools) -> list[int]:
-    """Communicators whose excess is known in the window and outside of it."""
-    known = np.isfinite(durations.transfer.excess)
-    both = known[:, inside].any(axis=1) & (durations.transfer.normal_ns > 0)
-    return [int(number) for number in np.flatnonzero(both)]
+def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
+    """What each communicator shows that has transfers in the steps that are hit."""
+    known = np.isfinite(durations.transfer.excess)[:, hit].any(axis=1)
+    judged = np.flatnonzero(known & (durations.transfer.normal_ns > 0)).tolist()
+    return {number: _seen(durations, number, inside, hit) for number in judged}
 
 
 def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:

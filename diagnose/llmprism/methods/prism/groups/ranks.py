@@ -10,9 +10,10 @@ import numpy as np
 from llmprism.methods.prism.durations import COMPUTE, Durations
 from llmprism.methods.prism.groups.base import Group, Named, group_errors, of_ranks
 from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
-from llmprism.methods.prism.parameters import WARM_UP
+from llmprism.methods.prism.parameters import MOST_NAMED, WARM_UP
 from llmprism.methods.prism.windows import Window
 
+SLOW = ["slow_gpu", "slow_server", "degraded_nvlink"]
 PAUSED = ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"]
 
 
@@ -25,7 +26,7 @@ def ranks(durations: Durations) -> Iterable[Group]:
 def _rank(rank: int, durations: Durations, window: Window) -> Named:
     """A rank: a NIC stands for its GPU, and for its server where it has one only."""
     pauses = window.shape == "pauses"
-    causes = PAUSED if pauses else ["slow_server", "degraded_nvlink"]
+    causes = PAUSED if pauses else SLOW[1:]
     cause, symptom = ("slow_compute", "pauses") if pauses else ("slow_gpu", "slow_passes")
     evidence = {"or_causes": causes, "server": durations.server_name(int(durations.servers[rank]))}
     return Named("rank", symptom, cause, "address", durations.address(rank), evidence)
@@ -84,7 +85,15 @@ def _job(durations: Durations, window: Window) -> Named | None:
         return named_uneven(durations)
     if window.first == window.last:
         return None  # all ranks at once, for one step: a save or an evaluation
-    return Named("job", "slow_steps", "unknown", "job", durations.job.name)
+    return hidden(durations, "slow_steps", "unknown", [*SLOW, *PAUSED])
+
+
+def hidden(durations: Durations, symptom: str, cause: str, others: list[str]) -> Named:
+    """The job: all of its ranks wait for one at the same moment, so records do not show which."""
+    found = [durations.server_name(one) for one in np.unique(durations.servers).tolist()]
+    few = {"one_of": found} if len(found) <= MOST_NAMED else {}
+    evidence = {"or_causes": others, **few}
+    return Named("job", symptom, cause, "job", durations.job.name, evidence)
 
 
 def is_warm_up(durations: Durations, window: Window) -> bool:

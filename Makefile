@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev ## All checks of a change, without the larger ones;
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
 # tests of whole runs come last, and only the reproduction is measured in them.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
-MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/evaluation
+MODULE_TESTS := tests/prism_sim tests/llmprism tests/llmlog tests/cli tests/evaluation
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append

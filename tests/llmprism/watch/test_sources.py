@@ -119,8 +119,8 @@ def test_messages_of_all_partitions_are_taken_once(world: Any, watched: Watched)
     flows = world.flows.drop(columns="path").rename(columns=GOFLOW2)
     for half in pieces(flows.rename(columns={"time_flow_end_ns": "end_ns"}), 2):
         ours = half.rename(columns={"end_ns": "time_flow_end_ns"})
-        for line in ours.to_json(orient="records", lines=True).splitlines():
-            producer.produce("flows", line)
+        for number, line in enumerate(ours.to_json(orient="records", lines=True).splitlines()):
+            producer.produce("flows", line, partition=number % 2)
         assert producer.flush(10) == 0
         state = watched.round(rounds=2)
     assert state.fates["kept"] == len(world.flows)

@@ -94,7 +94,7 @@ def canonical(folder: Path, old: dict[str, str], method: str) -> dict[str, pd.Da
     tables = {}
     for name in DIAGNOSIS:
         frame = getattr(diagnosis, name).copy()
-        for column in {"address", "src", "dst", "culprit"} & set(frame.columns):
+        for column in {"address", "server", "src", "dst", "culprit"} & set(frame.columns):
             frame[column] = [translated(str(value), old) for value in frame[column]]
         frame = frame.drop(columns=[c for c in ("evidence",) if c in frame])
         tables[name] = frame.sort_values(list(frame.columns), ignore_index=True)

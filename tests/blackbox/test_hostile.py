@@ -6,10 +6,10 @@ import json
 from functools import cache
 from pathlib import Path
 
-import hostile
 import pytest
 
 import prism_sim as ps
+from evaluation.study import hostile
 
 HOSTILE = Path(__file__).parents[2] / "scenarios" / "hostile"
 EXACT = [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmprism.command import SETTINGS, Command, MemoryLimit, TimeLimit
+from llmprism.command import Command, MemoryLimit, TimeLimit, new_app
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.program import run_program
 
@@ -35,12 +35,7 @@ Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is w
 usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
 """
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+app = new_app()
 _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
     "check": "llmprism.ingest.commands:check_app",

@@ -28,6 +28,16 @@ PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
+def new_app() -> typer.Typer:
+    """A command line without commands yet, whose help and errors are plain text."""
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=SETTINGS,
+    )
+
+
 def answer_version(arguments: list[str], line: str) -> None:
     """Print ``line`` and exit, if ``--version`` is among the arguments."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments

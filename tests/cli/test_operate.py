@@ -269,7 +269,10 @@ def test_errors_of_traces(call: Call, study: Path, rows: str, beside: str, what:
 def test_overlaps_are_merged_on_demand(study: Path) -> None:
     Path(study.parent, "trace.csv").write_text(HEAD + "a,1,20,GPU\na,2,3,NIC\n")
     study.write_text(traced(", overlaps: merge"))
-    ratios(study)
+    merged = ratios(study)
+    Path(study.parent, "trace.csv").write_text(HEAD + "a,1,20,GPU\n")
+    study.write_text(traced())
+    assert merged == ratios(study)
 
 
 def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:

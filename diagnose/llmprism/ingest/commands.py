@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from llmprism.command import SETTINGS, Command, user_errors
+from llmprism.command import Command, new_app, user_errors
 from llmprism.ingest import arguments
 
 if TYPE_CHECKING:
@@ -42,20 +42,10 @@ FLOWS is a flow table, as `llmprism ingest` writes it. Without --topology, what 
 of the network is taken.
 """
 
-ingest_app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+ingest_app = new_app()
 
 
-check_app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+check_app = new_app()
 
 
 @check_app.command(help=CHECK_HELP, cls=Command)

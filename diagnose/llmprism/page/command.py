@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import SETTINGS, Command, user_errors
+from llmprism.command import Command, new_app, user_errors
 
 HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
 
@@ -19,12 +19,7 @@ FOLDER has flows.parquet, topology.json and the folder diagnosis, as `llmprism i
 no network. Prints its path.
 """
 
-report_app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+report_app = new_app()
 
 
 @report_app.command(help=HELP, cls=Command)

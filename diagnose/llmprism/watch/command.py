@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import SETTINGS, Command, user_errors
+from llmprism.command import Command, new_app, user_errors
 from llmprism.defaults import METHOD
 
 HELP = """Watch records as they come, and tell what is slow as soon as it is.
@@ -27,12 +27,7 @@ Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; and if the monitor is
 ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped.
 """
 
-watch_app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+watch_app = new_app()
 
 
 @watch_app.command(help=HELP, cls=Command)

@@ -7,14 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import typer
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.extras import with_monitor
 from llmprism.watch.history.recording import History
 from llmprism.watch.monitor import Listener, Monitor
 from llmprism.watch.network import Network
@@ -72,9 +70,9 @@ def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
     if outputs.serve is None:
         yield listeners
         return
-    application = _extra("llmprism.watch.live.application")
-    metrics = _extra("llmprism.watch.metrics").Metrics(alertmanager)
-    serving = _extra("llmprism.watch.live.serving")
+    application = with_monitor("llmprism.watch.live.application", "--serve")
+    metrics = with_monitor("llmprism.watch.metrics", "--serve").Metrics(alertmanager)
+    serving = with_monitor("llmprism.watch.live.serving", "--serve")
     live = application.Live()
     host, port = serving.address_of(outputs.serve)
     token = serving.token_for(host, outputs.token_file)
@@ -83,12 +81,3 @@ def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
         if not outputs.quiet:
             typer.echo(f"live page: {url}", err=True)
         yield [*listeners, metrics, live]
-
-
-def _extra(module: str) -> ModuleType:
-    """A module that needs the packages of the extra ``monitor``."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        how = "pip install 'prism-sim[monitor]'"
-        raise UserError(Problem(f"the package {error.name} is missing", "--serve", how)) from error

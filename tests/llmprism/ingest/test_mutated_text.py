@@ -111,4 +111,5 @@ def test_mutated_names_of_hosts(mutate: Callable[[str], bytes], tmp_path: Path) 
     path = tmp_path / "hosts"
     path.write_bytes(mutate("10.0.0.1 gpu01 gpu01.example.com\n::1 gpu02-eth0 # comment\n"))
     with suppress(UserError):
-        read_hosts(path)
+        found = read_hosts(path)
+        assert all(name and not name.isspace() and address for name, address in found.items())

@@ -10,7 +10,7 @@ explained in its steps, and the search goes on, until nothing exceeds its penalt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,7 +151,8 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
     open_steps = np.isfinite(durations.length_ns)
     open_steps[durations.job.phases.first_of_epoch] = False
     for _ in range(4 * MOST_FINDINGS):
-        best = _likeliest(left, open_steps) or _longest(left, open_steps)
+        groups = [group for groups_of in KINDS.values() for group in groups_of(left)]
+        best = _likeliest(left, groups, open_steps) or _longest(left, groups, open_steps)
         if best is None:
             return
         inside = best.window.steps(durations.steps)
@@ -166,41 +167,43 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
         left = left.explained(best.group.table, best.group.rows, inside)
 
 
-def _likeliest(durations: Durations, open_steps: Bools) -> Candidate | None:
+def _likeliest(
+    durations: Durations, groups: Sequence[Group], open_steps: Bools
+) -> Candidate | None:
     """The group and window that exceed their penalty by most; None if none does."""
     best: Candidate | None = None
-    for groups_of in KINDS.values():
-        for group in groups_of(durations):
-            window = best_window(group.excess, group.error)
-            odds = window.ratio - penalty(group.siblings, durations.steps)
-            if odds > (0.0 if best is None else best.odds):
-                best = Candidate(durations, group, window, odds, open_steps)
+    for group in groups:
+        window = best_window(group.excess, group.error)
+        odds = window.ratio - penalty(group.siblings, durations.steps)
+        if odds > (0.0 if best is None else best.odds):
+            best = Candidate(durations, group, window, odds, open_steps)
     return best
 
 
-def _longest(durations: Durations, open_steps: Bools) -> Candidate | None:
+def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -> Candidate | None:
     """A window of ``open_steps`` that are longer for certain, and the group that explains it best.
 
     That something happened follows from the steps. So the group only has to be likelier than its
     siblings, which is less than it needs by itself.
     """
-    length = durations.length_ns / max(durations.usual_ns, 1.0) - 1
     if open_steps.sum() < FEWEST:
         return None
+    length = durations.length_ns / max(durations.usual_ns, 1.0) - 1
     noise = float(np.nan_to_num(spread(length[None])[0]))
     shown = np.where(open_steps, length, np.nan)
     window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
     odds = window.ratio - penalty(1, durations.steps)
-    best: tuple[float, Group] | None = None
-    hit = window.hit(durations.steps)
-    for groups_of in KINDS.values():
-        for group in groups_of(durations):
-            gain = gain_within(group.excess, group.error, hit) - float(np.log(group.siblings))
-            if gain > (AS_LIKELY if best is None else best[0]):
-                best = gain, group
-    if odds <= 0 or best is None:
+    if odds <= 0:
         return None
-    return Candidate(durations, best[1], window, odds, open_steps)
+    hit = window.hit(durations.steps)
+    gains = [
+        gain_within(group.excess, group.error, hit) - float(np.log(group.siblings))
+        for group in groups
+    ]
+    best = int(np.argmax(gains)) if gains else -1
+    if best < 0 or gains[best] <= AS_LIKELY:
+        return None
+    return Candidate(durations, groups[best], window, odds, open_steps)
 
 
 def cost_of(candidate: Candidate) -> Cost:

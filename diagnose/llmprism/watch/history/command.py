@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import SETTINGS, Command, user_errors
+from llmprism.command import Command, new_app, user_errors
 
 HELP = """Answer a question about what a monitor has found.
 
@@ -19,12 +19,7 @@ link was the culprit most often), findings (each incident, the latest first), jo
 each job), layouts (servers and layouts of jobs, as they changed).
 """
 
-history_app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=SETTINGS,
-)
+history_app = new_app()
 
 
 @history_app.command(help=HELP, cls=Command)
@@ -43,17 +38,13 @@ def history(
 ) -> None:
     """Answer a question."""
     with user_errors(debug):
-        from llmprism.errors import Problem, UserError
+        from llmprism.watch.extras import with_monitor
 
-        try:
-            from llmprism.watch.history.questions import QUESTIONS, answer
-        except ModuleNotFoundError as error:
-            how = "pip install 'prism-sim[monitor]'"
-            raise UserError(Problem(f"the package {error.name} is missing", "", how)) from error
-        if question not in QUESTIONS:
-            listed = ", ".join(QUESTIONS)
+        questions = with_monitor("llmprism.watch.history.questions")
+        if question not in questions.QUESTIONS:
+            listed = ", ".join(questions.QUESTIONS)
             raise typer.BadParameter(f"there is no {question!r}; known: {listed}")
-        found = answer(folder, question, days)
+        found = questions.answer(folder, question, days)
     if as_json:
         typer.echo(found.to_json(orient="records", indent=1, date_format="iso"))
     elif len(found):

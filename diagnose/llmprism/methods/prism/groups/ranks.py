@@ -79,8 +79,6 @@ def whole_job(durations: Durations) -> Iterable[Group]:
 
 
 def _job(durations: Durations, window: Window) -> Named | None:
-    if is_warm_up(durations, window):
-        return None
     if is_uneven(durations, window):
         return named_uneven(durations)
     if window.first == window.last:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from llmlog.connections import many_nodes_lost
 from llmlog.events import Event, Evidence
 from llmlog.roles import Culprit
 
@@ -106,9 +107,9 @@ def _weights(culprit: Culprit, evidence: Evidence) -> Shares:
         best = next((kind for kind in _SLOW if kind in kinds), None)
         return {_SLOW[best]: 1.0} if best else {"slow_gpu": 1.0}
     if culprit.how == "connection":
-        return {"switch_fault": 1.0} if _many_nodes_lost(evidence) else _NETWORK
+        return {"switch_fault": 1.0} if many_nodes_lost(evidence) else _NETWORK
     if culprit.how == "hang":
-        return _of_hang(culprit)
+        return _of_hang(culprit, evidence)
     ways = (_of_kernel, _of_text, _of_kind)
     return next((found for way in ways for event in culprit.events if (found := way(event))), {})
 
@@ -144,7 +145,7 @@ def _of_kind(event: Event) -> Shares:
     return _KINDS.get(event.kind, {})
 
 
-def _of_hang(culprit: Culprit) -> Shares:
+def _of_hang(culprit: Culprit, evidence: Evidence) -> Shares:
     kinds = {event.kind for event in culprit.events}
     if kinds & {"timeout", "odd_call"}:
         return {"collective_mismatch": 1.0}
@@ -152,18 +153,14 @@ def _of_hang(culprit: Culprit) -> Shares:
         return {"gpu_hang": 1.0}
     if kinds & {"not_entered", "no_dump"}:
         return _PROGRAM
+    if not culprit.events:
+        peers = [event for event in evidence.of("timeout") if event.node in culprit.nodes[:1]]
+        if not peers:  # nothing of the node was kept
+            return _HANG | _PROGRAM
+        if len(culprit.ranks) == 1 and evidence.of("status"):
+            return {"process_stopped": 1.0}  # else its watchdog would have shown its state
     if len(culprit.ranks) > 1:  # one GPU or process cannot stop several ranks
         return {"transport_stall": 1.0}
     if not culprit.events:
         return {**_HANG, "process_stopped": 2.0}
     return {name: share for name, share in _HANG.items() if name != "transport_stall"}
-
-
-def _many_nodes_lost(evidence: Evidence) -> bool:
-    """Whether at least two nodes lost connections to peers outside of them."""
-    lost = {
-        event.node: evidence.addresses.get(event.fields.get("peer") or "")
-        for event in evidence.of("peer")
-    }
-    outside = [node for node, peer in lost.items() if peer not in lost]
-    return len(outside) > 1

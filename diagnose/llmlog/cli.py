@@ -54,6 +54,10 @@ def run(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page of the answers (HTML).")
     ] = None,
+    flows: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="What llmprism --out found in flows of these nodes."),
+    ] = None,
     method: Annotated[Method, typer.Option(help="How to diagnose.")] = Method.prism,
     healthy: Annotated[
         list[Path] | None,
@@ -80,6 +84,8 @@ def run(
 
     if method is not Method.l4 and (healthy or library or confirm):
         raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
+    if method is Method.l4 and flows:
+        raise typer.BadParameter("--flows belongs to --method prism")
     if confirm and library is None:
         raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
@@ -87,7 +93,7 @@ def run(
         if method is Method.l4:
             results = _compared(logs, healthy or [], library, confirm or [], intake)
         else:
-            results = _diagnosed(logs, intake)
+            results = _diagnosed(logs, flows, intake)
         _check_read(logs, intake)
         if out is not None:
             results.write(out)
@@ -106,13 +112,15 @@ def run(
         raise typer.Exit(TOLD_NOTHING)
 
 
-def _diagnosed(logs: list[Path], intake: Intake) -> Results:
+def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
     from llmlog.diagnosis import diagnose
+    from llmlog.flows import Flows
     from llmlog.reading import find_jobs
     from llmlog.tables import Results
 
     results = Results()
-    for evidence, failure in diagnose(find_jobs(logs), intake):
+    seen = None if flows is None else Flows.read(flows)
+    for evidence, failure in diagnose(find_jobs(logs), intake, seen):
         results.add(evidence.job, evidence.progress, failure)
     return results
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from llmlog.causes import Shares, name_causes
 from llmlog.events import Event, Evidence, Writer, read_job
+from llmlog.flows import Flows, Sighting, joined
 from llmlog.reading import Job
-from llmlog.roles import Culprit, find_culprit
+from llmlog.roles import SURE, Culprit, find_culprit
 from llmlog.streams import Intake
 
 COMPLETED = "COMPLETED"
@@ -19,8 +20,6 @@ _SETTING_UP = re.compile(
     r"setup_model_and_optimizer|initialize_megatron|init_process_group|deepspeed\.initialize"
 )
 """Calls before training in a stack: other ranks may be ready while one still sets up."""
-_SURE = {"fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "unknown": 0.2}
-"""How sure each way of finding the culprit is, before shares of causes."""
 
 
 @dataclass
@@ -48,18 +47,21 @@ class Failure:
     events: list[Event] = field(default_factory=list)
 
 
-def diagnose_job(evidence: Evidence) -> Failure | None:
-    """Diagnose one job; None if it completed, or nothing failed in it."""
+def diagnose_job(evidence: Evidence, sightings: Iterable[Sighting] = ()) -> Failure | None:
+    """Diagnose one job; None if it completed, or nothing failed in it.
+
+    ``sightings`` are what flows tell about it.
+    """
     if evidence.job.state == COMPLETED:
         return None
-    culprit = find_culprit(evidence)
+    culprit, seen = joined(find_culprit(evidence), sightings)
     if evidence.job.state is None and culprit.how == "unknown" and not culprit.nodes:
         return None
     causes = name_causes(culprit, evidence)
     best = next(iter(causes.values()), 0.5)
     stage = _stage(culprit, evidence)
     iteration = culprit.slow.number if culprit.slow else evidence.progress.next
-    events = evidence.events + _slow_line(culprit)
+    events = evidence.events + _slow_line(culprit) + seen
     return Failure(
         evidence.job.name,
         stage,
@@ -67,16 +69,18 @@ def diagnose_job(evidence: Evidence) -> Failure | None:
         culprit.ranks,
         None if stage == "launch" else iteration,
         causes,
-        round(_SURE[culprit.how] * best, 3),
+        round(SURE[culprit.how] * best, 3),
         events,
     )
 
 
-def diagnose(jobs: Iterable[Job], intake: Intake) -> Iterator[tuple[Evidence, Failure | None]]:
-    """Read and diagnose jobs one after the other; memory holds one."""
+def diagnose(
+    jobs: Iterable[Job], intake: Intake, flows: Flows | None = None
+) -> Iterator[tuple[Evidence, Failure | None]]:
+    """Read and diagnose jobs one after the other, with ``flows`` if given; memory holds one."""
     for job in jobs:
         evidence = read_job(job, intake)
-        yield evidence, diagnose_job(evidence)
+        yield evidence, diagnose_job(evidence, flows.of(job) if flows else ())
 
 
 def _stage(culprit: Culprit, evidence: Evidence) -> str:

@@ -16,7 +16,7 @@ from llmlog.tables import Results
 
 _EVENTS = 60
 """Events of a failure that are shown; causes come first, then what the others reported."""
-_ORDER = {"cause": 0, "cascade": 1, "teardown": 2, "boilerplate": 3}
+_ORDER = {"cause": 0, "flows": 0, "cascade": 1, "teardown": 2, "boilerplate": 3}
 
 
 def write_page(results: Results, path: Path) -> None:

@@ -52,6 +52,8 @@ class Job:
     gpus_per_node: int | None = None
     state: str | None = None
     user: str | None = None
+    begin_ns: int | None = None
+    end_ns: int | None = None
 
 
 def find_jobs(paths: Iterable[Path]) -> list[Job]:
@@ -104,6 +106,7 @@ def _accounted(folder: Path, row: dict[str, Any]) -> Job:
         int(row["gpus_per_node"]),
         str(row["state"]),
         str(row.get("user", "")),
+        *(None if row.get(name) is None else int(row[name]) for name in ("begin_ns", "end_ns")),
     )
 
 

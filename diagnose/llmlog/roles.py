@@ -5,8 +5,8 @@
 2. Without such a statement, the parts that *cannot* answer are the cause: the rank that shows the
    lowest number of collectives, that waits for another collective than all others, or that is
    silent when all others have timed out. Dumps of the flight recorder say so exactly.
-3. Without those, the first part that lost a connection is, by the scheduler's order of the nodes
-   that ended: its lines lie in one file, so clocks of nodes do not matter.
+3. Without those, the part that most lost connections share is; of equals, the first by the
+   scheduler's order of the nodes that ended: its lines lie in one file, so clocks do not matter.
 4. Without any, the node that ended first.
 
 A job whose iterations became slow, and in which nothing else failed, is slow.
@@ -21,12 +21,15 @@ from dataclasses import dataclass, field
 
 from llmlog.clocks import seconds
 from llmlog.collectives import find_hang
+from llmlog.connections import lost_connections, of_own_network, shared_ends
 from llmlog.events import Event, Evidence, Writer, is_reaction
 from llmlog.progress import Iteration
 
 SIGNALS = {-4, -7, -8, -9, -11}
 """Exit codes of processes that could not print why: illegal instruction, bus, arithmetic, kill,
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
+SURE = {"fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "unknown": 0.2}
+"""How sure each way of finding the culprit is, before shares of causes."""
 _ROLES = {"teardown": "teardown", "advice": "boilerplate", "benign": "benign", "slow": "benign"}
 _AFTER = 2
 """Completed iterations after which a fault is overcome."""
@@ -123,6 +126,7 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     faults += _signal_reports(evidence, nodes[:1])
     faults += [event for event in evidence.of("state") if event.node in nodes[:1]]
     faults += [event for event in _odd_ones(evidence) if event.node in nodes[:1]]
+    faults += of_own_network(evidence, faults)
     ranks = _ranks(evidence, faults, nodes[0] if nodes else None)
     reports = [event for event in faults if event.kind == "failed"]
     for event in reports:
@@ -278,13 +282,12 @@ def _lost_first(evidence: Evidence) -> Culprit | None:
 
 
 def _lost(evidence: Evidence) -> Culprit | None:
-    """The first node that lost a connection, or aborted because of one."""
-    lost = evidence.of("peer")
-    aborted = evidence.of("death", "exception")
-    lost += [event for event in aborted if is_reaction(event) and "caught" not in event.text]
+    """The node that most lost connections share, else the first that lost one."""
+    lost = lost_connections(evidence)
     if not lost:
         return None
-    nodes = _nodes(evidence, lost)
+    shared = shared_ends(evidence)
+    nodes = sorted(_nodes(evidence, lost), key=lambda node: -shared[node])
     first = [event for event in lost if event.node == nodes[0]] if nodes else lost
     return Culprit("connection", first, nodes, _ranks(evidence, first, None))
 

@@ -65,6 +65,8 @@ Row = dict[str, Any]
 _BECAUSE = 300
 """Characters of a line that is given as a reason."""
 _REASONS = 4
+_TELLING = {"cause", "flows"}
+"""Roles of events that are given as reasons."""
 
 
 class Results:
@@ -133,7 +135,7 @@ def _because(failure: Failure) -> str | None:
     """The most telling line of each kind of event that is a cause, with the rank of the first."""
     first: dict[tuple[str, int | None], Event] = {}
     for event in failure.events:
-        if event.role == "cause":
+        if event.role in _TELLING:
             first.setdefault((event.kind, event.rank), event)
     texts = [
         f"{'' if event.rank is None else f'rank {event.rank} '}{_telling(event)}"[:_BECAUSE]

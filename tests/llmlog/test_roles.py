@@ -16,14 +16,16 @@ from llmlog.events import Event, Writer
 NODES = ("a", "b")
 
 
-def diagnosed(folder: Path, logs: dict[str, str], batch: str = "") -> dict[str, Any]:
-    """The failure that the command finds in a job of two nodes with two ranks each."""
+def diagnosed(
+    folder: Path, logs: dict[str, str], batch: str = "", nodes: tuple[str, ...] = NODES
+) -> dict[str, Any]:
+    """The failure that the command finds in a job whose nodes have two ranks each."""
     job = folder / "job1"
     job.mkdir()
     for name, text in logs.items():
         (job / name).write_text(text, encoding="utf-8")
     (job / "slurm-1.out").write_text(batch, encoding="utf-8")
-    row = {"job": "job1", "nodes": NODES, "gpus_per_node": 2, "state": "FAILED"}
+    row = {"job": "job1", "nodes": nodes, "gpus_per_node": 2, "state": "FAILED"}
     (folder / "index.json").write_text(json.dumps({"jobs": [row]}), encoding="utf-8")
     result = CliRunner().invoke(app, [str(folder), "--json", "--quiet"])
     assert result.exit_code == 0, result.output
@@ -61,6 +63,62 @@ def test_the_rank_with_another_collective_is_the_culprit(tmp_path: Path) -> None
     failure = diagnosed(tmp_path, logs)
     assert (failure["node"], failure["rank"]) == ("a", 1)
     assert failure["cause"] == "collective_mismatch"
+
+
+def lost(node: str, peer: str) -> str:
+    """A node with address 10.0.0.NODE lost its connection to another."""
+    where = f"[default0]:{node}:100:20 [0]"
+    return (
+        f"{where} NCCL INFO Bootstrap : Using eth0:10.0.0.{ord(node)}<0>\n"
+        f"{where} misc/socket.cc:49 NCCL WARN Net : Connection closed by remote peer "
+        f"10.0.0.{ord(peer)}<4000>\n"
+    )
+
+
+def test_the_node_that_most_lost_connections_share_failed(tmp_path: Path) -> None:
+    """Slurm saw another node end first."""
+    logs = {"a.log": lost("a", "b"), "b.log": lost("b", "c"), "c.log": lost("c", "b")}
+    batch = "srun: error: c: task 2: Exited with exit code 1\n"
+    failure = diagnosed(tmp_path, logs, batch, nodes=("a", "b", "c"))
+    assert failure["node"] == "b"
+
+
+def test_connections_of_a_card_without_a_link_belong_to_its_fault(tmp_path: Path) -> None:
+    down = "[  100.000001] mlx5_core 0000:1a:00.0 ens5np0: Link down\n"
+    logs = {"a.log": lost("a", "b"), "b.log": lost("b", "a"), "b.kernel.log": down}
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["cause"]) == ("b", "nic_down")
+    assert "closed by remote peer 10.0.0.97" in failure["because"]
+
+
+STATUS = (
+    "[default1]:[rank{0}]:[E808 10:00:00.000000002 ProcessGroupNCCL.cpp:630] [Rank {0}] failure "
+    "detected by watchdog at work sequence id: 7, last enqueued work: 8, last completed work: 6\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "causes"),
+    [
+        (timed_out(3) + STATUS.format(3), {"process_stopped"}),
+        (timed_out(3), {"gpu_hang", "transport_stall", "loader_deadlock", "process_stopped"}),
+        (
+            "",
+            {"gpu_hang", "transport_stall", "loader_deadlock", "process_stopped", "lock_held"},
+        ),
+    ],
+    ids=["only one is silent", "no version that shows states", "nothing of the node was kept"],
+)
+def test_what_a_silent_rank_can_mean_depends_on_who_would_have_printed(
+    tmp_path: Path, there: str, causes: set[str]
+) -> None:
+    logs = {
+        "a.log": started(0, 1) + timed_out(0, 1),
+        "b.log": (started(2, 3) + there) * bool(there),
+    }
+    failure = diagnosed(tmp_path, logs)
+    assert failure["node"] == "b"
+    assert set(json.loads(failure["or_causes"])) == causes
 
 
 def test_an_exception_outweighs_time_outs_that_follow_from_it(tmp_path: Path) -> None:

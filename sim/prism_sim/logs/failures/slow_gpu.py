@@ -1,4 +1,4 @@
-"""A GPU is slow without any line, as in UNPUBLISHED on 2022-04-28.
+"""A GPU is slow without any line, as BLOOM's on 2022-04-28.
 
 Only the times of iterations show it.
 """

@@ -1,0 +1,46 @@
+"""Lost connections: each has two ends, and one of them failed.
+
+A part that lost its network loses all its connections, and each peer loses one. So the end that
+most lost connections share is the one that failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from llmlog.events import Event, Evidence, is_reaction
+
+_OF_NETWORK = {"link", "port"}
+
+
+def lost_connections(evidence: Evidence) -> list[Event]:
+    """Lines that say that a connection was lost, and ends of processes because of it."""
+    aborted = evidence.of("death", "exception")
+    reasons = [event for event in aborted if is_reaction(event) and "caught" not in event.text]
+    return evidence.of("peer") + reasons
+
+
+def shared_ends(evidence: Evidence) -> Counter[str]:
+    """By node, with how many other nodes it lost connections; either of the two may say so."""
+    pairs = {frozenset(pair) for pair in _pairs(evidence) if pair[0] != pair[1]}
+    return Counter(node for pair in pairs for node in pair)
+
+
+def many_nodes_lost(evidence: Evidence) -> bool:
+    """Whether at least two nodes lost connections to peers outside of them."""
+    lost = dict(_pairs(evidence))
+    return sum(peer not in lost for peer in lost.values()) > 1
+
+
+def of_own_network(evidence: Evidence, faults: list[Event]) -> list[Event]:
+    """Connections that nodes lost whose own network is at fault."""
+    nodes = {event.node for event in faults if event.kind in _OF_NETWORK}
+    return [event for event in lost_connections(evidence) if event.node in nodes]
+
+
+def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
+    """Who lost a connection, and to whom; peers of unknown nodes are left out."""
+    found = (
+        (e.node, evidence.addresses.get(e.fields.get("peer") or "")) for e in evidence.of("peer")
+    )
+    return [(node, peer) for node, peer in found if node is not None and peer is not None]

@@ -73,7 +73,7 @@ def _replications(name: str) -> int:
 def _policies(name: str, out: Path) -> Written:
     study = _read(name)
     done = running.run(study, out / "points", default_processes())
-    return write_policies(study, [one.result for _, one in done if one.result], out)
+    return write_policies(study, [one.result for _, one in done if one.result], [], out)
 
 
 def _others(out: Path) -> tuple[dict[str, float], pd.DataFrame]:

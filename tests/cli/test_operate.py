@@ -218,6 +218,63 @@ def test_curves_rise_with_recall_and_have_the_methods(call: Call, study: Path) -
     assert "mine: precision, delay [s], right part" in page
 
 
+JOB = """\
+cluster:
+  servers: 8
+  gpus_per_server: 2
+  nics_per_server: 2
+  fabric: {kind: tor, leaf_ports: 4, spines: 2}
+jobs:
+  - name: train
+    model: {layers: 8, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}
+    dp: 8
+    pp: 2
+    micro_batches: 4
+    steps: 12
+    mfu: 0.45
+    compute_jitter: 0.01
+"""
+
+
+def test_windows_are_opened_at_the_level_of_flows(call: Call, study: Path) -> None:
+    """A diagnoser finds the failure of a moment in flows, long before the policy assumes it."""
+    Path(study.parent, "job.yaml").write_text(JOB)
+    study.write_text(STUDY + "windows: {scenario: job.yaml, around: [hang, MFU decline, 0]}\n")
+    result = call("operate", str(study), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    hang, slow, healthy = json.loads(result.stdout)["windows"]
+    assert [hang["fault"], slow["fault"], healthy["fault"]] == ["hang", "slow_gpu", None]
+    assert [hang["assumed_s"], slow["assumed_s"], slow["by_hand"]] == [1800, 86_400, True]
+    for window in (hang, slow):
+        assert 0 < window["found_s"] < 2
+        assert (window["cause"], window["right"]) == (window["fault"], True)
+        place = int(window["place"].split(".")[2])  # of the scenario's 8 servers
+        assert place == window["server"] * 8 // 500
+    assert [one["false_alarms"] for one in (hang, slow, healthy)] == [0, 0, 0]
+    assert json.loads(Path("out/windows/1/score.json").read_text())["faults"]["detected"] == 1
+    assert "At the level of flows" in Path("out/operations.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("windows", "what"),
+    [
+        ("scenario: job.yaml, around: [rust]", "study.yaml:15: no cause is called rust"),
+        ("scenario: job.yaml, around: [721]", "study.yaml:15: hour 721 is not one of the 720"),
+        ("scenario: no.yaml, around: [0]", "study.yaml:15: there is no file and no bundled"),
+        ("scenario: job.yaml, around: [0], policy: a", "study.yaml:15: no policy is called 'a'"),
+        ("scenario: job.yaml, around: [0], method: a", "study.yaml:15: there is no method 'a'"),
+        ("scenario: job.yaml, around: [disk]", "the first replication has no failure by disk"),
+    ],
+)
+def test_errors_of_windows(call: Call, study: Path, windows: str, what: str) -> None:
+    Path(study.parent, "job.yaml").write_text(JOB)
+    study.write_text(f"{STUDY}windows: {{{windows}}}\n")
+    result = call("operate", str(study), *OPTIONS)
+    assert result.exit_code == 1
+    assert what in result.stderr
+    assert not Path("out").exists()
+
+
 def test_replications_end_when_the_interval_is_small(study: Path) -> None:
     study.write_text(STUDY.replace("seeds: 3", "seeds: 300\nenough: 0.004"))
     table = table_of(study)
@@ -317,8 +374,9 @@ def test_bundled_studies_can_be_read(path: Path) -> None:
 
 
 def test_the_study_of_the_documentation_can_be_read(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
-    (tmp_path / "study.yaml").write_text(text)
+    """All its parts together are one study."""
+    parts = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
+    (tmp_path / "study.yaml").write_text("".join(parts))
     assert isinstance(read_operations(tmp_path / "study.yaml"), Study)
 
 

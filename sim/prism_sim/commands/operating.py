@@ -49,11 +49,23 @@ def operate(
         elif isinstance(study, Quarter):
             written = writing.write_quarter(study, folder)
         else:
+            windows = _windows(session, study, folder)
             rows = _replications(session, study, folder, processes or default_processes())
-            written = writing.write_policies(study, rows, folder)
+            written = writing.write_policies(study, rows, windows, folder)
         lines = [f"{key}: {path}" for key, path in written.files.items()]
         text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
         session.result({**written.files, **written.data}, text, *lines)
+
+
+def _windows(session: Session, study: Study, folder: Path) -> list[dict[str, Any]]:
+    """What a diagnoser finds in the flows of chosen moments."""
+    from prism_sim.operations import opening
+
+    moments = opening.moments_of(study)
+    if not moments:
+        return []
+    with session.stage(counted(len(moments), "window")):
+        return list(opening.open_windows(study, moments, folder / "windows"))
 
 
 def _replications(

@@ -30,7 +30,7 @@ class Handling:
     def detect_s(self, failure: Failure) -> float:
         """Time from the begin of ``failure`` to its detection."""
         detected = self._policy.detect(failure)
-        self._ledger.detect_s.append(detected.after_s)
+        self._ledger.detected.append((failure, detected))
         self._ledger.by_hand += detected.by_hand
         return detected.after_s
 

@@ -65,12 +65,13 @@ def _shown(cell: Any) -> str:
     return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
 
 
-def write(study: Study, rows: list[dict[str, Any]], path: Path) -> None:
-    """Write the page of ``rows``, which are all replications of ``study``."""
+def write(
+    study: Study, rows: list[dict[str, Any]], windows: list[dict[str, Any]], path: Path
+) -> None:
+    """Write the page of ``rows``, which are all replications of ``study``, and of its windows."""
+    values = {**_values(study, rows), "windows": _windows(windows)}
     with replacing(path) as partial:
-        partial.write_text(
-            rendered("operations.html", _values(study, rows), "prism_sim.operations"), "utf-8"
-        )
+        partial.write_text(rendered("operations.html", values, "prism_sim.operations"), "utf-8")
 
 
 def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -84,6 +85,7 @@ def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "base": study.worth.of if study.worth else "",
         "worth": _svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
         "left_out": results.left_out(study),
+        "method": study.windows.method if study.windows else "",
         "policies": _svg(figures.draw(table)),
         "table": {
             "heads": _HEADS,
@@ -126,6 +128,24 @@ def _cells(name: str, row: pd.Series) -> list[str]:
         *(number(key) for key in ("false_alarm_gpu_hours", "lost_gpu_hours")),
         f"{100 * row['hours_below_90']:.1f}",
     ]
+
+
+_OF_WINDOWS = (
+    "window", "hour", "failure", "server", "assumed: detected after [s]", "by", "in the flows",
+    "place", "found after [s]", "named cause", "named culprit", "right", "false alarms",
+)  # fmt: skip
+
+
+def _windows(windows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the policy assumes at each moment, beside what was found in the flows."""
+    return {"heads": _OF_WINDOWS, "rows": [_window(row) for row in windows]}
+
+
+def _window(row: dict[str, Any]) -> list[str]:
+    who = {None: "-", True: "people", False: "programs"}[row["by_hand"]]
+    right = {None: "-", True: "yes", False: "no"}[row["right"]]
+    values = {**row, "hour": f"{row['hour']:.1f}", "by_hand": who, "right": right}
+    return ["-" if value is None else _shown(value) for value in values.values()]
 
 
 def _svg(figure: Figure) -> str:

@@ -14,6 +14,7 @@ from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.scenario.source import Source, read_source
 from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
+from prism_sim.studies.reading import known_methods, scenario_at
 
 KINDS: dict[str, type[Study | Evaluation | Quarter]] = {
     "policies": Study,
@@ -41,7 +42,7 @@ def read_operations(path: Path) -> Study | Evaluation | Quarter:
         problems = [_problem(detail, source) for detail in error.errors()]
         raise UserError(dict.fromkeys(problems)) from None
     if isinstance(study, Study):
-        study = _with_outages(study, source)
+        study = _with_scenario(_with_outages(study, source), source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
     return study
@@ -58,6 +59,20 @@ def _with_outages(study: Study, source: Source) -> Study:
         raise UserError(Problem(f"there is no trace {path}", where))
     failures = study.failures.model_copy(update={"outages": trace.read(path)})
     return study.model_copy(update={"failures": failures})
+
+
+def _with_scenario(study: Study, source: Source) -> Study:
+    """The study with the scenario of its windows, if it has some."""
+    windows = study.windows
+    if windows is None:
+        return study
+    try:
+        known_methods([windows.method])
+    except UserError as error:
+        where = source.place(("windows", "method"))
+        raise UserError(Problem(p.what, where, p.how) for p in error.problems) from None
+    scenario = scenario_at(windows.scenario, source.folder, {}, source, ("windows",))
+    return study.model_copy(update={"windows": windows.model_copy(update={"loaded": scenario})})
 
 
 def _problem(error: ErrorDetails, source: Source) -> Problem:

@@ -55,7 +55,7 @@ def simulate(task: Task) -> Row:
         "seed": task.seed,
         "ettr": progress.work_s / ends_s,
         "failures": len(ledger.recover_s),
-        "detect_s": _mean(ledger.detect_s),
+        "detect_s": _mean([detected.after_s for _, detected in ledger.detected]),
         "localise_s": _mean(ledger.localise_s),
         "recover_s": _mean(ledger.recover_s),
         "by_hand": ledger.by_hand,
@@ -92,7 +92,7 @@ def policies_of(study: Study) -> list[Policy]:
 
 def tasks_of(study: Study, seeds: Iterable[int] | None = None) -> list[Task]:
     """Every policy with every seed."""
-    left_out = {"policies", "seeds", "enough", "worth", "description"}
+    left_out = {"policies", "seeds", "enough", "worth", "windows", "description"}
     setting = _digest(study.model_dump_json(exclude=left_out))
     numbers = list(seeds or range(1, study.seeds + 1))
     return [Task(study, policy, seed, setting) for policy in policies_of(study) for seed in numbers]

@@ -19,6 +19,7 @@ from prism_sim.operations.times.exponential import Exponential
 from prism_sim.operations.times.lognormal import Lognormal
 from prism_sim.operations.traces import TRACES
 from prism_sim.operations.traces.base import Outage, TraceBase
+from prism_sim.operations.window import Windows
 from prism_sim.operations.worth import Worth
 from prism_sim.registry import named
 from prism_sim.scenario.base import Closed, Loc
@@ -75,6 +76,11 @@ class Failures(Closed):
             raise ValueError(f"a trace has its own failures; leave out {', '.join(both)}")
         return self
 
+    def causes_known(self) -> set[str]:
+        """Names of the causes that can occur."""
+        recorded = {outage.cause for outage in self.outages}
+        return recorded or {kind.name for kind in self.kinds()}
+
     def kinds(self) -> tuple[Cause, ...]:
         """The causes that occur, with weights as counts."""
         names = self.causes
@@ -106,6 +112,9 @@ class Study(Closed):
         description="half of the 95 % interval of the ETTR at which replications end; 0: never",
     )
     worth: Worth | None = Field(default=None, description="what a diagnosis is worth: curves")
+    windows: Windows | None = Field(
+        default=None, description="moments at which flows are simulated and diagnosed"
+    )
 
     @field_validator("policies")
     @classmethod
@@ -140,3 +149,5 @@ class Study(Closed):
                 yield ("policies", index, key), f"policy {policy.name!r} cannot be met: {why}"
         if self.worth:
             yield from self.worth.unmet(self.policies)
+        if self.windows:
+            yield from self.windows.unmet(self.policies, self.failures.causes_known(), self.days)

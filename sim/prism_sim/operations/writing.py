@@ -33,8 +33,13 @@ class Written:
     files: dict[str, str]
 
 
-def write_policies(study: Study, rows: list[dict[str, Any]], folder: Path) -> Written:
-    """Write all replications of policies, their means, pictures and the page."""
+def write_policies(
+    study: Study, rows: list[dict[str, Any]], windows: list[dict[str, Any]], folder: Path
+) -> Written:
+    """Write all replications of policies, their means, pictures and the page.
+
+    ``windows`` has what a diagnoser found in flows at chosen moments.
+    """
     paths = _paths(folder)
     table = results.policies(study, rows)
     means = results.means(table)
@@ -49,8 +54,10 @@ def write_policies(study: Study, rows: list[dict[str, Any]], folder: Path) -> Wr
         data["worth"] = _records(results.worth_means(points))
         paths["worth"] = folder / "worth.png"
         paint.write_png(worth_figure.draw(points), paths["worth"])
+    if windows:
+        data["windows"] = windows
     _write(table.assign(**nested), data, figures.draw(table), paths)
-    page.write(study, rows, paths["page"])
+    page.write(study, rows, windows, paths["page"])
     shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
     return Written(shown, data, _names(paths))
 

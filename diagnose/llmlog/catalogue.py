@@ -7,6 +7,7 @@ A kind belongs to a class, which says what it can be in the causal structure of 
 - ``report``: an agent or the scheduler says that a process ended;
 - ``teardown``: a process is ended by another;
 - ``slow``: bad only if the job is slow at that time;
+- ``moment``: all ranks pass it together, which shows how clocks differ;
 - ``advice``: general sentences, and ``benign``: errors that were mended.
 
 Sources: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, torch/distributed/elastic,
@@ -65,6 +66,8 @@ KINDS = _kinds(
         r"(?:closed by remote peer|completion from peer) (?P<peer>[\d.]+)",
     ),
     ("fatal", "fault", "", r"^Fatal Python error: "),
+    ("rendezvous", "moment", "agent", r"Rendezvous complete for workers"),
+    ("ready", "moment", "nccl", r" - Init COMPLETE"),
     ("late", "slow", "", r"(?i)^WARN\w*\b.*\b(?:late|slow|straggl\w+|stall\w*)\b"),
     (
         "failed",

@@ -1,8 +1,10 @@
-"""Times of lines on one clock: offsets of nodes from lines that several print at one moment.
+"""Times of lines on one clock: offsets of nodes from what all ranks do at one moment.
 
-Ranks that wait in the same collective time out within milliseconds of each other, and agents end
-their ranks at once. So the median time of a node's lines of such a kind, minus the median over
-nodes, is the offset of its clock. A node without such lines keeps its own clock.
+Ranks that wait in the same collective time out within milliseconds of each other. All ranks leave
+a barrier together: the rendezvous, the initialisation of NCCL, the end of an iteration. So the
+median time of a node's lines about such a moment, minus the median over nodes, is the offset of its
+clock. Of the kinds of moments, the one that most nodes show counts; of equals, the first in that
+order. The offset of a node is the median over moments of this kind. Other nodes keep their clock.
 """
 
 from __future__ import annotations
@@ -12,23 +14,24 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from statistics import median
-from typing import Protocol
+from typing import NamedTuple
 
-_AT_ONE_MOMENT = ("timeout", "state")
+ITERATION = "iteration"
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _DAY = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
+KINDS = ("timeout", "state", "rendezvous", "ready", ITERATION)
+"""Kinds of moments, the most exact first."""
 _YEAR = 2000
 """Of times that are printed without one: only differences of times are used."""
 
 
-class Timed(Protocol):
-    """An event with the time that its line shows."""
+class Moment(NamedTuple):
+    """Who passed a moment, and when by the clock of the node; equal numbers are one moment."""
 
     kind: str
-    time: str
-
-    @property
-    def node(self) -> str | None: ...
+    number: int
+    node: str
+    at_s: float
 
 
 def seconds(text: str) -> float | None:
@@ -51,16 +54,16 @@ def seconds(text: str) -> float | None:
     return whole.replace(tzinfo=UTC).timestamp() + float(f"0.{part or 0}")
 
 
-def offsets(events: Iterable[Timed]) -> dict[str, float]:
-    """Offset of each node's clock in seconds, as far as the lines show it."""
-    moments: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for event in events:
-        at = seconds(event.time) if event.kind in _AT_ONE_MOMENT else None
-        if at is not None and event.node is not None:
-            moments[event.kind][event.node].append(at)
-    for kind in _AT_ONE_MOMENT:
-        nodes = {node: median(times) for node, times in moments[kind].items()}
-        if len(nodes) > 1:
-            common = median(nodes.values())
-            return {node: at - common for node, at in nodes.items()}
-    return {}
+def offsets(moments: Iterable[Moment]) -> dict[str, float]:
+    """Offset of each node's clock in seconds, as far as the moments show it."""
+    times: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for kind, number, node, at_s in moments:
+        times[kind, number][node].append(at_s)
+    shifts: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for (kind, _), nodes in times.items():
+        medians = {node: median(each) for node, each in nodes.items()}
+        common = median(medians.values())
+        for node, at_s in medians.items():
+            shifts[kind][node].append(at_s - common)
+    best = max(KINDS, key=lambda kind: len(shifts[kind]))
+    return {node: median(each) for node, each in shifts[best].items()}

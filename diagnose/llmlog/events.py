@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from llmlog.catalogue import REACTIONS, TIMED_OUT, classify
-from llmlog.clocks import offsets
+from llmlog.clocks import ITERATION, KINDS, Moment, offsets, seconds
 from llmlog.dumps import Dump, DumpError, looks_like_dump, read_dumps
 from llmlog.ordinary import Ordinary
 from llmlog.progress import Progress
@@ -129,7 +129,17 @@ class Evidence:
     @cached_property
     def clocks(self) -> dict[str, float]:
         """Offsets of the nodes' clocks [s]."""
-        return offsets(self.events)
+        return offsets(self._moments())
+
+    def _moments(self) -> Iterator[Moment]:
+        passed = [(each.kind, 0, each.node, each.time) for each in self.of(*KINDS)]
+        passed += [
+            (ITERATION, each.number, each.node, each.time) for each in self.progress.iterations
+        ]
+        for kind, number, node, time in passed:
+            at_s = seconds(time)
+            if node is not None and at_s is not None:
+                yield Moment(kind, number, node, at_s)
 
     def rank_of(self, writer: Writer) -> int | None:
         """The global rank: as its lines say, else by the order of nodes."""
@@ -255,6 +265,7 @@ class _Reader:
     def _begins(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether the line says something: an event, progress, or who prints."""
         text, evidence = record.text, self.evidence
+        learned = self._learn(writer, record)
         if evidence.progress.read(text, self.file.name, line, record.time, writer.node):
             return True
         if text.startswith(TRACEBACK):
@@ -263,10 +274,12 @@ class _Reader:
             self.open[writer] = self._event("death", "fault", writer, record, line)
         elif found := classify(record.tool, text):
             kind, match = found
+            if kind.group == "moment" and not record.time:
+                return learned
             event = self._event(kind.name, kind.group, writer, record, line)
             event.fields = match.groupdict()
         else:
-            return self._learn(writer, record)
+            return learned
         return True
 
     def _event(self, kind: str, group: str, writer: Writer, record: Record, line: int) -> Event:

@@ -1,10 +1,10 @@
 """What flows tell about a job beside its logs: the node that went silent first, or that is slow.
 
 Flows are read as the tables that their own diagnosis writes: ``jobs`` (which address belongs to
-which server) and ``findings``. A server has the name that the scheduler gives the node. Logs and
-flows each list nodes, the most probable first. A node gets from each list the confidence of the
-list divided by the node's place in it, and the sums order the nodes (reciprocal rank fusion,
-Cormack et al., SIGIR 2009).
+which server) and ``findings``. A server has the name that the scheduler gives the node. The logs
+list nodes, and so does each finding, the most probable first. A node gets from each list the
+confidence of the list divided by its place in it, and the sums order the nodes (reciprocal rank
+fusion, Cormack et al., SIGIR 2009).
 """
 
 from __future__ import annotations
@@ -107,25 +107,31 @@ def joined(culprit: Culprit, sightings: Iterable[Sighting]) -> tuple[Culprit, li
     A fault that all nodes state belongs to none of them, whatever flows say.
     """
     slow = culprit.slow is not None
-    seen = next((one for one in sightings if one.stopped is not slow), None)
-    if seen is None or (culprit.how == "fault" and not culprit.nodes):
+    seen = [one for one in sightings if one.stopped is not slow]
+    if not seen or (culprit.how == "fault" and not culprit.nodes):
         return culprit, []
     sums: dict[str, float] = defaultdict(float)
-    for confidence, nodes in ((SURE[culprit.how], culprit.nodes), (seen.confidence, seen.nodes)):
-        for place, node in enumerate(nodes, 1):
+    lists = [(SURE[culprit.how], culprit.nodes), *((one.confidence, one.nodes) for one in seen)]
+    for confidence, names in lists:
+        for place, node in enumerate(names, 1):
             sums[node] += confidence / place
     nodes = sorted(sums, key=lambda node: -sums[node])
     ranks = culprit.ranks if nodes[:1] == culprit.nodes[:1] else []
-    return Culprit(culprit.how, culprit.events, nodes, ranks, culprit.slow), [seen.event()]
+    return Culprit(culprit.how, culprit.events, nodes, ranks, culprit.slow), [
+        one.event() for one in seen
+    ]
 
 
 def _rows(folder: Path, name: str) -> list[dict[str, Any]]:
     path, how = folder / name, "give the folder that llmprism --out wrote"
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=[*_COLUMNS[name]]).to_pylist()
+        table = pq.read_table(path)
+        if not table.num_rows:
+            return []
+        rows: list[dict[str, Any]] = table.select([*_COLUMNS[name]]).to_pylist()
     except FileNotFoundError:
         raise LogError(str(path), "does not exist", how) from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, KeyError, pa.ArrowException) as error:
         what = f"is no table of findings of flows ({str(error).splitlines()[0]})"
         raise LogError(str(path), what, how) from None
     return rows

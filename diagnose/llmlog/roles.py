@@ -30,7 +30,8 @@ SIGNALS = {-4, -7, -8, -9, -11}
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
 SURE = {"fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "unknown": 0.2}
 """How sure each way of finding the culprit is, before shares of causes."""
-_ROLES = {"teardown": "teardown", "advice": "boilerplate", "benign": "benign", "slow": "benign"}
+_ROLES = {"teardown": "teardown", "advice": "boilerplate"}
+_ROLES |= dict.fromkeys(("benign", "slow", "moment"), "benign")
 _AFTER = 2
 """Completed iterations after which a fault is overcome."""
 _TOLERANCE_S = 5.0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evaluation.logs.scoring import Scored, learned, score
+from evaluation.logs.flows import score_world
+from evaluation.logs.scoring import Case, learned, score
 from evaluation.paths import ROOT
 from llmlog.l4.library import Library
 
@@ -23,10 +25,22 @@ _DEVELOPED = 1000
 """Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
 
 
-def measure(failures: int, seed: int) -> dict[str, list[Scored]]:
+def measure(failures: int, seed: int) -> dict[str, list[Case]]:
     """Scores of ``failures`` failed jobs of each population."""
     library = _library(seed)
     return {name: list(_parts(name, failures, seed, library)) for name in POPULATIONS}
+
+
+def measure_worlds(worlds: int, seed: int) -> list[Case]:
+    """Scores with flows of ``worlds`` simulated jobs; each has one fault, and no other has."""
+    seeds = range(seed, seed + worlds)
+    files = ((PARTS / f"world-{one}.json", one) for one in seeds)
+    return [case for file, one in files for case in _kept(file, partial(_simulated, one))]
+
+
+def _simulated(seed: int) -> list[Case]:
+    with TemporaryDirectory() as folder:
+        return list(score_world(seed, Path(folder)))
 
 
 def make(run: Path, population: str, failures: int, seed: int) -> None:
@@ -38,17 +52,26 @@ def make(run: Path, population: str, failures: int, seed: int) -> None:
     subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
 
-def _parts(population: str, failures: int, seed: int, library: Library) -> Iterator[Scored]:
+def _parts(population: str, failures: int, seed: int, library: Library) -> Iterator[Case]:
     for number in range(-(-failures // FAILURES)):
         size = min(FAILURES, failures - number * FAILURES)
         part_seed = seed + number
         file = PARTS / f"{population}-{part_seed}-{size}.json"
-        if not file.exists():
-            with TemporaryDirectory() as folder:
-                make(Path(folder) / "run", population, size, part_seed)
-                scored = list(score(Path(folder) / "run", library))
-            _write(file, json.dumps(scored))
-        yield from json.loads(file.read_text(encoding="utf-8"))
+        yield from _kept(file, partial(_scored, population, size, part_seed, library))
+
+
+def _scored(population: str, size: int, seed: int, library: Library) -> list[Case]:
+    with TemporaryDirectory() as folder:
+        make(Path(folder) / "run", population, size, seed)
+        return list(score(Path(folder) / "run", library))
+
+
+def _kept(file: Path, scored: Callable[[], list[Case]]) -> list[Case]:
+    """The content of ``file``; it is made if it is not there."""
+    if not file.exists():
+        _write(file, json.dumps(scored()))
+    found: list[Case] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def _library(seed: int) -> Library:

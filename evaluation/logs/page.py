@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from evaluation.exam.intervals import Estimate
-from evaluation.logs.measuring import measure
-from evaluation.logs.scoring import Tally, tallied
+from evaluation.logs.measuring import measure, measure_worlds
+from evaluation.logs.scoring import Case, Tally, tallied
 from evaluation.paths import ROOT
 
 PAGE = ROOT / "results/reference/logs.md"
 _COLUMNS = ("precision", "recall", "top_1", "top_5", "stage", "iteration", "cause")
-_HEAD = (ROOT / "evaluation/templates/logs.md").read_text(encoding="utf-8")
+_HEAD, _WITH_FLOWS = (
+    (ROOT / "evaluation/templates/logs.md").read_text(encoding="utf-8").split("<!-- tables -->\n\n")
+)
 _PUBLISHED = "| L4, published | 78.6 | 98.2 | 87.3 | 65.8 | 80 | - | - | - |"
 """Of other logs, which are closed (arXiv 2503.20263)."""
 
 
-def write(failures: int, seed: int) -> str:
-    """Write the page; return it."""
-    parts = [_HEAD.format(failures=failures, seed=seed)]
-    for population, scored in measure(failures, seed).items():
-        table = f"{_table(tallied(scored))}\n{_PUBLISHED}"
-        parts.append(f"## Population {population}\n\n{table}\n")
+def write(failures: int, worlds: int, seed: int) -> str:
+    """Write the page, and its figures as JSON; return the page."""
+    values = {"failures": failures, "worlds": worlds, "seed": seed}
+    cases = measure(failures, seed)
+    parts = [_HEAD.format(**values)]
+    for population, of in cases.items():
+        parts.append(f"## Population {population}\n\n{_table(tallied(of))}\n{_PUBLISHED}\n")
+    cases["flows"] = measure_worlds(worlds, seed)
+    parts.append(_WITH_FLOWS.format(number=len(cases["flows"]), **values) + _nodes(cases["flows"]))
     text = "\n".join(parts)
     PAGE.write_text(text, encoding="utf-8")
+    figures = {name: _figures(tallied(of)) for name, of in cases.items()}
+    content = values | {"figures": figures}
+    PAGE.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return text
+
+
+def _figures(tallies: dict[str, Tally]) -> dict[str, dict[str, Estimate]]:
+    """The estimate of each rule and quantity."""
+    return {
+        rule: {name: tally.estimate(name) for name in tally.of} for rule, tally in tallies.items()
+    }
+
+
+def _nodes(cases: Sequence[Case]) -> str:
+    """How often each rule names the first node, in all and by stage."""
+    stages = list(dict.fromkeys(_stage(case) for case in cases))
+    groups = [cases, *([case for case in cases if _stage(case) == stage] for stage in stages)]
+    tallies = [tallied(group) for group in groups]
+    rows = [["rule", "node: first", *(f"of {stage}s" for stage in stages)]]
+    rows.append(["---"] * len(rows[0]))
+    rows += [
+        [rule, *(_cell(tally[rule].estimate("top_1")) for tally in tallies)]
+        for rule in tallies[0]
+        if rule != "oracle"
+    ]
+    return _markdown(rows)
+
+
+def _stage(case: Case) -> str:
+    return case["symptom"].partition(":")[0]
 
 
 def _table(tallies: dict[str, Tally]) -> str:
@@ -32,6 +69,10 @@ def _table(tallies: dict[str, Tally]) -> str:
         cells = [_cell(tally.estimate(column)) for column in _COLUMNS]
         f1 = "-" if tally.f1 is None else f"{100 * tally.f1:.1f}"
         rows.append([name, *cells[:2], f1, *cells[2:]])
+    return _markdown(rows)
+
+
+def _markdown(rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

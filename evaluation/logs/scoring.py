@@ -8,9 +8,12 @@ failures that have a first node, iterations for those that have one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mode
+from typing import TypedDict
 
 import pandas as pd
 
@@ -39,6 +42,14 @@ Scored = dict[str, Hits]
 """Of one failure, by rule."""
 
 
+class Case(TypedDict):
+    """One failure: its cause, what its logs show of it (stage and kinds of lines), and scores."""
+
+    kind: str
+    symptom: str
+    scored: Scored
+
+
 @dataclass
 class Tally:
     """Hits and sizes of each failure, by quantity."""
@@ -63,20 +74,31 @@ class Tally:
         return float(2 * precision * recall / (precision + recall))
 
 
-def tallied(failures: Iterable[Scored]) -> dict[str, Tally]:
-    """A tally for each rule."""
+def tallied(cases: Sequence[Case]) -> dict[str, Tally]:
+    """A tally for each rule, and for an oracle of causes.
+
+    The oracle knows which kinds of lines indicate each failure, and answers the cause that most
+    failures among ``cases`` with these lines have. No rule that sees no more can be right oftener.
+    """
     tallies: dict[str, Tally] = {}
-    for scored in failures:
-        for rule, quantities in scored.items():
+    for case in cases:
+        for rule, quantities in case["scored"].items():
             tally = tallies.setdefault(rule, Tally())
             for name, (hits, of) in quantities.items():
                 tally.add(name, hits, of)
+    kinds: dict[str, list[str]] = {}
+    for case in cases:
+        kinds.setdefault(case["symptom"], []).append(case["kind"])
+    usual = {symptom: mode(found) for symptom, found in kinds.items()}
+    oracle = tallies["oracle"] = Tally()
+    for case in cases:
+        oracle.add("cause", int(usual[case["symptom"]] == case["kind"]))
     return tallies
 
 
-def score(folder: Path, library: Library) -> Iterator[Scored]:
-    """Score all rules, and an oracle for causes, on each failure of a run."""
-    truths, events = _truth(folder)
+def score(folder: Path, library: Library) -> Iterator[Case]:
+    """Score all rules on each failure of a run."""
+    truths, events = truth_of(folder)
     jobs, miner = find_jobs([folder / "logs"]), Miner()
     reader = L4(library, miner=miner)
     healthy = [reader.healthy(job, Intake()) for job in jobs if job.state == COMPLETED]
@@ -86,14 +108,30 @@ def score(folder: Path, library: Library) -> Iterator[Scored]:
         truth, indicators, evidence = truths[job.name], events[job.name], read_job(job, Intake())
         answers = {name: rule(evidence) for name, rule in RULES.items()}
         answers |= _compared(job, healthy, library, miner)
-        scored = {name: _hits(answer, truth, indicators) for name, answer in answers.items()}
-        # every symptom has one cause with more than half of its failures
-        yield scored | {"oracle": {"cause": (int(float(truth["share"]) > 0.5), 1)}}
+        yield case_of(truth, indicators, answers)
+
+
+def case_of(truth: pd.Series, events: dict[Place, str], answers: Mapping[str, Answer]) -> Case:
+    """Compare answers about a failure with the truth."""
+    return {
+        "kind": str(truth.kind),
+        "symptom": _symptom(str(truth.stage), events.values()),
+        "scored": {name: _hits(answer, truth, events) for name, answer in answers.items()},
+    }
+
+
+def _symptom(stage: str, events: Iterable[str]) -> str:
+    """Stage and kinds of lines; a kind that several ranks or nodes print differs from one."""
+    writers: Counter[str] = Counter()
+    for *_, event in {tuple(json.loads(text)) for text in events}:
+        writers[event] += 1
+    kinds = sorted(f"{event}{' of several' * (count > 1)}" for event, count in writers.items())
+    return f"{stage}: {', '.join(kinds)}"
 
 
 def learned(folder: Path) -> Library:
     """A library of the confirmed cases of a run."""
-    truths, _ = _truth(folder)
+    truths, _ = truth_of(folder)
     jobs, library = find_jobs([folder / "logs"]), Library()
     for counted, failure in L4(library).diagnose(jobs, [], Intake()):
         if failure is not None:
@@ -112,7 +150,7 @@ def _compared(
     }
 
 
-def _truth(folder: Path) -> tuple[dict[str, pd.Series], dict[str, dict[Place, str]]]:
+def truth_of(folder: Path) -> tuple[dict[str, pd.Series], dict[str, dict[Place, str]]]:
     """Of each failed job: its row, and the event of each line that indicates the failure."""
     failures = pd.read_parquet(folder / "truth/logs_failures.parquet")
     truths = {str(row["job"]): row for _, row in failures.iterrows()}

@@ -186,7 +186,11 @@ def test_the_bundled_study_places_the_methods_by_their_exam() -> None:
 
 def test_the_bundled_study_places_llmlog_by_its_page() -> None:
     page = (ROOT / "results/reference/logs.md").read_text()
-    row = next(line for line in page.split("## ")[-1].splitlines() if line.startswith("| prism"))
+    row = next(
+        line
+        for line in page.split("## Population exam")[1].splitlines()
+        if line.startswith("| prism")
+    )
     first_node = float(row.split("|")[5].split()[0]) / 100
     study = yaml.safe_load(BUNDLED.read_text())
     assert study["worth"]["methods"]["llmlog"]["right"] == pytest.approx(first_node, abs=0.001)

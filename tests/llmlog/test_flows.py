@@ -127,6 +127,14 @@ def test_the_page_shows_what_flows_say(tmp_path: Path) -> None:
     assert "b sent nothing from" in page.read_text(encoding="utf-8")
 
 
+def test_flows_without_a_job_tell_nothing(tmp_path: Path) -> None:
+    flows = tables(tmp_path / "flows", finding("b.1"))
+    empty = pa.table({"job": pa.array([], pa.string()), "address": pa.array([], pa.string())})
+    pq.write_table(empty, flows / "jobs.parquet")
+    failure = diagnosed(tmp_path, flows, {"slurm-1.out": "step 3\n"})
+    assert failure["node"] is None
+
+
 @pytest.mark.parametrize("content", [None, b"no table"])
 def test_what_is_no_table_of_findings_is_one_line(tmp_path: Path, content: bytes | None) -> None:
     flows = tables(tmp_path / "flows")

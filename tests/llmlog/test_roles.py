@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llmlog.cli import app
-from llmlog.clocks import offsets
-from llmlog.events import Event, Writer
+from llmlog.clocks import Moment, offsets
 
 NODES = ("a", "b")
 
@@ -175,11 +174,11 @@ def test_iterations_that_become_longer_are_slow_from_the_first(tmp_path: Path) -
     assert (failure["stage"], failure["iteration"]) == ("slow", 21)
 
 
-def iterations(*numbers: int, second: int) -> str:
-    """Lines of completed iterations, one a second, from ``second`` after ten o'clock."""
+def iterations(*numbers: int, second: int, minute: int = 0) -> str:
+    """Lines of completed iterations, one a second, from ``minute`` and ``second`` after ten."""
     return "".join(
-        f"[default1]: [2026-08-08 10:00:{second + place:02d}.000000] iteration {number:8d}/     "
-        "100 | consumed samples: 8 | elapsed time per iteration (ms): 1000.0 |\n"
+        f"[default1]: [2026-08-08 10:{minute:02d}:{second + place:02d}.000000] iteration "
+        f"{number:8d}/     100 | consumed samples: 8 | elapsed time per iteration (ms): 1000.0 |\n"
         for place, number in enumerate(numbers)
     )
 
@@ -212,10 +211,30 @@ def test_a_fault_on_another_node_is_overcome_by_its_time(tmp_path: Path) -> None
     assert (failure["node"], failure["cause"]) == ("b", "key_error")
 
 
-def test_clocks_are_aligned_by_time_outs_that_all_nodes_print_at_once() -> None:
-    times = {"a": "808 10:00:00.5", "b": "808 10:00:00.5", "c": "808 10:01:00.500"}
-    events = [
-        Event("timeout", "reaction", Writer(node, 0), None, "f", 1, at, "")
-        for node, at in times.items()
-    ]
-    assert offsets(events) == {"a": 0, "b": 0, "c": 60}
+@pytest.mark.parametrize("passed", ["rendezvous", "iterations"])
+def test_clocks_are_aligned_by_what_all_nodes_pass_together(tmp_path: Path, passed: str) -> None:
+    """Node a is a minute behind: by its own clock, the job went on after its fault."""
+
+    def shown(minute: int) -> str:
+        if passed == "iterations":
+            return iterations(1, 2, 3, second=0, minute=minute)
+        return (
+            f"I0808 10:{minute:02d}:00.0 7 api.py:9] [default] Rendezvous complete for workers.\n"
+        )
+
+    at = "2026-08-08T10:00:40.000000+00:00"
+    logs = {
+        "a.log": shown(0),
+        "a.kernel.log": f"{at} a kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=1, text\n",
+        "b.log": shown(1) + iterations(4, 5, 6, second=6, minute=1),
+    }
+    failure = diagnosed(tmp_path, logs)
+    assert (failure["node"], failure["cause"]) == ("a", "gpu_lost")
+
+
+def test_the_moment_that_most_nodes_show_counts() -> None:
+    moments = [Moment("timeout", 0, "a", 9.0), Moment("timeout", 0, "b", 9.0)]
+    for number in (1, 2, 3):
+        moments += [Moment("iteration", number, node, number) for node in "ab"]
+        moments.append(Moment("iteration", number, "c", number + 60))
+    assert offsets(moments) == {"a": 0, "b": 0, "c": 60}

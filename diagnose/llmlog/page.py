@@ -9,10 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import PackageLoader
 
 from llmlog.errors import LogError
 from llmlog.tables import Results
+from llmprism.files import is_foreign, replacing
+from llmprism.templates import filled
 
 _EVENTS = 60
 """Events of a failure that are shown; causes come first, then what the others reported."""
@@ -24,19 +26,16 @@ def write_page(results: Results, path: Path) -> None:
 
     Raises
     ------
-    LogError : the file cannot be written.
+    LogError : the file cannot be written, or is no page of llmlog.
     """
-    environment = Environment(
-        loader=PackageLoader("llmlog", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    if is_foreign(path, "llmlog"):
+        raise LogError(str(path), "was not written by llmlog", "give another file with --page")
     failures = [_shown(row, results) for row in results.rows["failures"]]
     values = {"jobs": len(results.rows["jobs"]), "failures": failures}
+    page = filled("page.html", values, [PackageLoader("llmlog", "")])
     try:
-        path.write_text(environment.get_template("page.html").render(values), encoding="utf-8")
+        with replacing(path) as partial:
+            partial.write_text(page, encoding="utf-8")
     except OSError as error:
         what = f"cannot be written ({error.strerror or error})"
         raise LogError(str(path), what, "give another file with --page") from None

@@ -19,6 +19,7 @@ from llmlog.events import Event
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
+from llmprism.files import replacing
 
 _SCHEMAS = {
     "jobs": pa.schema(
@@ -103,7 +104,8 @@ class Results:
             folder.mkdir(parents=True, exist_ok=True)
             for name, schema in _SCHEMAS.items():
                 table = pa.Table.from_pylist(self.rows[name], schema)
-                pq.write_table(table, folder / f"{name}.parquet")
+                with replacing(folder / f"{name}.parquet") as partial:
+                    pq.write_table(table, partial)
         except OSError as error:
             what = f"cannot be written ({error.strerror or error})"
             raise LogError(str(folder), what, "give another folder with --out") from None

@@ -135,9 +135,20 @@ def test_the_page_names_each_failure_and_where_it_is_stated(
 
 def test_a_page_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "s1.log").write_text(TRACEBACK, encoding="utf-8")
-    code, _, messages = call(tmp_path, "--page", tmp_path / "no" / "page.html")
+    code, _, messages = call(tmp_path, "--page", tmp_path / "s1.log" / "page.html")
     assert code == 1
     assert "cannot be written" in messages
+
+
+def test_a_page_replaces_its_older_version_and_no_other_file(tmp_path: Path) -> None:
+    log, page = tmp_path / "out.txt", tmp_path / "page.html"
+    log.write_text(TRACEBACK, encoding="utf-8")
+    assert call(log, "--page", page)[0] == 0
+    assert call(log, "--page", page)[0] == 0
+    page.write_text("mine", encoding="utf-8")
+    code, text, messages = call(log, "--page", page)
+    assert (code, text, page.read_text(encoding="utf-8")) == (1, "", "mine")
+    assert "was not written by llmlog" in messages
 
 
 def test_text_of_logs_cannot_control_the_terminal(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmlog.errors import LogError
+from llmlog.errors import without_extra
 from llmlog.l4.counting import WINDOW, Counted, Template
 from llmlog.progress import Iteration
 
@@ -68,9 +68,7 @@ def _fitted(counts: bytes, sizes: tuple[int, int]) -> Any:
     try:
         from sklearn.ensemble import IsolationForest
     except ImportError:
-        raise LogError(
-            "method l4", "needs scikit-learn", "run: pip install 'prism-sim[logs]'"
-        ) from None
+        raise without_extra("scikit-learn") from None
     return IsolationForest(n_estimators=_TREES, random_state=_SEED).fit(
         np.frombuffer(counts).reshape(sizes)
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from llmlog.dumps import looks_like_dump
-from llmlog.errors import LogError
+from llmlog.errors import without_extra
 from llmlog.ordinary import shape
 from llmlog.progress import Progress
 from llmlog.reading import Job, LogFile
@@ -63,9 +63,7 @@ class Miner:
         try:
             from drain3.drain import Drain
         except ImportError:
-            raise LogError(
-                "method l4", "needs Drain and scikit-learn", "run: pip install 'prism-sim[logs]'"
-            ) from None
+            raise without_extra("Drain") from None
         self._drain = Drain(depth=4, sim_th=0.4, max_children=100)
         self._known: dict[bytes, tuple[int, str, str]] = {}
 

@@ -12,24 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from llmprism.files import replacing
 from llmprism.io.parts import InParts
 
+__all__ = ["new_folder", "replacing", "replacing_folder", "write_table"]
+
 ROWS = 1 << 20  # of a row group
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path`` that replaces it only if the block succeeds.
-
-    An interrupted run leaves no incomplete file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import PackageLoader
 
 from llmprism.errors import Problem, UserError
-from llmprism.io.writing import replacing
+from llmprism.files import is_foreign, replacing
 from llmprism.page import reading
 from llmprism.page.answers import answers
 from llmprism.page.found import found_jobs, utc
 from llmprism.page.tables import Tables
 from llmprism.quantities import duration, percent
+from llmprism.templates import filled
 
 FILE = "report.html"
-_MARK = '<meta name="generator" content="llmprism">'
-_HEAD = 1000  # characters of a page that contain its mark
 _FINDINGS = 40  # rows of the table; a method with many false alarms has thousands
 _LONG_EVIDENCE = 2000  # characters
 
@@ -45,15 +44,8 @@ def write_page(folder: Path, to: Path | None = None) -> Path:
 def rendered(template: str, values: Mapping[str, Any], package: str | None = None) -> str:
     """Fill a template of ``package``, or of this one."""
     own = [PackageLoader(package)] if package else []
-    environment = Environment(
-        loader=ChoiceLoader([*own, PackageLoader("llmprism.page")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "duration": duration}
-    return environment.get_template(template).render(values)
+    loaders = [*own, PackageLoader("llmprism.page")]
+    return filled(template, values, loaders, {"percent": percent, "duration": duration})
 
 
 def content(tables: Tables, name: str, origin_ns: int | None = None) -> dict[str, Any]:
@@ -107,14 +99,8 @@ def _refuse_without_diagnosis(folder: Path) -> None:
 
 
 def _refuse_to_replace(path: Path) -> None:
-    """Refuse to replace a file that is no page of ours."""
-    if not path.exists():
-        return
-    if path.is_file():
-        with path.open(encoding="utf-8", errors="replace") as page:
-            if _MARK in page.read(_HEAD):
-                return
-    raise UserError(Problem("llmprism did not write this, and will not replace it", str(path)))
+    if is_foreign(path, "llmprism"):
+        raise UserError(Problem("llmprism did not write this, and will not replace it", str(path)))
 
 
 def _observed(tables: Tables) -> dict[str, str] | None:

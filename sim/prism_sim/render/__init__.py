@@ -29,20 +29,22 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
 def _render(run: Run, report: Progress) -> None:
     from llmprism.page.tables import Tables
     from prism_sim.render.figures import FIGURES
+    from prism_sim.render.logged import failures
     from prism_sim.render.paint import write_png
     from prism_sim.render.report import render_report
     from prism_sim.render.trace import render_trace
 
     report(0.0, "writing the trace")
     tables = Tables.of(run.folder)
-    render_trace(run, tables=tables)
+    logged = failures(run)
+    render_trace(run, tables=tables, logged=logged)
     drawn = {}
     for place, (name, picture) in enumerate(FIGURES.items()):
         report(0.25 + 0.5 * place / len(FIGURES), f"drawing: {picture.title.lower()}")
         drawn[name] = picture.draw(run)
         write_png(drawn[name], run.folder / "figures" / f"{name}.png")
     report(0.75, "writing the report")
-    render_report(run, drawn, tables)
+    render_report(run, drawn, tables, logged)
     report(1.0, "rendered")
 
 

@@ -1,4 +1,4 @@
-"""What the logs of a simulated job show: the failure, who only reported it, and llmlog's answer.
+"""What logs and flows of a simulated job show: the failure, who only reported it, llmlog's answer.
 
 Lines of one rank and one kind count as one report, at the time of the first. Reports of benign
 lines and of jobs that were drawn are left out.
@@ -11,6 +11,9 @@ from typing import Any
 import pandas as pd
 
 from llmlog.diagnosis import Failure, diagnose
+from llmlog.errors import LogError
+from llmlog.flows import ROLE as FLOWS_ROLE
+from llmlog.flows import Flows
 from llmlog.reading import find_jobs
 from llmlog.streams import Intake
 from llmprism.page.page import window
@@ -54,13 +57,21 @@ def failures(run: Run) -> list[dict[str, Any]]:
 
 
 def _answers(run: Run, jobs: set[str]) -> dict[str, str]:
-    """What ``llmlog`` finds in the logs of each job, as a sentence."""
+    """What ``llmlog`` finds in the logs of each job and the run's diagnosis of flows."""
     found = {}
     chosen = [job for job in find_jobs([run.logs]) if job.name in jobs]
-    for evidence, failure in diagnose(chosen, Intake()):
+    for evidence, failure in diagnose(chosen, Intake(), _flows(run)):
         if failure is not None:
             found[evidence.job.name] = _sentence(failure)
     return found
+
+
+def _flows(run: Run) -> Flows | None:
+    """What the run's diagnosis tells; None if it has none, or not these columns."""
+    try:
+        return Flows.read(run.folder / "diagnosis")
+    except LogError:
+        return None
 
 
 def _sentence(failure: Failure) -> str:
@@ -72,7 +83,8 @@ def _sentence(failure: Failure) -> str:
         f"at iteration {failure.iteration}" if failure.iteration is not None else "",
     ]
     causes = " or ".join(name.replace("_", " ") for name in failure.causes)
-    return " ".join(part for part in parts if part) + (f": {causes}" if causes else "")
+    silent = "".join(f"; {event.text}" for event in failure.events if event.role == FLOWS_ROLE)
+    return " ".join(part for part in parts if part) + (f": {causes}" if causes else "") + silent
 
 
 def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[str, Any]:
@@ -85,6 +97,8 @@ def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[s
         "kind": row["kind"],
         "category": row["category"],
         "place": place,
+        "begin_ns": begin_ns,
+        "end_ns": int(row["end_ns"]),
         "window": window(begin_ns, int(row["end_ns"]), origin_ns),
         "iteration": None if pd.isna(row["iteration"]) else int(row["iteration"]),
         "shown_after_s": _seconds(row["reported_ns"], begin_ns),

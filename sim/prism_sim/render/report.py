@@ -23,7 +23,7 @@ from prism_sim.score import Score, read_score
 from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -34,7 +34,10 @@ _HEAD = 1000  # characters of a page that contain its mark
 
 
 def render_report(
-    run: Run, drawn: Mapping[str, Figure] | None = None, tables: Tables | None = None
+    run: Run,
+    drawn: Mapping[str, Figure] | None = None,
+    tables: Tables | None = None,
+    logged: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write ``report.html``.
 
@@ -42,8 +45,10 @@ def render_report(
     ----------
     drawn : figures by name that exist already; the others are drawn here.
     tables : the tables of the run, if they are read already.
+    logged : the failures in its logs, if they are known already.
     """
     values = _content(run, drawn or {}, tables or Tables.of(run.folder))
+    values["logged"] = failures(run) if logged is None else logged
     page = rendered("report.html", values, "prism_sim.render")
     with replacing(run.report) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -83,7 +88,6 @@ def _content(run: Run, drawn: Mapping[str, Figure], tables: Tables) -> dict[str,
         "error_columns": ERROR_COLUMNS,
         "errors": error_rows(score.timeline) if score else [],
         "faults": _faults(run, score),
-        "logged": failures(run),
         "findings": _alarms(own["findings"], score),
         "figures": figures,
         "not_drawn": empty,

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from llmprism.cli import app as llmprism
 from log_corpus import Corpus
 from prism_sim.cli import app
 from prism_sim.render import render_run
@@ -86,18 +87,41 @@ def test_the_same_run_without_logs_has_the_same_flows(run: Corpus, tmp_path: Pat
     assert (out / name).read_bytes() == (run.folder / name).read_bytes()
 
 
-def test_report_and_trace_show_logs_beside_flows(run: Corpus) -> None:
-    """The failed rank shows its failure at once; six ranks report it when the others give up."""
+@pytest.fixture(scope="module")
+def rendered(run: Corpus) -> Corpus:
+    """The run with the diagnosis of its flows, rendered."""
+    flows, topology, out = (run.folder / n for n in ("flows.parquet", "topology.json", "diagnosis"))
+    arguments = [str(flows), "--topology", str(topology), "--out", str(out), "--quiet"]
+    result = CliRunner().invoke(llmprism, arguments)
+    assert result.exit_code == 0, result.output
     render_run(Run(run.folder), None)
-    page = (run.folder / "report.html").read_text(encoding="utf-8")
-    assert "crash rank 5 on s0002 at iteration 14: gpu lost" in page  # found by llmlog
+    return run
+
+
+def test_the_report_shows_logs_beside_flows(rendered: Corpus) -> None:
+    """The failed rank shows its failure at once; six ranks report it when the others give up."""
+    page = (rendered.folder / "report.html").read_text(encoding="utf-8")
+    assert "crash rank 5 on s0002 at iteration 14: gpu lost; flows: s0002 sent nothing" in page
     section = page[page.index("Failures in the logs") :]
     row = re.sub(r"<[^>]+>", " ", section[section.index("<td>") : section.index("</table>")])
     assert " ".join(row.split()).startswith("train-0 gpu lost (hardware) rank 5 on s0002")
     assert re.search(r"0\.0 s\s+20\.0 s\s+6\s", row)
-    events = json.loads((run.folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-    named = [event for event in events if event["name"] == "process_name"]
+    assert "take the node out" in row
+
+
+def test_the_trace_shows_the_failure_the_answer_and_who_only_reported_it(rendered: Corpus) -> None:
+    content = json.loads((rendered.folder / "trace.json").read_text(encoding="utf-8"))
+    named = [event for event in content["traceEvents"] if event["name"] == "process_name"]
     (pid,) = (e["pid"] for e in named if e["args"]["name"] == "logs of train-0")
-    shown = [event["name"] for event in events if event["pid"] == pid and event["ph"] == "i"]
+    own = [event for event in content["traceEvents"] if event["pid"] == pid]
+    shown = [event["name"] for event in own if event["ph"] == "i"]
     assert shown[0] == "kernel.xid_79 s0002"
     assert sum(name.startswith("c10d.timeout rank") for name in shown) == 6
+    true, answer = (event for event in own if event["ph"] == "X")
+    assert true["name"] == "gpu_lost rank 5 on s0002"
+    assert answer["name"].startswith(
+        "crash rank 5 on s0002 at iteration 14: gpu lost; flows: s0002"
+    )
+    assert answer["dur"] == pytest.approx(20e6, rel=0.01)  # until others report it
+    assert answer["args"]["ranks that only report"] == 6
+    assert answer["args"]["what to do"].startswith("take the node out")

@@ -5,8 +5,8 @@ the reconstruction, one below the other. A rank has a track for its steps and on
 of work. Slices that overlap within a stream go to further tracks, so that the slices of one track
 are disjoint or nested. Arrows lead from the sending of a message to its reception. Further
 processes have the counters (rate of each NIC, ranks that wait), the windows of injected faults and
-of findings, and the clock. If the run has logs, each job has a process with the moments of its log
-lines about a failure.
+of findings, and the clock. If the run has logs, each job has a process with its failure, what
+``llmlog`` answers (until others report it, and what to do), and the moments of log lines about it.
 
 Times are microseconds since the first event; ``otherData`` has the time of the first event
 (``origin_ns``, ``origin_utc``), and the clock process and the steps show UTC. In a large run, all
@@ -19,7 +19,7 @@ the first tensor rank before the others; at least one rank is kept. ``otherData`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -29,7 +29,7 @@ from llmprism.io.writing import replacing
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from prism_sim.render import look
-from prism_sim.render.logged import reports
+from prism_sim.render.logged import failures, reports
 from prism_sim.render.trace.arrows import arrows
 from prism_sim.render.trace.clock import clock
 from prism_sim.render.trace.counters import counters
@@ -46,28 +46,36 @@ __all__ = ["MAX_EVENTS", "render_trace"]
 MAX_EVENTS = 100_000
 
 
-def render_trace(run: Run, max_events: int = MAX_EVENTS, tables: Tables | None = None) -> None:
+def render_trace(
+    run: Run,
+    max_events: int = MAX_EVENTS,
+    tables: Tables | None = None,
+    logged: Sequence[Mapping[str, Any]] | None = None,
+) -> None:
     """Write ``trace.json`` with about ``max_events`` slices at most.
 
     Parameters
     ----------
     tables : the tables of the run, if they are read already.
+    logged : the failures in its logs, if they are known already.
     """
     tables = tables or Tables.of(run.folder)
     chosen = select(run, max_events)
     processes = processes_of(run, chosen, tables)
     marks = marks_of(run)
-    logged = reports(run)
+    shown = reports(run)
+    rows = failures(run) if logged is None else logged
     edges = [
         (int(process.slices["start_ns"].min()), int(process.slices["end_ns"].max()))
         for process in processes
         if len(process.slices)
     ] + [(mark.start_ns, mark.end_ns) for mark in marks]
-    edges += [(int(time_ns), int(time_ns)) for time_ns in logged["time_ns"]]
+    edges += [(int(time_ns), int(time_ns)) for time_ns in shown["time_ns"]]
+    edges += [(row["begin_ns"], row["end_ns"]) for row in rows]
     extent = (min(start for start, _ in edges), max(end for _, end in edges)) if edges else (0, 0)
     notes = _notes(run, chosen, extent[0])
     events = _events(tables, chosen, processes, marks, extent, notes)
-    of_logs = log_events(len(processes) + 5, logged, extent[0])
+    of_logs = log_events(len(processes) + 5, shown, rows, extent[0])
     _write(run, chain(events, of_logs), notes)
 
 

@@ -9,14 +9,21 @@ import os
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pandas as pd
 
-from evaluation.operations import theory
-from evaluation.operations.published import BY_NAME, CLUSTERS
+from evaluation.operations import measured, theory
+from evaluation.operations.published import (
+    ACME_GPU_TIME,
+    ACME_INFRASTRUCTURE,
+    BY_NAME,
+    CLUSTERS,
+)
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
-from prism_sim.operations import running
+from prism_sim.operations import opening, running
+from prism_sim.operations.campaigns.acme import ACME
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.reading import read_operations
@@ -32,7 +39,8 @@ _NAMES = ("what-diagnosis-brings", "byterobust", "acme", "meta")
 
 
 def write() -> None:
-    """Run all studies, and write the page and its picture."""
+    """Read the figures of the methods, run all studies, and write the page and its picture."""
+    measured.write()
     with TemporaryDirectory() as temporary:
         began_s = _cpu_s()
         studies = {name: _policies(name, Path(temporary) / name) for name in _NAMES}
@@ -40,13 +48,16 @@ def write() -> None:
         quarter, evaluation = _others(Path(temporary))
         shutil.copy(studies["what-diagnosis-brings"].files["worth"], REFERENCE / PICTURE)
     number = sum(map(_replications, _NAMES))
+    flows = studies["what-diagnosis-brings"].data["windows"]
     page = render_page(
         TEMPLATES,
         "operations",
         picture=PICTURE,
         studies=[_study(name, written) for name, written in studies.items()],
         worth=_worth(studies["what-diagnosis-brings"]),
+        windows=_windows(flows),
         published=_published(studies, quarter, evaluation),
+        acme=_acme(studies["acme"]),
         summary=_summary(quarter),
         theory=theory.tables(),
         replications=f"{number:,}",
@@ -72,8 +83,10 @@ def _replications(name: str) -> int:
 
 def _policies(name: str, out: Path) -> Written:
     study = _read(name)
+    moments = opening.moments_of(study)
+    windows = list(opening.open_windows(study, moments, out / "windows"))
     done = running.run(study, out / "points", default_processes())
-    return write_policies(study, [one.result for _, one in done if one.result], [], out)
+    return write_policies(study, [one.result for _, one in done if one.result], windows, out)
 
 
 def _others(out: Path) -> tuple[dict[str, float], pd.DataFrame]:
@@ -156,6 +169,42 @@ def _published(
     }
     rows = [[one.what, one.value, values[name], one.why] for name, one in BY_NAME.items()]
     return table(["figure", "published", "simulated", "remarks"], rows)
+
+
+def _acme(written: Written) -> str:
+    """Shares of the kinds of infrastructure in failures, published GPU time, and ours."""
+    names = written.data["lost_gpu_hours"]
+    lost = next(iter(names.values()))
+    causes = [cause for cause in ACME.causes if cause.name in lost]
+    cases, hours = sum(cause.count for cause in causes), sum(lost[one.name] for one in causes)
+    rows = []
+    for cause in causes:
+        published = ACME_GPU_TIME.get(cause.name)
+        time = "-" if published is None else f"{100 * published / ACME_INFRASTRUCTURE:.0f}"
+        shares = f"{100 * cause.count / cases:.0f}", time, f"{100 * lost[cause.name] / hours:.0f}"
+        rows.append([cause.name, f"{cause.count:g}", *shares])
+    head = ["kind", "cases", "of the cases [%]", "of GPU time, published [%]",
+            "of lost GPU time, simulated [%]"]  # fmt: skip
+    return table(head, rows, numbers_right=True)
+
+
+def _windows(windows: list[dict[str, Any]]) -> str:
+    """What the policy assumes at chosen moments, beside what was found in flows."""
+    rows = [
+        [
+            f"{one['hour']:.0f}", one["failure"] or "none", _seconds(one["assumed_s"]),
+            one["fault"] or "none", _seconds(one["found_s"]), one["cause"] or "-",
+            {None: "-", True: "yes", False: "no"}[one["right"]], str(one["false_alarms"]),
+        ]
+        for one in windows
+    ]  # fmt: skip
+    head = ["hour", "failure", "assumed: detected after [s]", "fault in the scenario",
+            "found after [s]", "named cause", "right culprit", "false alarms"]  # fmt: skip
+    return table(head, rows)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _summary(quarter: dict[str, float]) -> str:

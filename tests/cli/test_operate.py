@@ -146,6 +146,7 @@ def test_a_policy_changes_nothing_of_another(study: Path) -> None:
             9,
             "3 spares cannot replace",
         ),
+        ("recovery: requeue", "recovery: []", 9, "should have at least 1 item"),
         ("days: 30", "days: 30\nworth: {of: rust}", 3, "no policy is called 'rust'"),
         ("days: 30", "days: 30\nworth: {of: time-out}", 3, "no detection of kind diagnoser"),
         (
@@ -167,33 +168,41 @@ def test_errors_have_their_line(
     assert not Path("out").exists()
 
 
-def test_the_bundled_study_places_the_methods_by_their_exam() -> None:
-    exam = json.loads((ROOT / "results/reference/exam.json").read_text())["sets"]["exam"]
-    study = yaml.safe_load(BUNDLED.read_text())
-    policies = {one["name"]: one for one in study["policies"]}
-    for method in ("paper", "prism"):
-        policy = policies[f"standby, {method}"]
-        detection, localisation = policy["detection"][1], policy["localisation"][0]
-        measured = {name: figure["value"] for name, figure in exam[method]["findings"].items()}
-        assert detection["recall"] == pytest.approx(measured["recall"], abs=0.001)
-        assert detection["precision"] == pytest.approx(measured["precision"], abs=0.001)
-        assert localisation["names"] == detection["recall"]
-        right = measured["culprit first"] / measured["recall"]
-        assert localisation["right"] == pytest.approx(right, abs=0.001)
-        figures = {"right": localisation["right"], "recall": detection["recall"]}
-        assert study["worth"]["methods"][method] == {**figures, "precision": detection["precision"]}
+def measured(study: Path, figures: str, name: str = "mine") -> None:
+    """Write a study whose diagnoser has the figures of a method, and the file of figures."""
+    Path(study.parent, "measured.json").write_text(figures)
+    text = STUDY.replace("kind: diagnoser, recall: 1", f"kind: diagnoser, measured: {name}")
+    study.write_text(text.replace("days: 30", "days: 30\nmeasured: measured.json"))
 
 
-def test_the_bundled_study_places_llmlog_by_its_page() -> None:
-    page = (ROOT / "results/reference/logs.md").read_text()
-    row = next(
-        line
-        for line in page.split("## Population exam")[1].splitlines()
-        if line.startswith("| prism")
-    )
-    first_node = float(row.split("|")[5].split()[0]) / 100
-    study = yaml.safe_load(BUNDLED.read_text())
-    assert study["worth"]["methods"]["llmlog"]["right"] == pytest.approx(first_node, abs=0.001)
+def test_measured_figures_are_those_of_the_file(study: Path) -> None:
+    found = []
+    for recall in (0, 0.5, 1):
+        measured(study, json.dumps({"mine": {"recall": recall, "right": 0.5}}))
+        found.append(ratios(study)["diagnoser"])
+    assert found == sorted(set(found))
+    study.write_text(STUDY.replace("recall: 1", "recall: 0.5"))
+    assert ratios(study)["diagnoser"] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("figures", "name", "what"),
+    [
+        ('{"mine": {"recall": 1}}', "other", "study.yaml:13: "),
+        ('{"mine": {"recall": 1}}', "other", "no figures of 'other' were measured; known: mine"),
+        ('{"mine": {"right": 1}}', "mine", "of 'mine', no figure of this part was measured"),
+        ('{"mine": {"recall": 7}}', "mine", "less than or equal to 1"),
+        ('{"mine": 1}', "mine", "measured.json: this is no object with the figures"),
+        ("{", "mine", "measured.json: not valid JSON"),
+    ],
+)
+def test_errors_of_measured_figures(
+    call: Call, study: Path, figures: str, name: str, what: str
+) -> None:
+    measured(study, figures, name)
+    result = call("operate", str(study), *OPTIONS)
+    assert result.exit_code == 1
+    assert what in result.stderr
 
 
 def test_curves_rise_with_recall_and_have_the_methods(call: Call, study: Path) -> None:
@@ -312,6 +321,9 @@ def test_a_trace_is_replayed(study: Path) -> None:
         ("a,1,20,GPU\nb,5,4,NIC\n", "", "trace.csv:3: an outage of b ends at 4, before 5"),
         ("a,-1,20,GPU\n", "", "trace.csv:2: an outage of a begins before the trace"),
         ("a,x,20,GPU\n", "", "trace.csv:2: 'x' and '20' are not both numbers"),
+        ("a,1,inf,GPU\n", "", "trace.csv:2: an outage of a has no end"),
+        ("a,1,20,\n", "", "trace.csv:2: an outage needs a server and a cause"),
+        ("\x00\xff,1,20\n", "", "trace.csv:2: an outage needs a server and a cause"),
         ("", "", "the trace has no outages"),
         ("a,1,2,GPU\n", "", "the trace ends after 2 days, the study after 9"),
         ("a,1,20,GPU\n", ", causes: [hang]", "a trace has its own failures; leave out causes"),
@@ -346,7 +358,10 @@ def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:
     Path(study.parent, "trace.json").write_text(json.dumps(events))
     text = traced().replace("kind: table, file: trace.csv", "kind: infinitehbd, file: trace.json")
     study.write_text(text)
-    ratios(study)
+    complete = table_of(study)["failures"]
+    del events[41]  # the end of a fault, which then lasts until the end of the trace
+    Path(study.parent, "trace.json").write_text(json.dumps(events))
+    assert list(table_of(study)["failures"]) == list(complete)
     del events[0]
     Path(study.parent, "trace.json").write_text(json.dumps(events))
     result = call("operate", str(study), *OPTIONS)

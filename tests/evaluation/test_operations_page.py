@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from evaluation.operations.published import BY_NAME, CLUSTERS
+from evaluation.operations import measured
+from evaluation.operations.published import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME, CLUSTERS
 from evaluation.paths import REFERENCE
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import theory
+from prism_sim.operations.reading import read_operations
+from prism_sim.operations.results import LABELS
+from prism_sim.operations.study import Study
 
 PAGE = (REFERENCE / "operations.md").read_text(encoding="utf-8")
+MEASURED = json.loads((folder() / "operations/measured.json").read_text())
 STUDIES = sorted((folder() / "operations").glob("*.yaml"))
 
 
@@ -23,6 +30,59 @@ def test_published_figures_stand_beside_ours(name: str) -> None:
     published, simulated = row.split("|")[2:4]
     assert published.strip() == figure.value
     assert any(letter.isdigit() for letter in simulated)
+
+
+def test_shares_of_acme_stand_beside_ours() -> None:
+    rows = [line.strip("| ").split(" | ") for line in PAGE.splitlines()]
+    shares = {row[0]: row[3:] for row in rows if row[0] in ACME_GPU_TIME and len(row) == 5}
+    assert {name: float(of[0]) for name, of in shares.items()} == pytest.approx(
+        {name: 100 * time / ACME_INFRASTRUCTURE for name, time in ACME_GPU_TIME.items()}, abs=0.5
+    )
+    assert all(float(simulated) > 0 for _, simulated in shares.values())
+
+
+def test_windows_are_on_the_page() -> None:
+    study = yaml.safe_load((folder() / "operations/what-diagnosis-brings.yaml").read_text())
+    for place in study["windows"]["around"]:
+        what = rf"\d+ \| {place}" if isinstance(place, str) else str(place)
+        assert re.search(rf"^\| {what} \|", PAGE, re.MULTILINE)
+
+
+def test_methods_have_the_figures_of_their_pages(tmp_path: Path) -> None:
+    """If this fails: ``python -m evaluation operations`` reads them, and makes the page again."""
+    measured.write(path=tmp_path / "measured.json")
+    assert json.loads((tmp_path / "measured.json").read_text()) == MEASURED
+
+
+def test_other_figures_on_their_pages_change_the_study(tmp_path: Path) -> None:
+    """The page shows the study, and the study has no numbers of its own."""
+    exam = json.loads((REFERENCE / "exam.json").read_text())
+    figures = exam["sets"]["exam"]["prism"]["findings"]
+    figures["recall"]["value"], figures["precision"]["value"] = 0.8, 0.9
+    figures["culprit first"]["value"] = 0.6
+    (tmp_path / "exam.json").write_text(json.dumps(exam))
+    logs = (REFERENCE / "logs.md").read_text()
+    (tmp_path / "logs.md").write_text(re.sub(r"\| 9\d\.\d \(", "| 70.7 (", logs))
+    measured.write(tmp_path, tmp_path / "measured.json")
+    copy = tmp_path / "study.yaml"
+    copy.write_text((folder() / "operations/what-diagnosis-brings.yaml").read_text())
+    study = read_operations(copy)
+    assert isinstance(study, Study)
+    assert study.worth is not None
+    prism = study.worth.methods["prism"]
+    assert (prism.recall, prism.precision, prism.right) == (0.8, 0.9, 0.75)
+    assert study.worth.methods["llmlog"].right == 0.707
+    (policy,) = (one for one in study.policies if one.name == "standby, prism")
+    flows = policy.localisation[0]
+    assert (flows.names, flows.right) == (0.8, 0.75)
+
+
+@pytest.mark.parametrize("method", ["paper", "prism", "llmlog"])
+def test_methods_are_on_the_page_at_their_measured_figures(method: str) -> None:
+    rows = [line.split(" | ") for line in PAGE.splitlines() if line.startswith(f"| {method} | ")]
+    shown = {row[1]: float(row[2]) for row in rows}
+    labels = {LABELS[name]: MEASURED[method][name] for name in LABELS if name in MEASURED[method]}
+    assert shown == pytest.approx(labels, rel=1e-4)
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

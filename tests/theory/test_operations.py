@@ -155,6 +155,20 @@ def test_a_spike_of_the_loss_costs_all_work_until_it_is_noticed() -> None:
     assert lost_s[1] == pytest.approx(number * (60 + 65), rel=0.1)
 
 
+def test_a_rollback_goes_to_a_checkpoint_before_the_spike() -> None:
+    """On average, half of an interval was done since that checkpoint."""
+    every_s = 7200
+    fixed = {"kind": "fixed", "every_s": every_s}
+    policy = policy_of({"kind": "sync", "stall_s": 0.001, "interval": fixed})
+    policy |= {"detection": "loss_monitor", "recovery": "rollback"}
+    failures = {"per_server_day": 0.005, "causes": ["NaN"]}
+    data = {"servers": 100, "days": 1000, "failures": failures, "policies": [policy]}
+    study = Study.model_validate(data)
+    number = len(failures_of(study, 1))
+    lost_s = study.days * theory.SECONDS_A_DAY - Job(study, study.policies[0], 1).run()[1].work_s
+    assert lost_s / number == pytest.approx(every_s / 2 + 60 + 65, rel=0.06)
+
+
 def test_retired_servers_fail_as_ordinary_ones() -> None:
     """Of the failures of repeat offenders, those that an ordinary server would have remain."""
     failures = {"per_server_day": 0.02, "offenders": {"part": 0.05, "share": 0.4}}

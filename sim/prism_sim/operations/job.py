@@ -141,7 +141,7 @@ class Job:
         return self._handling.downtime_s(failure, self._env.now, found)
 
     def _let_run(self, failure: Failure) -> None:
-        self._running[failure] = self._progress.work_s
+        self._running[failure] = self._progress.saved_s
         self._env.process(self._find(failure, self._handling.detect_s(failure)))
 
     def _advance(self) -> None:

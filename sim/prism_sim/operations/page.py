@@ -37,7 +37,7 @@ _TERMS = {
     "by hand": "interventions of people",
     "cost": "GPU-hours that false alarms cost",
     "lost": "GPU-hours without kept work, saving included",
-    "bad hours": "part of the hours of which less than 90 % count",
+    "bad hours": "part of the positions of a sliding hour at which less than 90 % count",
 }
 
 
@@ -144,7 +144,9 @@ def _windows(windows: list[dict[str, Any]]) -> dict[str, Any]:
 def _window(row: dict[str, Any]) -> list[str]:
     who = {None: "-", True: "people", False: "programs"}[row["by_hand"]]
     right = {None: "-", True: "yes", False: "no"}[row["right"]]
-    values = {**row, "hour": f"{row['hour']:.1f}", "by_hand": who, "right": right}
+    failure = row["failure"] or "none"
+    shown = {"hour": f"{row['hour']:.1f}", "failure": failure, "by_hand": who, "right": right}
+    values = {**row, **shown}
     return ["-" if value is None else _shown(value) for value in values.values()]
 
 

@@ -48,13 +48,15 @@ class Policy(Closed):
     name: str = Field(min_length=1, description="its name in tables and figures")
     checkpoint: Checkpoint = Field(description="when the job saves")
     detection: Annotated[tuple[Detection, ...], _OneOrMore] = Field(
-        description="how failures are detected; the earliest of several counts"
+        min_length=1, description="how failures are detected; the earliest of several counts"
     )
     localisation: Annotated[tuple[Localisation, ...], _OneOrMore] = Field(
-        description="how the server is found; the first of several that names one counts"
+        min_length=1,
+        description="how the server is found; the first of several that names one counts",
     )
     recovery: Annotated[tuple[Recovery, ...], _OneOrMore] = Field(
-        description="how the job comes back; the first of several that handles a failure counts"
+        min_length=1,
+        description="how the job comes back; the first of several that handles a failure counts",
     )
     retire_after: int | None = Field(
         default=None, ge=1, description="failures after which a server is not used again"

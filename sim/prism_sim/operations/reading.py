@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from llmprism.errors import Problem, UserError
 from prism_sim.loading.complaints import plain_loc
 from prism_sim.operations.evaluating.study import Evaluation
+from prism_sim.operations.measured import Figures, read_figures
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.scenario.source import Source, read_source
@@ -37,15 +38,23 @@ def read_operations(path: Path) -> Study | Evaluation | Quarter:
         what = f"kind is {kind!r}, which is not a valid value"
         raise UserError(Problem(what, source.place(("kind",)), did_you_mean(kind, list(KINDS))))
     try:
-        study = KINDS[kind].model_validate(source.values)
+        study = KINDS[kind].model_validate(source.values, context=_measured(source))
     except ValidationError as error:
-        problems = [_problem(detail, source) for detail in error.errors()]
+        problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
         raise UserError(dict.fromkeys(problems)) from None
     if isinstance(study, Study):
         study = _with_scenario(_with_outages(study, source), source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
     return study
+
+
+def _measured(source: Source) -> Figures:
+    """The figures of methods in the file that the study names."""
+    name = source.values.get("measured")
+    if not isinstance(name, str):
+        return {}
+    return read_figures(source.folder / name, source.place(("measured",)))
 
 
 def _with_outages(study: Study, source: Source) -> Study:
@@ -73,6 +82,11 @@ def _with_scenario(study: Study, source: Source) -> Study:
         raise UserError(Problem(p.what, where, p.how) for p in error.problems) from None
     scenario = scenario_at(windows.scenario, source.folder, {}, source, ("windows",))
     return study.model_copy(update={"windows": windows.model_copy(update={"loaded": scenario})})
+
+
+def _follows(error: ErrorDetails) -> bool:
+    """Whether a list counts as empty only because of the errors of its items."""
+    return error["type"] == "too_short" and bool(error["input"])
 
 
 def _problem(error: ErrorDetails, source: Source) -> Problem:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from prism_sim.operations.study import Study
+from prism_sim.studies.paired import Estimate
 
 COLUMNS = (
     "ettr",
@@ -37,12 +38,17 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     """
     groups = table.groupby("policy", sort=False)
     found = groups[list(COLUMNS)].mean()
-    found.insert(1, "ettr_half", 1.96 * groups["ettr"].sem())
+    found.insert(1, "ettr_half", groups["ettr"].agg(half_interval))
     wide = table.pivot_table(index="seed", columns="policy", values="ettr")[list(found.index)]
     gains = wide.sub(wide.iloc[:, 0], axis=0)
     found.insert(2, "gain", gains.mean())
-    found.insert(3, "gain_half", 1.96 * gains.sem())
+    found.insert(3, "gain_half", gains.apply(half_interval))
     return found
+
+
+def half_interval(values: pd.Series) -> float:
+    """Half of the 95 % interval of the mean of ``values``, which are independent."""
+    return Estimate.of(values).half
 
 
 def lost_by_cause(table: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +89,7 @@ def worth_means(points: pd.DataFrame) -> pd.DataFrame:
     """Mean ETTR of each point, and half of its 95 % interval."""
     keys = ["quality", "value", "localisation", "method"]
     ratios = points.groupby(keys, sort=False)["ettr"]
-    return ratios.mean().to_frame().assign(ettr_half=1.96 * ratios.sem()).reset_index()
+    return ratios.mean().to_frame().assign(ettr_half=ratios.agg(half_interval)).reset_index()
 
 
 def left_out(study: Study) -> list[str]:

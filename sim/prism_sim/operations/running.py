@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from prism_sim.operations.handling import FALSE_ALARM
 from prism_sim.operations.job import Job
@@ -19,6 +20,7 @@ from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
+from prism_sim.studies.paired import Estimate
 from prism_sim.studies.pool import Outcome, Processes
 
 Row = dict[str, Any]
@@ -49,7 +51,7 @@ def simulate(task: Task) -> Row:
     ends_s = task.study.days * SECONDS_A_DAY
     gpus = task.study.servers * task.study.gpus_per_server
     lost = {name: gpus * lost_s / 3600 for name, lost_s in sorted(ledger.lost_s.items())}
-    hourly = _sliding(ledger, ends_s, _HOUR_S)
+    hourly = _sliding(ledger, ends_s, _HOUR_S, _HOUR_S / 10)
     return {
         "policy": task.policy.name,
         "seed": task.seed,
@@ -64,7 +66,7 @@ def simulate(task: Task) -> Row:
         "lost_gpu_hours": sum(lost.values()),
         "hours_below_90": float(np.mean(hourly < 0.9)) if len(hourly) else None,
         "lost_by_cause": lost,
-        "ettr_by_day": _sliding(ledger, ends_s, SECONDS_A_DAY).tolist(),
+        "ettr_by_day": _sliding(ledger, ends_s, SECONDS_A_DAY, SECONDS_A_DAY).tolist(),
     }
 
 
@@ -92,7 +94,7 @@ def policies_of(study: Study) -> list[Policy]:
 
 def tasks_of(study: Study, seeds: Iterable[int] | None = None) -> list[Task]:
     """Every policy with every seed."""
-    left_out = {"policies", "seeds", "enough", "worth", "windows", "description"}
+    left_out = {"policies", "seeds", "enough", "measured", "worth", "windows", "description"}
     setting = _digest(study.model_dump_json(exclude=left_out))
     numbers = list(seeds or range(1, study.seeds + 1))
     return [Task(study, policy, seed, setting) for policy in policies_of(study) for seed in numbers]
@@ -128,16 +130,17 @@ def _widest(done: Iterable[tuple[Task, Outcome[Row]]]) -> float:
     for task, outcome in done:
         if outcome.result is not None:
             ratios[task.policy.name].append(outcome.result["ettr"])
-    halves = [1.96 * stdev(found) / len(found) ** 0.5 for found in ratios.values() if found[1:]]
+    halves = [Estimate.of(pd.Series(found)).half for found in ratios.values()]
     return max(halves, default=float("inf"))
 
 
-def _sliding(ledger: Ledger, ends_s: float, window_s: float) -> Any:
-    """The ETTR of consecutive windows; work that is lost later does not count."""
+def _sliding(ledger: Ledger, ends_s: float, window_s: float, step_s: float) -> Any:
+    """The ETTR of a window that moves by ``step_s``; work that is lost later does not count."""
     times_s, work_s = np.array(ledger.curve).T
     kept_s = np.minimum.accumulate(work_s[::-1])[::-1]
-    at_s = np.arange(0.0, ends_s + 1e-6, window_s)
-    return np.diff(np.interp(at_s, times_s, kept_s)) / window_s
+    at_s = np.arange(0.0, ends_s - window_s + 1e-6, step_s)
+    before_s, after_s = (np.interp(times, times_s, kept_s) for times in (at_s, at_s + window_s))
+    return (after_s - before_s) / window_s
 
 
 def _digest(text: str) -> str:

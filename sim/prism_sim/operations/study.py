@@ -103,6 +103,9 @@ class Study(Closed):
     gpus_per_server: int = Field(default=8, ge=1, le=1024, description="GPUs of a server")
     days: float = Field(gt=0, le=3650, description="simulated time [days]")
     failures: Failures = Field(default=Failures(), description="how often the job fails")
+    measured: str | None = Field(
+        default=None, min_length=1, description="figures of methods: a JSON file beside the study"
+    )
     policies: tuple[Policy, ...] = Field(min_length=1, description="policies to compare")
     seeds: int = Field(default=20, ge=2, le=10_000, description="replications, at most")
     enough: float = Field(

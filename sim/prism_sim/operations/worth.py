@@ -15,6 +15,7 @@ from pydantic import Field
 
 from prism_sim.operations.detections.diagnoser import Diagnoser
 from prism_sim.operations.localisations import LOCALISATIONS
+from prism_sim.operations.measured import Measurable
 from prism_sim.operations.policy import Policy
 from prism_sim.scenario.base import Closed, Loc
 
@@ -33,7 +34,7 @@ class Variant:
     policy: Policy
 
 
-class Measured(Closed):
+class Measured(Measurable):
     """The figures of a method; those that are left out have not been measured."""
 
     recall: float | None = Field(default=None, ge=0, le=1, description="part of failures it finds")

@@ -58,6 +58,11 @@ class Estimate:
         half = t * float(known.std(ddof=1)) / math.sqrt(known.size)
         return cls(mean, mean - half, mean + half, known.size)
 
+    @property
+    def half(self) -> float:
+        """Half of the width of the interval; not a number where it is not defined."""
+        return math.nan if self.low is None or self.high is None else (self.high - self.low) / 2
+
 
 def compared(
     table: pd.DataFrame, reference: str, figures: Sequence[str] = COMPARED

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prism_sim.operations.failure import Failure
-from prism_sim.scenario.base import Closed
+from prism_sim.operations.measured import Measurable
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Detected:
     by_hand: bool = False
 
 
-class DetectionBase(Closed):
+class DetectionBase(Measurable):
     """A policy of detection. A platform may have several; the earliest counts."""
 
     @abstractmethod

@@ -9,6 +9,7 @@ import pandas as pd
 from prism_sim.operations.evaluating.cluster import Cluster
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.render import paint
+from prism_sim.studies.paired import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +45,7 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds, with half of the 95 % interval of ``faster``."""
     groups = table.groupby(["nodes", "scheduler"], sort=False)
     found = groups[["makespan_s", "faster", "useful"]].mean()
-    found["faster_half"] = 1.96 * groups["faster"].sem()
+    found["faster_half"] = groups["faster"].agg(lambda values: Estimate.of(values).half)
     return found.reset_index()
 
 

@@ -39,9 +39,9 @@ class Evaluation(Closed):
     model_gbytes: float = Field(default=14, gt=0, description="size of the model [10^9 bytes]")
     nic_gbps: float = Field(default=25, gt=0, description="link of a node to the storage")
     memory_gbytes_per_s: float = Field(default=20, gt=0, description="from shared memory to a GPU")
-    preprocess_s: float = Field(default=30, ge=0, description="mean time of preprocessing [s]")
-    inference_s: float = Field(default=112, gt=0, description="mean time of inference [s]")
-    metric_s: float = Field(default=41, ge=0, description="mean time of metrics [s]")
+    preprocess_s: float = Field(default=29, ge=0, description="mean time of preprocessing [s]")
+    inference_s: float = Field(default=114, gt=0, description="mean time of inference [s]")
+    metric_s: float = Field(default=42, ge=0, description="mean time of metrics [s]")
     spread: Time = Field(default=Lognormal(sigma=1), description="distribution of inference times")
     prior_error: float = Field(
         default=0.2, ge=0, le=2, description="standard deviation of log(prior / true length)"

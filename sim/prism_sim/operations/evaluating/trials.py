@@ -41,6 +41,7 @@ def packed(trials: list[Trial], part_s: float) -> list[Trial]:
         number = max(1, ceil(trial.prior_s / part_s))
         part = replace(
             trial,
+            preprocess_s=trial.preprocess_s / number,
             inference_s=trial.inference_s / number,
             metric_s=trial.metric_s / number,
             prior_s=trial.prior_s / number,

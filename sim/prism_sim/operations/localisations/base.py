@@ -6,10 +6,10 @@ from pydantic import Field
 
 from prism_sim.operations.causes import Symptom
 from prism_sim.operations.failure import Failure
-from prism_sim.scenario.base import Closed
+from prism_sim.operations.measured import Measurable
 
 
-class LocalisationBase(Closed):
+class LocalisationBase(Measurable):
     """Names the server to replace. A platform may have several; the first that names one counts.
 
     If it is the wrong server, the failure returns after the restart, and people search.

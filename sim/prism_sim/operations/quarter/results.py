@@ -41,13 +41,17 @@ def summary(study: Quarter, table: pd.DataFrame) -> dict[str, float]:
         "med_que_time_gpu": table["queue_s"].median(),
         **{f"{rates[name]}_rate_gpu": float(jobs.get(name, 0.0)) for name in OUTCOMES},
         **{f"{rates[name]}_rate_gpu_time": float(time.get(name, 0.0)) for name in OUTCOMES},
-        "by_server_rate_of_failed": failed["by_server"].mean(),
-        "by_server_rate_of_failed_gpu_time": (
-            failed["gpu_s"].mul(failed["by_server"]).sum() / failed["gpu_s"].sum()
+        "by_server_rate_of_failed": _part(failed["by_server"].sum(), len(failed)),
+        "by_server_rate_of_failed_gpu_time": _part(
+            failed.loc[failed["by_server"], "gpu_s"].sum(), failed["gpu_s"].sum()
         ),
         "utilisation": gpu_s / capacity_s,
     }
     return {name: float(value) for name, value in found.items()}
+
+
+def _part(some: float, everything: float) -> float:
+    return some / everything if everything else 0.0
 
 
 def by_type(table: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -62,7 +63,7 @@ class TraceBase(Closed):
         if servers > self.servers:
             what = f"the trace has {servers} servers, and the study says {self.servers}"
             raise UserError(Problem(what, str(path), "correct servers of the trace"))
-        bad = [_backwards(row) for row in rows if not 0 <= row.from_days <= row.until_days]
+        bad = [_backwards(row) for row in rows if not 0 <= row.from_days <= row.until_days < inf]
         if bad:
             raise UserError(bad)
         return tuple(self._apart(rows))
@@ -90,6 +91,8 @@ class TraceBase(Closed):
 def _backwards(row: Outage) -> Problem:
     if row.from_days < 0:
         return Problem(f"an outage of {row.server} begins before the trace", row.where)
+    if row.until_days == inf:
+        return Problem(f"an outage of {row.server} has no end", row.where)
     what = f"an outage of {row.server} ends at {row.until_days:g}, before {row.from_days:g} days"
     return Problem(what, row.where)
 

@@ -18,7 +18,7 @@ class Table(TraceBase):
     kind: Literal["table"] = "table"
 
     def rows(self, path: Path) -> list[Outage]:
-        with path.open(encoding="utf-8", newline="") as text:
+        with path.open(encoding="utf-8", errors="replace", newline="") as text:
             reader = csv.DictReader(text)
             if missing := [name for name in _COLUMNS if name not in (reader.fieldnames or ())]:
                 what = f"the trace has no column {', '.join(missing)}"
@@ -32,4 +32,6 @@ def _outage(row: dict[str, str], where: str) -> Outage:
     except (TypeError, ValueError):
         what = f"{row['from_days']!r} and {row['until_days']!r} are not both numbers"
         raise UserError(Problem(what, where)) from None
+    if not row["server"] or not row["cause"]:
+        raise UserError(Problem("an outage needs a server and a cause", where))
     return Outage(row["server"], begins, ends, row["cause"], where=where)

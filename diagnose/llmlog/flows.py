@@ -108,7 +108,7 @@ def joined(culprit: Culprit, sightings: Iterable[Sighting]) -> tuple[Culprit, li
     """
     slow = culprit.slow is not None
     seen = [one for one in sightings if one.stopped is not slow]
-    if not seen or (culprit.how == "fault" and not culprit.nodes):
+    if not seen or culprit.everywhere:
         return culprit, []
     sums: dict[str, float] = defaultdict(float)
     lists = [(SURE[culprit.how], culprit.nodes), *((one.confidence, one.nodes) for one in seen)]

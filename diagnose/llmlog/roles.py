@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llmlog.clocks import seconds
@@ -51,6 +50,7 @@ class Culprit:
     nodes : most probable first; empty if it belongs to no single node.
     ranks : global ranks that failed first.
     slow : the first slow iteration of a slow job.
+    everywhere : whether all nodes state the same fault: then it is nobody's own.
     """
 
     how: str
@@ -58,6 +58,7 @@ class Culprit:
     nodes: list[str] = field(default_factory=list)
     ranks: list[int] = field(default_factory=list)
     slow: Iteration | None = None
+    everywhere: bool = False
 
 
 def find_culprit(evidence: Evidence) -> Culprit:
@@ -121,7 +122,8 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     located = [event for event in faults if event.writer.node is not None]
     nodes = _nodes(evidence, located or faults)
     if _everywhere(evidence, faults):
-        return Culprit("fault", faults, [], _ranks(evidence, faults, None))
+        ranks = _ranks(evidence, faults, None)
+        return Culprit("fault", faults, [], ranks, everywhere=True)
     if nodes:  # what a later node states is not the first fault
         faults = [event for event in faults if event.node in (nodes[0], None)]
     faults += _signal_reports(evidence, nodes[:1])
@@ -225,7 +227,7 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
         shown = [e for e in evidence.of("state") if e.writer in {n.writer for n in named}]
         events = named + [event for event in shown if event not in named]
         return Culprit("hang", events, nodes, _ranks(evidence, named, nodes[0] if nodes else None))
-    silent = [writer for writer in _all_ranks(evidence) if writer not in timed_out]
+    silent = _silent(evidence, timed_out)
     reached = {writer.node for writer in timed_out}
     partly = [writer for writer in silent if writer.node in reached] or silent
     if not partly:
@@ -237,13 +239,19 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
     return Culprit("hang", [], nodes, sorted(rank for rank in ranks if rank is not None))
 
 
-def _all_ranks(evidence: Evidence) -> Iterable[Writer]:
-    """The ranks that showed themselves; if none but the waiting did, those of the accounting."""
-    waiting = {event.writer for event in evidence.of("timeout")}
-    if evidence.ranks.keys() - waiting:
-        return evidence.ranks
+def _silent(evidence: Evidence, timed_out: set[Writer]) -> list[Writer]:
+    """Ranks that showed themselves, and did not time out.
+
+    If there is none, those by the accounting: of nodes without any line, else of all nodes.
+    """
+    known = [writer for writer in evidence.ranks if writer not in timed_out]
+    if known:
+        return known
+    shown = {writer.node for writer in timed_out | evidence.ranks.keys()}
     width = evidence.job.gpus_per_node or 0
-    return [Writer(node, local) for node in evidence.nodes for local in range(width)]
+    ranks = [Writer(node, local) for node in evidence.nodes for local in range(width)]
+    silent = [writer for writer in ranks if writer not in timed_out]
+    return [writer for writer in silent if writer.node not in shown] or silent
 
 
 def _recorded(evidence: Evidence) -> Culprit | None:

@@ -25,6 +25,10 @@ _DEVELOPED = 1000
 """Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
 
 
+_WORLDS = 2000
+"""Added to a seed for the worlds with flows."""
+
+
 def measure(failures: int, seed: int) -> dict[str, list[Case]]:
     """Scores of ``failures`` failed jobs of each population."""
     library = _library(seed)
@@ -33,7 +37,7 @@ def measure(failures: int, seed: int) -> dict[str, list[Case]]:
 
 def measure_worlds(worlds: int, seed: int) -> list[Case]:
     """Scores with flows of ``worlds`` simulated jobs; each has one fault, and no other has."""
-    seeds = range(seed, seed + worlds)
+    seeds = range(seed + _WORLDS, seed + _WORLDS + worlds)
     files = ((PARTS / f"world-{one}.json", one) for one in seeds)
     return [case for file, one in files for case in _kept(file, partial(_simulated, one))]
 

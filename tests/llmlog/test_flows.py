@@ -82,6 +82,15 @@ def test_a_stated_fault_outweighs_flows(tmp_path: Path) -> None:
     assert failure["rank"] == 4
 
 
+def test_flows_name_the_node_of_a_fault_that_names_none(tmp_path: Path) -> None:
+    flows = tables(tmp_path / "flows", finding("b.1"))
+    batch = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some may have been killed.\n"
+    )
+    failure = diagnosed(tmp_path, flows, {"slurm-1.out": batch})
+    assert (failure["cause"], failure["node"]) == ("host_out_of_memory", "b")
+
+
 def test_a_fault_that_all_nodes_state_stays_nobodys_own(tmp_path: Path) -> None:
     flows = tables(tmp_path / "flows", finding("b.1"))
     logs = {

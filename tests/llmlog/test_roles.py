@@ -57,6 +57,12 @@ def test_the_silent_rank_is_who_the_others_waited_for(tmp_path: Path) -> None:
     assert (failure["stage"], failure["node"], failure["rank"]) == ("hang", "b", 2)
 
 
+def test_a_node_without_any_line_is_who_the_others_waited_for(tmp_path: Path) -> None:
+    """Its logs are lost; each node runs fewer ranks than it has GPUs."""
+    failure = diagnosed(tmp_path, {"a.log": started(0) + timed_out(0)})
+    assert (failure["stage"], failure["node"]) == ("hang", "b")
+
+
 def test_the_rank_with_another_collective_is_the_culprit(tmp_path: Path) -> None:
     logs = {"a.log": timed_out(0) + timed_out(1, number=6), "b.log": timed_out(2, 3)}
     failure = diagnosed(tmp_path, logs)

@@ -188,23 +188,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> str:
+    from llmlog.tables import ranges
+
     text = "-" if value in (None, "[]") else str(value)
-    return _printable(_ranges(json.loads(text)) if text.startswith("[") else text)
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Numbers in order, runs of them as first-last.
-
-    >>> _ranges([0, 1, 2, 5])
-    '0-2,5'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return _printable(ranges(json.loads(text)) if text.startswith("[") else text)
 
 
 def _printable(text: str) -> str:

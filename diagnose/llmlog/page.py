@@ -6,18 +6,22 @@ Everything from a log is text: markup in it is escaped, and the page forbids scr
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from jinja2 import PackageLoader
 
 from llmlog.errors import LogError
-from llmlog.tables import Results
+from llmlog.tables import Results, ranges
 from llmprism.files import is_foreign, replacing
 from llmprism.templates import filled
 
-_EVENTS = 60
-"""Events of a failure that are shown; causes come first, then what the others reported."""
+_LINES = 60
+"""Lines of a failure that are shown; causes come first, then what the others reported."""
+_NAMES = 4
+_SAME = ("role", "kind", "template")
+"""What events have in common that are shown as one line."""
 _ORDER = {"cause": 0, "flows": 0, "cascade": 1, "teardown": 2, "boilerplate": 3}
 
 
@@ -46,10 +50,34 @@ def _shown(row: dict[str, Any], results: Results) -> dict[str, Any]:
     events.sort(key=lambda event: _ORDER.get(event["role"], len(_ORDER)))
     first = set(json.loads(row["ranks"]))
     reported = {event["rank"] for event in events if event["role"] == "cascade"} - first - {None}
+    lines = _alike(events)
     return row | {
-        "ranks": ", ".join(map(str, sorted(first))) or "-",
+        "ranks": ranges(first) or "-",
         "causes": list(json.loads(row["or_causes"]).items()),
         "others": len(reported),
-        "events": events[:_EVENTS],
-        "left_out": max(0, len(events) - _EVENTS),
+        "lines": lines[:_LINES],
+        "left_out": max(0, len(lines) - _LINES),
     }
+
+
+def _alike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line for events that say the same: that of the first, with the nodes and ranks of all."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for event in events:
+        groups.setdefault(tuple(event[name] for name in _SAME), []).append(event)
+    return [
+        same[0]
+        | {
+            "nodes": _some({event["node"]: None for event in same}),
+            "ranks": ranges({event["rank"] for event in same} - {None}),
+            "more": len(same) - 1,
+        }
+        for same in groups.values()
+    ]
+
+
+def _some(names: Iterable[str | None]) -> str:
+    """The first names, and how many more there are."""
+    known = [name for name in names if name is not None]
+    rest = len(known) - _NAMES
+    return ", ".join(known[:_NAMES]) + (f" and {rest} more" if rest > 0 else "")

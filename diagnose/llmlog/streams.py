@@ -73,7 +73,7 @@ def lines(path: Path, name: str, intake: Intake) -> Iterator[tuple[int, bytes]]:
     if long_lines:
         intake.notes.append(f"{name}: very long lines, which were read in pieces")
     if foreign:
-        intake.notes.append(f"{name}: {foreign} lines are not UTF-8; they were read as Latin-1")
+        intake.notes.append(f"{name}: lines that are not UTF-8 were read as Latin-1: {foreign}")
 
 
 def decoded(raw: bytes) -> str:

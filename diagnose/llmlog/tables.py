@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,21 @@ class Results:
         return json.dumps(content, indent=1, allow_nan=False)
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in order, runs of them as first-last.
+
+    >>> ranges([0, 1, 2, 5])
+    '0-2,5'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
 def failure_row(failure: Failure) -> Row:
     """The row of a failure; lists and shares are JSON."""
     return {
@@ -148,7 +164,9 @@ def _because(failure: Failure) -> str | None:
 
 def _telling(event: Event) -> str:
     lines = event.text.split("\n")
-    return next((line for line in lines if event.error and event.error in line), lines[0])
+    stating = (line for line in lines if event.error and f"{event.error}:" in line)
+    naming = (line for line in lines if event.error and event.error in line)
+    return next(stating, next(naming, lines[0]))
 
 
 def event_row(job: str, event: Event) -> Row:
@@ -163,5 +181,5 @@ def event_row(job: str, event: Event) -> Row:
         "time": event.time or None,
         "kind": event.kind,
         "role": event.role,
-        "template": masked(_telling(event))[:400],
+        "template": (event.text if event.role == "flows" else masked(_telling(event)))[:400],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -131,6 +132,18 @@ def test_the_page_names_each_failure_and_where_it_is_stated(
     for row in json.loads(text)["failures"]:
         assert f"{row['job']}: {row['stage']}" in content
         assert row["cause"] is None or row["cause"] in content
+
+
+def test_the_page_shows_events_of_many_ranks_as_one_line(tmp_path: Path) -> None:
+    for rank, node in enumerate("abcdef"):
+        text = "".join(f"[default0]:[rank{rank}]: {line}\n" for line in TRACEBACK.splitlines())
+        (tmp_path / f"{node}.log").write_text(text, encoding="utf-8")
+    page = tmp_path / "page.html"
+    call(tmp_path, "--page", page)
+    (row,) = re.findall(r'<tr class="cause">.*', page.read_text(encoding="utf-8"))
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", row)
+    assert cells[2:4] == ["a, b, c, d and 2 more", "0-5"]
+    assert cells[-1] == "a.log:1 and 5 more"
 
 
 def test_a_page_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:

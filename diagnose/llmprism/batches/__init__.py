@@ -12,8 +12,8 @@ missed if these jobs are in different batches.
 
 A job that has more records than one batch may have is diagnosed in windows of time that overlap
 (:mod:`~llmprism.batches.windows`), and its steps are stitched together. What lasts longer than a
-window, such as a GPU that is slow from some step on, is seen where it begins. Where windows would
-have too few steps, the job is diagnosed as a whole, and takes as much memory as it needs.
+window, such as a GPU that is slow from some step on, is seen where it begins. Where windows have
+too few steps, fewer and larger ones are tried, and at last the whole.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def diagnose_in_batches(
         path, topology, joining, most_records, Path(folder.name), progress
     )
     runner = Runner(diagnose_one, most_records, rest, Path(folder.name))
+    progress = _forward(progress)  # smaller windows may be tried before larger ones
     diagnoses, spans = [], []
     for number, file in enumerate(files):
 
@@ -99,3 +100,15 @@ def _divided(
         copying = report(_COUNTING, _COPYING, "dividing records by jobs")
         files = write_batches(records, batches, topology, folder, copying)
     return files, volumes.rest, intake
+
+
+def _forward(progress: Progress) -> Progress:
+    """Reports the same work, and as the fraction done the largest until then."""
+    latest = 0.0
+
+    def report(fraction: float, doing: str) -> None:
+        nonlocal latest
+        latest = max(latest, fraction)
+        progress(latest, doing)
+
+    return report

@@ -16,7 +16,7 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import PairVolumes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import components, distinct
 
 NONE = -1
 
@@ -64,10 +64,9 @@ def divide(volumes: PairVolumes, joining: Bools, topology: Topology, most_record
 
 def _components(volumes: PairVolumes, joining: Bools, servers: Codes) -> Codes:
     """The component of each endpoint, numbered from 0; NONE without a joining pair."""
-    ends = np.column_stack([servers[volumes.src[joining]], servers[volumes.dst[joining]]])
-    ends = np.unique(ends, axis=0)
-    label = components(ends[:, 0], ends[:, 1], int(servers.max(initial=-1)) + 1)
-    employed = np.isin(np.arange(label.size), ends)
+    ends = distinct(servers[volumes.src[joining]], servers[volumes.dst[joining]])
+    label = components(*ends, int(servers.max(initial=-1)) + 1)
+    employed = np.isin(np.arange(label.size), np.concatenate(ends))
     found = np.full(label.size, NONE, np.int32)
     found[employed] = np.unique(label[employed], return_inverse=True)[1]
     of_endpoint: Codes = found[servers]

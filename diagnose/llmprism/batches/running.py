@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,7 +11,13 @@ from pathlib import Path
 from llmprism.batches.chains import chains_of
 from llmprism.batches.stitching import kept_in, stitched
 from llmprism.batches.stored_spans import SpanFile, write_spans
-from llmprism.batches.windows import Window, windows_of, write_windows
+from llmprism.batches.windows import (
+    Window,
+    fewer_windows,
+    fewest_windows,
+    windows_of,
+    write_windows,
+)
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.flows import Rest
 from llmprism.io.loading import row_count, stored
@@ -38,10 +45,19 @@ class Runner:
     folder: Path
 
     def diagnosed(self, path: Path, progress: Progress) -> Part:
-        """Diagnose the file of a batch."""
-        if row_count(path) > self.most_records and (part := self._in_windows(path, progress)):
-            self._remove(path)
-            return part
+        """Diagnose the file of a batch, in as many windows as have enough steps each."""
+        count = fewest_windows(row_count(path), self.most_records)
+        while count > 1:
+            windows, shares = self._divided(path, count, progress)
+            report = _of_window(0, count, progress)
+            first = self._at_once(windows[0].path, self._within(windows[0]), report)
+            steps = _steps_of_each_job(first[0])
+            if steps >= FEWEST_STEPS:
+                self._remove(path)
+                return self._in_windows(windows, first, shares, progress)
+            for other in windows[1:]:
+                other.path.unlink()
+            count = fewer_windows(count, int(steps), FEWEST_STEPS + 1)
         return self._at_once(path, self.rest, progress)
 
     def _remove(self, path: Path) -> None:
@@ -59,27 +75,25 @@ class Runner:
         give_back()
         return one, [spans]
 
-    def _in_windows(self, path: Path, progress: Progress) -> Part | None:
-        """Diagnose a batch window by window; None if the first one has too few steps."""
+    def _divided(
+        self, path: Path, count: int, progress: Progress
+    ) -> tuple[list[Window], list[float]]:
+        """The files of so many windows, and the share of each that is not in the one before."""
         with stored(path) as records:
             rows = records.rows
-            windows = windows_of(records, self.most_records, self.folder)
+            windows = windows_of(records, count, self.folder)
             write_windows(records, windows, lambda done: progress(_COPYING * done, "dividing time"))
-        sizes = [row_count(window.path) for window in windows]
-        parts: list[Part] = []
-        for number, window in enumerate(windows):
+        return windows, _fresh_shares([row_count(window.path) for window in windows], rows)
 
-            def report(fraction: float, doing: str, number: int = number) -> None:
-                done = (number + fraction) / len(windows)
-                doing = f"window {number + 1} of {len(windows)}: {doing}"
-                progress(_COPYING + (1 - _COPYING) * done, doing)
-
+    def _in_windows(
+        self, windows: Sequence[Window], first: Part, shares: Sequence[float], progress: Progress
+    ) -> Part:
+        """Diagnose all windows after the ``first`` one, and stitch them together."""
+        parts = [first]
+        for number, window in enumerate(windows[1:], start=1):
+            report = _of_window(number, len(windows), progress)
             parts.append(self._at_once(window.path, self._within(window), report))
-            if number == 0 and not _is_enough(parts[0][0]):
-                for other in windows[1:]:
-                    other.path.unlink()
-                return None
-        return _stitched(parts, windows, _fresh_shares(sizes, rows))
+        return _stitched(parts, windows, shares)
 
     def _within(self, window: Window) -> Rest:
         """What is known of records outside of ``window``; its edges are those of the recording."""
@@ -88,12 +102,22 @@ class Runner:
         return replace(self.rest, recorded_ns=recorded_ns)
 
 
-def _is_enough(diagnosis: Diagnosis) -> bool:
-    """Whether a window has enough steps of each job, or records of which none belong together."""
+def _of_window(number: int, count: int, progress: Progress) -> Progress:
+    """Reports the progress of one window of so many."""
+
+    def report(fraction: float, doing: str) -> None:
+        done = (number + fraction) / count
+        progress(_COPYING + (1 - _COPYING) * done, f"window {number + 1} of {count}: {doing}")
+
+    return report
+
+
+def _steps_of_each_job(diagnosis: Diagnosis) -> float:
+    """The steps of the job that has fewest; any number if no records belong together."""
     if any(one.reason == NOTHING_CIRCULATES for one in diagnosis.verdict.reasons):
-        return True
-    count = diagnosis.steps.groupby("job")["step"].nunique()
-    return bool(count.size and (count >= FEWEST_STEPS).all())
+        return math.inf
+    counts = diagnosis.steps.groupby("job")["step"].nunique()
+    return float(counts.min()) if counts.size else 0
 
 
 def _stitched(parts: Sequence[Part], windows: Sequence[Window], shares: Sequence[float]) -> Part:

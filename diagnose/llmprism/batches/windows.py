@@ -1,7 +1,7 @@
 """Windows of time, for a batch of more records than are diagnosed at once.
 
-Every window has as many records as may be diagnosed together, and the last eighth of one is the
-first eighth of the next. Records belong to a window by their start.
+The last eighth of a window is the first eighth of the next. Records belong to a window by their
+start.
 """
 
 from __future__ import annotations
@@ -31,12 +31,29 @@ class Window:
     path: Path
 
 
-def windows_of(records: StoredRecords, most_records: int, folder: Path) -> list[Window]:
-    """Windows of about ``most_records`` each, whose files will be in ``folder``."""
+def fewest_windows(rows: int, most_records: int) -> int:
+    """Number of windows of at most about ``most_records`` that hold ``rows`` records."""
+    slices = -(-rows * SLICES // most_records)
+    return max(1, -(-(slices - 1) // (SLICES - 1)))
+
+
+def fewer_windows(count: int, steps: int, wanted: int) -> int:
+    """Number of windows, less than ``count``, that have as many steps as ``wanted``.
+
+    ``steps`` are those of a window if there are ``count``. If it has none, windows become twice
+    as large.
+    """
+    if steps == 0:
+        return count // 2
+    every = steps * ((SLICES - 1) * count + 1)  # in slices of one step
+    return max(1, min((every // wanted - 1) // (SLICES - 1), count - 1))
+
+
+def windows_of(records: StoredRecords, count: int, folder: Path) -> list[Window]:
+    """So many windows of equally many records, whose files will be in ``folder``."""
     starts = [numbers(part["start_ns"])[::_EVERY] for part in records.parts(["start_ns"])]
-    edges = _edges(np.concatenate(starts), -(-records.rows * SLICES // most_records))
-    step = SLICES - 1
-    begins = range(0, max(edges.size - 2, 1), step)
+    edges = _edges(np.concatenate(starts), count)
+    begins = range(0, count * (SLICES - 1), SLICES - 1)
     return [
         Window(
             int(edges[at]),
@@ -47,14 +64,10 @@ def windows_of(records: StoredRecords, most_records: int, folder: Path) -> list[
     ]
 
 
-def _edges(starts: Ints, slices: int) -> Ints:
-    """The times [ns] between slices with equally many of the ``starts``, and at both ends.
-
-    The number of slices is such that the last window is full.
-    """
-    step = SLICES - 1
-    windows = max(1, -(-(slices - 1) // step))
-    edges = np.quantile(starts, np.linspace(0, 1, windows * step + 2), method="lower")
+def _edges(starts: Ints, windows: int) -> Ints:
+    """The times [ns] between slices with equally many of the ``starts``, and at both ends."""
+    slices = windows * (SLICES - 1) + 1
+    edges = np.quantile(starts, np.linspace(0, 1, slices + 1), method="lower")
     whole: Ints = edges.astype(np.int64)
     whole[0], whole[-1] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     return whole

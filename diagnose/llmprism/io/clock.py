@@ -21,7 +21,7 @@ def clock_tick_ns(*times: Ints) -> int:
     1000000
     """
     sample = np.concatenate([_sampled(column) for column in times])
-    if np.unique(sample).size < _FEWEST and sample.size < _MANY:
+    if sample.size < _MANY and np.unique(sample).size < _FEWEST:
         return 1
     tick = 1
     for power in range(1, 10):

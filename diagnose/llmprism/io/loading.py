@@ -44,7 +44,7 @@ _REMEDY = (
 )
 _CONVERT = "llmprism ingest FILE converts it; --time-unit names the unit of numeric times"
 _NAME = "llmprism ingest FILE --map OURS=THEIRS,... gives columns of other names these names"
-_PART = 1 << 20  # records that are read together
+_PART = 1 << 18  # records that are read together
 
 
 def load(path: Path | str) -> pa.Table:
@@ -89,7 +89,7 @@ class StoredRecords:
         return dict(self.file.schema_arrow.metadata or {})
 
     def parts(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Read the known columns, or those in ``names``, in parts of up to 2**20 records.
+        """Read the known columns, or those in ``names``, in parts of up to 2**18 records.
 
         Raises
         ------

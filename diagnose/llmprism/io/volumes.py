@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from llmprism.io.columns import endpoint_codes, numbers
@@ -22,7 +20,6 @@ from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Array, Bools, Codes, Floats, Ints
 
 _COLUMNS = (*REQUIRED, *NAMES)
-_HELD = 32  # parts whose pairs are kept apart before they are added up
 
 
 @dataclass(frozen=True)
@@ -33,23 +30,19 @@ class PairVolumes:
     ----------
     src, dst : endpoint codes.
     bytes, records : sums over all records.
-    first_ns, last_ns : first start and last end [ns].
+    recorded_ns : first start and last end of all records [ns]; zeros without any.
     """
 
     src: Codes
     dst: Codes
     bytes: Floats
     records: Ints
-    first_ns: Ints
-    last_ns: Ints
+    recorded_ns: tuple[int, int]
 
     @property
     def rest(self) -> Rest:
         """What any part of these records has to know of the others."""
-        recorded_ns = (0, 0)
-        if self.src.size:
-            recorded_ns = int(self.first_ns.min()), int(self.last_ns.max())
-        return Rest(recorded_ns, np.unique(self.src))
+        return Rest(self.recorded_ns, np.flatnonzero(np.bincount(self.src)))
 
 
 def read_volumes(
@@ -64,22 +57,26 @@ def read_volumes(
     UserError : the file is damaged.
     """
     sampling = sampling_of(notes_of(records.notes))
-    held: list[pd.DataFrame] = []
+    nodes = len(topology.endpoints)
+    sums: list[_Sums] = []
+    times_ns: list[int] = []
     set_aside: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     done = 0
     for part in records.parts(_COLUMNS):
         done += part.num_rows
         columns, counts = _sound(part, topology, sampling, unknown)
+        del part
         set_aside.update(counts)
-        held.append(_by_pair(columns))
-        if len(held) > _HELD:
-            held = [_added_up(held)]
+        if columns["src"].size:
+            times_ns += int(columns["start_ns"].min()), int(columns["end_ns"].max())
+        sums.append(_by_pair(columns, nodes))
+        del columns
+        if sum(one["pair"].size for one in sums[1:]) >= sums[0]["pair"].size:
+            sums = [_added_up(sums)]
         progress(done / records.rows)
-    every = _added_up(held)
-    ends = divmod(every.index.to_numpy(np.int64), len(topology.endpoints))
-    src, dst = (codes.astype(np.int32) for codes in ends)
-    volumes = PairVolumes(src, dst, *(every[name].to_numpy() for name in _SUMS))
+    recorded_ns = min(times_ns, default=0), max(times_ns, default=0)
+    volumes = _volumes(_added_up(sums), nodes, recorded_ns)
     return volumes, intake_of(records.rows, dict(set_aside), unknown)
 
 
@@ -91,37 +88,46 @@ def _sound(
     columns |= {name: endpoint_codes(part[name], topology, unknown) for name in NAMES}
     null = null_rows([part[name] for name in REQUIRED])
     bad, counts = faults(null, columns, topology.fastest_gbps, sampling)
-    columns = {name: column[~bad] for name, column in columns.items()}
-    nodes = len(topology.endpoints)
-    columns["pair"] = columns["src"].astype(np.int64) * nodes + columns["dst"]
-    return columns, counts
+    return {name: column[~bad] for name, column in columns.items()}, counts
 
 
-_SUMS: dict[str, tuple[str, Any]] = {
-    "bytes": ("bytes", "sum"),
-    "records": ("records", "sum"),
-    "first_ns": ("first_ns", "min"),
-    "last_ns": ("last_ns", "max"),
-}
+_Sums = dict[str, Array]
+"""What pairs exchange: ``pair``, ``bytes`` and ``records``, each of shape (pairs,)."""
 
 
-def _by_pair(columns: dict[str, Array]) -> pd.DataFrame:
-    one = np.ones(columns["pair"].size, np.int64)
-    table = pd.DataFrame(
-        {
-            "pair": columns["pair"],
-            "bytes": columns["bytes"].astype(np.float64),
-            "records": one,
-            "first_ns": columns["start_ns"],
-            "last_ns": columns["end_ns"],
-        },
-        copy=False,
-    )
-    return table.groupby("pair", sort=False).agg(**_SUMS)
+def _by_pair(columns: dict[str, Array], nodes: int) -> _Sums:
+    pair = columns["src"].astype(np.int64) * nodes + columns["dst"]
+    size = columns["bytes"].astype(np.float64)
+    return _added_up([{"pair": pair, "bytes": size, "records": np.ones(pair.size, np.int64)}])
 
 
-def _added_up(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(tables).groupby(level=0, sort=True).agg(**_SUMS)
+def _added_up(tables: list[_Sums]) -> _Sums:
+    """One row for each pair of all ``tables``, in the order of pairs; empties the tables.
+
+    Where most pairs have one record, the sums are as large as the records, so the columns are
+    added up one after the other.
+    """
+    pair = _taken("pair", tables)
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    opens = np.flatnonzero(np.concatenate((pair[:1] >= 0, pair[1:] != pair[:-1])))
+    sums = {"pair": pair[opens]}
+    del pair
+    for name in ("bytes", "records"):
+        values = _taken(name, tables)[order]
+        sums[name] = np.add.reduceat(values, opens) if opens.size else values
+    return sums
+
+
+def _taken(name: str, tables: list[_Sums]) -> Array:
+    """The column ``name`` of all ``tables``, which lose it."""
+    return np.concatenate([one.pop(name) for one in tables])
+
+
+def _volumes(sums: _Sums, nodes: int, recorded_ns: tuple[int, int]) -> PairVolumes:
+    pair = sums.pop("pair")
+    src, dst = (pair // nodes).astype(np.int32), (pair % nodes).astype(np.int32)
+    return PairVolumes(src, dst, **sums, recorded_ns=recorded_ns)
 
 
 JoiningPairs = Callable[[PairVolumes, Topology], Bools]

@@ -65,21 +65,30 @@ def tables(diagnosis: Diagnosis) -> dict[str, pd.DataFrame]:
     return found
 
 
-@pytest.mark.parametrize(("method", "records"), [("prism", 1), ("prism", 3000), ("paper", 1)])
-def test_batches_have_the_same_answers(
-    method: str, records: int, tenants: Any, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("records", [1, 3000])
+def test_batches_have_the_same_answers(records: int, tenants: Any, tmp_path: Path) -> None:
     files = tenants.save(tmp_path)
-    whole = diagnose_files(*files, method)
-    parts = diagnose_files(*files, method, records_at_once=records)
+    whole = diagnose_files(*files)
+    parts = diagnose_files(*files, records_at_once=records)
     expected, found = tables(whole), tables(parts)
     assert len(expected["findings"]) > 0
-    assert whole.jobs["job"].nunique() == (3 if method == "prism" else 1)  # the service joins all
+    assert whole.jobs["job"].nunique() == 3
     for name in DIAGNOSIS:
         pd.testing.assert_frame_equal(found[name], expected[name], check_dtype=False)
     assert parts.intake == whole.intake
     assert parts.verdict.can_tell == whole.verdict.can_tell
     assert parts.findings["finding"].tolist() == list(range(len(parts.findings)))
+
+
+def test_a_method_that_joins_every_pair_has_one_batch(tenants: Any, tmp_path: Path) -> None:
+    """To the published method, the service joins all jobs."""
+    files = tenants.save(tmp_path)
+    work: list[str] = []
+    diagnose_files(
+        *files, "paper", lambda _, doing: work.append(doing), records_at_once=len(tenants.flows) - 1
+    )
+    assert any(doing.startswith("window 1 of 2") for doing in work)
+    assert not any(doing.startswith("1 of") for doing in work)
 
 
 def test_batches_are_written_as_contracted_and_leave_nothing_behind(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.batches.chains import chains_of
-from llmprism.batches.windows import SLICES, windows_of, write_windows
+from llmprism.batches.windows import SLICES, fewest_windows, windows_of, write_windows
 from llmprism.io.loading import stored
 from llmprism.pipeline import diagnose
 from shared import made_once
@@ -36,7 +36,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "long-job", make) / "run"
 
 
-def test_windows_have_the_answers_of_the_whole(world: Path) -> None:
+@pytest.mark.parametrize("parts_of_whole", [3, 20])
+def test_windows_have_the_answers_of_the_whole(world: Path, parts_of_whole: int) -> None:
+    """A twentieth has five steps; then windows are as large as 24 steps need."""
     flows, topology = world / "flows.parquet", world / "topology.json"
     whole = diagnose(flows, topology)
     work: list[str] = []
@@ -44,9 +46,10 @@ def test_windows_have_the_answers_of_the_whole(world: Path) -> None:
         flows,
         topology,
         progress=lambda _, doing: work.append(doing),
-        records_at_once=pq.read_metadata(flows).num_rows // 3,
+        records_at_once=pq.read_metadata(flows).num_rows // parts_of_whole,
     )
     assert any(one.startswith("window 3 of ") for one in work)
+    assert not any(one.startswith("window 10 of ") for one in work)
     assert parts.intake == whole.intake
     axes = ["dp", "pp", "tp", "micro_batches", "schedule"]
     assert parts.layouts[axes].to_dict("list") == whole.layouts[axes].to_dict("list")
@@ -84,10 +87,12 @@ def test_a_fault_that_lasts_over_a_border_is_one_finding(world: Path) -> None:
     assert found["cost"] == pytest.approx(one["cost"], rel=0.1)
 
 
-def test_a_job_with_few_steps_in_a_window_is_diagnosed_as_a_whole(world: Path) -> None:
-    flows, topology = world / "flows.parquet", world / "topology.json"
+def test_a_job_with_few_steps_in_all_is_diagnosed_as_a_whole(world: Path, tmp_path: Path) -> None:
+    flows, topology = tmp_path / "flows.parquet", world / "topology.json"
+    table = pq.read_table(world / "flows.parquet")
+    pq.write_table(table.slice(0, table.num_rows // 3), flows)  # of 33 steps
     whole = diagnose(flows, topology)
-    at_once = pq.read_metadata(flows).num_rows // 20
+    at_once = pq.read_metadata(flows).num_rows // 7
     parts = diagnose(flows, topology, records_at_once=at_once)
     pd.testing.assert_frame_equal(parts.steps, whole.steps, check_dtype=False)
 
@@ -98,7 +103,7 @@ def test_every_record_is_in_a_window_and_those_of_a_slice_are_in_two(tmp_path: P
                       "dst": ["b"] * 100_000})  # fmt: skip
     pq.write_table(table, tmp_path / "flows.parquet")
     with stored(tmp_path / "flows.parquet") as records:
-        windows = windows_of(records, 20_000, tmp_path)
+        windows = windows_of(records, fewest_windows(records.rows, 20_000), tmp_path)
         write_windows(records, windows, lambda _: None)
     parts = [pq.read_table(one.path)["start_ns"].to_numpy() for one in windows]
     seen = np.bincount(np.concatenate(parts), minlength=start.size)

@@ -20,7 +20,7 @@ from llmprism.io.topology import Topology
 from llmprism.io.volumes import PairVolumes
 from llmprism.methods.prism.records.connections import LIGHT_SHARE, MINOR_SHARE
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import components, distinct
 
 QUEUE_PAIRS = 16  # between two addresses, at most: the busiest pair has so many connections
 MOST = 0.5  # share of the endpoints that have such traffic
@@ -58,9 +58,8 @@ def _between_groups(
     volumes: PairVolumes, servers: Codes, joins: Bools, maybe: Ints
 ) -> Iterator[Ints]:
     """Those pairs of ``maybe`` that join two groups of servers; groups are what ``joins`` joins."""
-    ends = np.column_stack([servers[volumes.src[joins]], servers[volumes.dst[joins]]])
-    ends = np.unique(ends, axis=0)
-    group = components(ends[:, 0], ends[:, 1], int(servers.max(initial=-1)) + 1)[servers]
+    ends = distinct(servers[volumes.src[joins]], servers[volumes.dst[joins]])
+    group = components(*ends, int(servers.max(initial=-1)) + 1)[servers]
     trains = np.zeros(group.size, np.bool_)
     trains[volumes.src[joins]] = trains[volumes.dst[joins]] = True
     members = np.bincount(group[trains], minlength=group.size)

@@ -93,13 +93,13 @@ def _divided(
 
     with stored(path) as records:
         counting = report(0.0, _COUNTING, "adding up pairs")
-        volumes, intake = read_volumes(records, topology, counting)
+        volumes, rest, intake = read_volumes(records, topology, counting)
         batches = divide(volumes, joining(volumes, topology), topology, most_records)
         if batches.count == 1:
-            return [Path(path)], volumes.rest, intake
+            return [Path(path)], rest, intake
         copying = report(_COUNTING, _COPYING, "dividing records by jobs")
         files = write_batches(records, batches, topology, folder, copying)
-    return files, volumes.rest, intake
+    return files, rest, intake
 
 
 def _forward(progress: Progress) -> Progress:

@@ -1,23 +1,26 @@
 """The volume of every pair of addresses in a file that is too large for memory.
 
-The file is read once, part by part. Records that would be set aside in a diagnosis do not count.
+The file is read part by part. Records that would be set aside in a diagnosis do not count. Where
+nothing circulates, there may be as many pairs as records, and none may belong to a job: they are
+not added up.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.columns import endpoint_codes, numbers
 from llmprism.io.flows import Intake, Rest, intake_of, notes_of, sampling_of
 from llmprism.io.loading import NAMES, REQUIRED, StoredRecords
 from llmprism.io.screening import faults, null_rows
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Array, Bools, Codes, Floats, Ints
+from llmprism.numerics.independence import nothing_circulates
 
 _COLUMNS = (*REQUIRED, *NAMES)
 
@@ -30,65 +33,68 @@ class PairVolumes:
     ----------
     src, dst : endpoint codes.
     bytes, records : sums over all records.
-    recorded_ns : first start and last end of all records [ns]; zeros without any.
     """
 
     src: Codes
     dst: Codes
     bytes: Floats
     records: Ints
-    recorded_ns: tuple[int, int]
-
-    @property
-    def rest(self) -> Rest:
-        """What any part of these records has to know of the others."""
-        return Rest(self.recorded_ns, np.flatnonzero(np.bincount(self.src)))
 
 
 def read_volumes(
     records: StoredRecords, topology: Topology, progress: Callable[[float], None]
-) -> tuple[PairVolumes, Intake]:
-    """Read ``records`` once, add them up by pairs, and count those that are set aside.
+) -> tuple[PairVolumes, Rest, Intake]:
+    """Add ``records`` up by pairs, and count those that are set aside.
 
-    Repetitions are not counted. ``progress`` gets the fraction done.
+    No pairs are returned if nothing circulates in any part. Repetitions are not counted.
+    ``progress`` gets the fraction done. Also returns what parts of the records have to know of all.
 
     Raises
     ------
     UserError : the file is damaged.
     """
-    sampling = sampling_of(notes_of(records.notes))
+    circulates = any(not _independent(one) for one, _ in _sound_parts(records, topology, Counter()))
     nodes = len(topology.endpoints)
     sums: list[_Sums] = []
     times_ns: list[int] = []
+    sends = np.zeros(nodes, np.bool_)
     set_aside: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     done = 0
-    for part in records.parts(_COLUMNS):
-        done += part.num_rows
-        columns, counts = _sound(part, topology, sampling, unknown)
-        del part
+    for columns, counts in _sound_parts(records, topology, unknown):
         set_aside.update(counts)
+        done += columns["src"].size + counts.total()
         if columns["src"].size:
             times_ns += int(columns["start_ns"].min()), int(columns["end_ns"].max())
-        sums.append(_by_pair(columns, nodes))
-        del columns
-        if sum(one["pair"].size for one in sums[1:]) >= sums[0]["pair"].size:
-            sums = [_added_up(sums)]
+            sends[columns["src"]] = True
+        if circulates:
+            sums.append(_by_pair(columns, nodes))
+            del columns
+            if sum(one["pair"].size for one in sums[1:]) >= sums[0]["pair"].size:
+                sums = [_added_up(sums)]
         progress(done / records.rows)
     recorded_ns = min(times_ns, default=0), max(times_ns, default=0)
-    volumes = _volumes(_added_up(sums), nodes, recorded_ns)
-    return volumes, intake_of(records.rows, dict(set_aside), unknown)
+    rest = Rest(recorded_ns, np.flatnonzero(sends).astype(np.int32))
+    return _volumes(_added_up(sums), nodes), rest, intake_of(records.rows, dict(set_aside), unknown)
 
 
-def _sound(
-    part: pa.Table, topology: Topology, sampling: float, unknown: Counter[str]
-) -> tuple[dict[str, Array], dict[str, int]]:
-    """The columns of ``part``, without records that are set aside, and the counts of these."""
-    columns: dict[str, Array] = {name: numbers(part[name]) for name in REQUIRED}
-    columns |= {name: endpoint_codes(part[name], topology, unknown) for name in NAMES}
-    null = null_rows([part[name] for name in REQUIRED])
-    bad, counts = faults(null, columns, topology.fastest_gbps, sampling)
-    return {name: column[~bad] for name, column in columns.items()}, counts
+def _sound_parts(
+    records: StoredRecords, topology: Topology, unknown: Counter[str]
+) -> Iterator[tuple[dict[str, Array], Counter[str]]]:
+    """The columns of each part, without records that are set aside, and the counts of these."""
+    sampling = sampling_of(notes_of(records.notes))
+    for part in records.parts(_COLUMNS):
+        columns: dict[str, Array] = {name: numbers(part[name]) for name in REQUIRED}
+        columns |= {name: endpoint_codes(part[name], topology, unknown) for name in NAMES}
+        null = null_rows([part[name] for name in REQUIRED])
+        del part
+        bad, counts = faults(null, columns, topology.fastest_gbps, sampling)
+        yield {name: column[~bad] for name, column in columns.items()}, Counter(counts)
+
+
+def _independent(columns: dict[str, Array]) -> bool:
+    start_ns = columns["start_ns"]
+    return nothing_circulates(start_ns, columns["src"], columns["dst"], clock_tick_ns(start_ns))
 
 
 _Sums = dict[str, Array]
@@ -121,13 +127,13 @@ def _added_up(tables: list[_Sums]) -> _Sums:
 
 def _taken(name: str, tables: list[_Sums]) -> Array:
     """The column ``name`` of all ``tables``, which lose it."""
-    return np.concatenate([one.pop(name) for one in tables])
+    return np.concatenate([one.pop(name) for one in tables] or [np.zeros(0, np.int64)])
 
 
-def _volumes(sums: _Sums, nodes: int, recorded_ns: tuple[int, int]) -> PairVolumes:
+def _volumes(sums: _Sums, nodes: int) -> PairVolumes:
     pair = sums.pop("pair")
     src, dst = (pair // nodes).astype(np.int32), (pair % nodes).astype(np.int32)
-    return PairVolumes(src, dst, **sums, recorded_ns=recorded_ns)
+    return PairVolumes(src, dst, **sums)
 
 
 JoiningPairs = Callable[[PairVolumes, Topology], Bools]

@@ -167,3 +167,16 @@ def _settled(
     for job, step in rows.groupby("job")["step"].max().items():
         known[str(job)].last_step = int(step)
     return rows.reset_index(drop=True)
+
+
+def count_steps(steps: pd.DataFrame, state: State, since_ns: int) -> None:
+    """Take note of steps that were completed without a diagnosis.
+
+    Of each job, the ends [ns] from ``since_ns`` on are kept, as a window would have them.
+    """
+    for name, own in steps.groupby("job"):
+        known = next(one for one in state.jobs if one.name == name)
+        known.ends_ns |= dict(zip(own["step"].tolist(), own["dp_end_ns"].tolist(), strict=True))
+        known.ends_ns = {step: end for step, end in known.ends_ns.items() if end >= since_ns}
+        known.seen_ns = max(known.ends_ns.values(), default=known.seen_ns)
+        known.last_step = max(known.last_step, int(own["step"].max()))

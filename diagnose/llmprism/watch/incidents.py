@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pandas as pd
+
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
@@ -48,7 +50,7 @@ def take_findings(
             yield _event("opened", incident)
         elif incident.stage == "open" and _is_material(incident):
             yield _event("updated", incident)
-    yield from _resolved(diagnosis, state, quiet_ns)
+    yield from resolved(diagnosis.steps.groupby("job")["end_ns"].max(), state, quiet_ns)
 
 
 def _usable(diagnosis: Diagnosis) -> list[dict[str, Any]]:
@@ -173,8 +175,11 @@ def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: J
         incident.sentence = finding_text(finding, parts, job).short
 
 
-def _resolved(diagnosis: Diagnosis, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
-    trained = diagnosis.steps.groupby("job")["end_ns"].max()
+def resolved(trained: pd.Series, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
+    """Resolve incidents whose jobs have trained without them for the quiet period.
+
+    ``trained`` is the end of the last step of each job [ns].
+    """
     for one in state.incidents:
         last_ns = trained.get(one.job)
         if one.stage == "open" and last_ns is not None and last_ns > one.end_ns + quiet_ns:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pandas as pd
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -48,6 +49,11 @@ class Metrics(Collector):
         """Take note of the figures of a window."""
         self._view = view
         self._windows += 1
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Take note of the steps."""
+        if self._view is not None:
+            self._view = self._view.with_steps(steps)
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""

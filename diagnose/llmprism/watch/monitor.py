@@ -12,22 +12,26 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import pandas as pd
+
 from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
 from llmprism.ingest.options import Options
 from llmprism.pipeline import diagnose
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
-from llmprism.watch.following import follow
+from llmprism.watch.following import count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
-from llmprism.watch.incidents import forget, take_findings
+from llmprism.watch.incidents import forget, resolved, take_findings
 from llmprism.watch.intake import take_in
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
 from llmprism.watch.state import State, StateFolder
+from llmprism.watch.tracking.records import COLUMNS
+from llmprism.watch.tracking.tracker import Tracker
 from llmprism.watch.view import View
-from llmprism.watch.window import Span, next_span, write_part, write_window
+from llmprism.watch.window import Span, next_span, read_parts, write_part, write_window
 
 WAIT_S = 1.0  # for records, before health is looked at
 LEFT_OUT = "left_out"
@@ -41,6 +45,9 @@ class Listener(Protocol):
 
     def diagnosed(self, state: State, view: View) -> None:
         """A window was diagnosed; called before the commit, and again if that fails."""
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Steps were completed without a new diagnosis; called before the commit as well."""
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """These events were written; called in every round, also without any."""
@@ -64,6 +71,7 @@ class Monitor:
         self._settings, self._listeners = settings, listeners
         self._lines = AlertLines(folder.path / "alerts.jsonl")
         self._health = Health()
+        self._tracker = Tracker(settings)
         self._failed = ""
 
     @property
@@ -78,6 +86,7 @@ class Monitor:
                 is_end = self._round()
                 self._tell_failure("")
             except OSError as error:
+                self._tracker.forget()
                 self._tell_failure(f"{error.filename or self._folder.path}: {error.strerror}")
                 time.sleep(WAIT_S)
                 is_end = False
@@ -97,7 +106,11 @@ class Monitor:
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
         while span := self._next(taken.is_end):
-            self._diagnose(span, taken.is_end)
+            steps = None if taken.is_end else self._tracker.follow(span)
+            if steps is None:
+                self._diagnose(span, taken.is_end)
+            else:
+                self._follow(span, steps)
             self._deliver()
         self._look(taken)
         return taken.is_end
@@ -116,6 +129,7 @@ class Monitor:
                 state.parts.append(part)
                 latest = taken.watermark_ns or part.last_ns
                 state.watermark_ns = max(state.watermark_ns or latest, latest)
+        self._tracker.add(found.records, self._network.topology)
         self._health.saw(found.read, found.refused, found.unread)
 
     def _next(self, is_end: bool) -> Span | None:
@@ -128,6 +142,7 @@ class Monitor:
         began_s = time.monotonic()
         with self._folder.commit() as state:
             is_last = is_end and span.end_ns >= (state.watermark_ns or 0)
+            followed = None
             diagnosis = self._diagnosis(state, span, is_last)
             if diagnosis is not None:
                 followed = follow(diagnosis, self._network.servers, state, is_last)
@@ -137,10 +152,32 @@ class Monitor:
                 view = View(followed, self._network, span, self._flows.parent, took_s)
                 for listener in self._listeners:
                     listener.diagnosed(state, view)
-            state.cursor_ns = span.end_ns
-            state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
-            forget(state, span.start_ns - self._settings.quiet_ns)
+            self._move(state, span)
         self._folder.tidy()
+        if followed is None:
+            self._tracker.forget()
+        else:
+            later = read_parts(self._folder.state.parts, self._folder.parts, COLUMNS)
+            self._tracker.learn(followed, later, span, self._folder.state)
+
+    def _follow(self, span: Span, steps: pd.DataFrame) -> None:
+        """Store the steps that were completed in a window which needs no diagnosis."""
+        with self._folder.commit() as state:
+            count_steps(steps, state, span.start_ns)
+            _add(
+                state,
+                resolved(steps.groupby("job")["end_ns"].max(), state, self._settings.quiet_ns),
+            )
+            self._move(state, span)
+            for listener in self._listeners:
+                listener.followed(state, steps)
+        self._folder.tidy()
+
+    def _move(self, state: State, span: Span) -> None:
+        """Let go of what no later window has."""
+        state.cursor_ns = span.end_ns
+        state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
+        forget(state, span.start_ns - self._settings.quiet_ns)
 
     def _diagnosis(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
         """The diagnosis of a window; None if its records allow none.

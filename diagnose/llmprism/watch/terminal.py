@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 import typer
 
 from llmprism.watch.sources import Taken
@@ -23,6 +24,9 @@ class Terminal:
 
     def diagnosed(self, state: State, view: View) -> None:
         """Print nothing: events follow."""
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Print nothing."""
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Print the events."""

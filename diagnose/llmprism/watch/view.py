@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from llmprism.batches.chains import members_of
 from llmprism.page import reading
-from llmprism.page.tables import Tables
+from llmprism.page.tables import Tables, natural
 from llmprism.watch.following import Followed
 from llmprism.watch.network import Network
 from llmprism.watch.window import Span
 
 _FLOWS = ("start_ns", "end_ns", "src", "dst", "bytes")
+_KEPT = 1_000  # lengths of steps
 _LAYOUT = ("dp", "pp", "tp", "ep", "cp")
 
 
 @dataclass(frozen=True)
-class JobFigures:
+class JobLayout:
+    """Where a job is, and how it is laid out; ``confidence`` is in [0, 1]."""
+
+    name: str
+    servers: list[str]
+    gpus: int
+    layout: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class JobFigures(JobLayout):
     """A job in a window.
 
     Attributes
@@ -28,20 +41,22 @@ class JobFigures:
     step_ns : median length of its steps [ns]; None if none was found.
     waiting : share of its steps that its ranks wait; None if that is unknown.
     coverage : share of the steps of its ranks that were found.
-    confidence : of its layout, in [0, 1].
     lengths_ns : length of each of its last steps, by number [ns].
     """
 
-    name: str
-    servers: list[str]
-    gpus: int
-    layout: str
     step_ns: float | None
     waiting: float | None
     coverage: float
-    confidence: float
     last_step: int
     lengths_ns: dict[int, int]
+
+    def with_steps(self, lengths_ns: dict[int, int]) -> JobFigures:
+        """The figures after further steps of such lengths."""
+        if not lengths_ns:
+            return self
+        every = dict([*{**self.lengths_ns, **lengths_ns}.items()][-max(len(self.lengths_ns), 1) :])
+        step_ns = float(np.median([*every.values()]))
+        return replace(self, lengths_ns=every, step_ns=step_ns, last_step=max(every))
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class View:
     ----------
     folder : where its flow table is.
     took_s : time that the diagnosis took [s].
+    diagnosed : the view of the diagnosis, if steps were completed since.
+    lengths_ns : of these steps, by job and number [ns].
     """
 
     followed: Followed
@@ -59,10 +76,26 @@ class View:
     span: Span
     folder: Path
     took_s: float
+    diagnosed: View | None = None
+    lengths_ns: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def with_steps(self, steps: pd.DataFrame) -> View:
+        """The view after further ``steps``, which no diagnosis has shown."""
+        lengths_ns = {job: dict(lengths) for job, lengths in self.lengths_ns.items()}
+        for job, own in steps.groupby("job"):
+            lengths = (own["end_ns"] - own["start_ns"]).tolist()
+            known = {
+                **lengths_ns.get(str(job), {}),
+                **dict(zip(own["step"].tolist(), lengths, strict=True)),
+            }
+            lengths_ns[str(job)] = dict([*known.items()][-_KEPT:])
+        return replace(self, diagnosed=self.diagnosed or self, lengths_ns=lengths_ns)
 
     @cached_property
     def tables(self) -> Tables:
         """The tables of a page about the window."""
+        if self.diagnosed is not None:
+            return self.diagnosed.tables
         diagnosis = self.followed.diagnosis
         names = ("jobs", "layouts", "groups", "pairs", "steps", "findings")
         tables: dict[str, pd.DataFrame] = {name: getattr(diagnosis, name) for name in names}
@@ -76,11 +109,17 @@ class View:
     @cached_property
     def jobs(self) -> list[JobFigures]:
         """The figures of all jobs."""
-        return [self._figures(job) for job in self.tables.jobs["job"].astype(str).unique()]
+        if self.diagnosed is not None:
+            return [
+                one.with_steps(self.lengths_ns.get(one.name, {})) for one in self.diagnosed.jobs
+            ]
+        return [self._figures(one) for one in self.layouts]
 
     @cached_property
     def leaf_rates(self) -> dict[str, tuple[float, float]]:
         """What the NICs of each leaf sent and received in the window [bytes/s]."""
+        if self.diagnosed is not None:
+            return self.diagnosed.leaf_rates
         flows, leaves = self.tables.flows, self._leaves
         seconds = (flows["end_ns"].max() - flows["start_ns"].min()) / 1e9 if len(flows) else 0.0
         if not seconds:
@@ -99,22 +138,29 @@ class View:
         ends = self.network.topology.endpoints
         return {end.address: end.switch for end in ends if end.switch}
 
-    def _figures(self, job: str) -> JobFigures:
-        tables = self.tables
-        steps, times = tables.job_steps(job), tables.step_times(job)
+    @cached_property
+    def layouts(self) -> list[JobLayout]:
+        """Where all jobs are."""
+        diagnosis, parts = self.followed.diagnosis, self.network.parts
+        rows = {str(row["job"]): row for row in diagnosis.layouts.to_dict("records")}
+        found = []
+        for job, addresses in members_of(diagnosis).items():
+            row = rows.get(job, {})
+            axes = [f"{axis} {row[axis]}" for axis in _LAYOUT if row.get(axis, -1) > 1]
+            servers = sorted({parts.server(one) for one in addresses}, key=natural)
+            gpus, sure = parts.gpu_count(addresses), float(row.get("confidence", 0.0))
+            found.append(JobLayout(job, servers, gpus, ", ".join(axes), sure))
+        return found
+
+    def _figures(self, job: JobLayout) -> JobFigures:
+        steps, times = self.tables.job_steps(job.name), self.tables.step_times(job.name)
         lengths = (steps["end_ns"] - steps["start_ns"]).astype(np.int64)
-        layout = tables.layouts[tables.layouts["job"] == job].to_dict("records")
-        axes = [f"{axis} {layout[0][axis]}" for axis in _LAYOUT if layout and layout[0][axis] > 1]
         whole = float(np.nansum(times["step"]))
         return JobFigures(
-            name=job,
-            servers=tables.servers_of(job),
-            gpus=tables.parts.gpu_count(tables.addresses_of(job)),
-            layout=", ".join(axes),
+            **vars(job),
             step_ns=float(lengths.median()) if len(lengths) else None,
             waiting=float(np.nansum(times["waiting"])) / whole if whole else None,
             coverage=float(np.isfinite(times["step"]).mean()) if times["step"].size else 0.0,
-            confidence=float(layout[0]["confidence"]) if layout else 0.0,
             last_step=int(steps.index.max()) if len(steps) else -1,
             lengths_ns=dict(zip(lengths.index.tolist(), lengths.tolist(), strict=True)),
         )

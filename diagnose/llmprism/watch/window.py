@@ -109,3 +109,8 @@ def _inside(parts: Sequence[Part], folder: Path, span: Span) -> Iterator[pa.Tabl
         start = records["start_ns"]
         inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
         yield records.filter(inside)
+
+
+def read_parts(parts: Sequence[Part], folder: Path, columns: Sequence[str]) -> pa.Table:
+    """Some columns of all parts."""
+    return pa.concat_tables([pq.read_table(folder / one.name, columns=[*columns]) for one in parts])

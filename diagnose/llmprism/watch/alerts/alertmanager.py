@@ -16,6 +16,8 @@ from urllib import request
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
+import pandas as pd
+
 from llmprism.errors import Problem, UserError
 from llmprism.watch.alerts import Alert, of_blindness, of_incident, rfc3339
 from llmprism.watch.sources import Taken
@@ -55,6 +57,9 @@ class Alertmanager:
 
     def diagnosed(self, state: State, view: View) -> None:
         """Send nothing: events follow."""
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Post nothing: events follow."""
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Send what has changed, or all that is open once a minute."""

@@ -61,10 +61,12 @@ class History:
         self._write("steps", settled, settled["end_ns"], state.commit)
         layouts = pd.DataFrame(self._changed(view), columns=TABLES["layouts"].names)
         self._write("layouts", layouts, layouts["time_ns"], state.commit)
-        events = [_row(event, view.span.end_ns) for event in state.outbox]
-        findings = pd.DataFrame(events, columns=TABLES["findings"].names)
-        self._write("findings", findings, findings["time_ns"], state.commit)
-        forget_days(self._folder, self._retention_days, day_of(view.span.end_ns))
+        self._write_events(state, view.span.end_ns)
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Write the steps that are new, and the events."""
+        self._write("steps", steps[TABLES["steps"].names], steps["end_ns"], state.commit)
+        self._write_events(state, state.cursor_ns or 0)
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Write nothing: the commit of the events wrote them."""
@@ -72,10 +74,16 @@ class History:
     def failed_to_store(self, text: str) -> None:
         """Write nothing."""
 
+    def _write_events(self, state: State, time_ns: int) -> None:
+        events = [_row(event, time_ns) for event in state.outbox]
+        findings = pd.DataFrame(events, columns=TABLES["findings"].names)
+        self._write("findings", findings, findings["time_ns"], state.commit)
+        forget_days(self._folder, self._retention_days, day_of(time_ns))
+
     def _changed(self, view: View) -> list[tuple[Any, ...]]:
         """The jobs whose servers or layouts have changed."""
         rows = []
-        for job in view.jobs:
+        for job in view.layouts:
             servers = condensed(job.servers)
             if self._layouts.get(job.name) != (servers, job.layout):
                 self._layouts[job.name] = (servers, job.layout)

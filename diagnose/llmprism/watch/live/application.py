@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+import pandas as pd
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -59,6 +60,11 @@ class Live:
         """Take note of a window, whose figures are computed here, in the monitor's thread."""
         if view.jobs:
             self.view = view
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """Take note of the steps."""
+        if self.view is not None:
+            self.view = self.view.with_steps(steps)
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""

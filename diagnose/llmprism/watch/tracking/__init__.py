@@ -1,0 +1,8 @@
+"""Learn once, then follow: the steps of known jobs, without a new diagnosis.
+
+A diagnosis of a window shows which connections of a job move the same bytes in every step
+(:mod:`~.patterns`). From then on, the bytes of these connections count its steps
+(:mod:`~.progress`), and a cumulative sum tells whether steps become longer or shorter
+(:mod:`~.changes`). Windows are diagnosed when something changes, and seldom while nothing does
+(:mod:`~.tracker`).
+"""

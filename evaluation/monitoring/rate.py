@@ -1,0 +1,123 @@
+"""How many records a second of CPU time is enough for, if a job is followed and if it is diagnosed.
+
+The records of a job of 256 GPUs arrive in files of one stride. A round of the monitor either
+diagnoses its window or follows the job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evaluation.exam.worlds import RESULTS, simulated
+from llmprism.ingest.sources import Source as File
+from llmprism.watch.history.recording import History
+from llmprism.watch.monitor import Listener, Monitor
+from llmprism.watch.network import Network
+from llmprism.watch.settings import SECOND_NS, Settings
+from llmprism.watch.sources import Taken
+from llmprism.watch.state import State, StateFolder
+from llmprism.watch.tracking.tracker import CALM
+from llmprism.watch.view import View
+from prism_sim.loading.loader import load
+
+SETTINGS = Settings(window_ns=90 * SECOND_NS, stride_ns=10 * SECOND_NS, lag_ns=2**61)
+_JOB = "benchmarks/job.yaml"
+_CHANGES = {"duration_s": 320, "jobs.0.dp": 4, "cluster.servers": 32}
+
+
+@dataclass
+class Rounds:
+    """Records that arrive stride by stride, and the CPU time of each round [s]."""
+
+    pieces: Iterator[pa.Table]
+    folder: Path
+    diagnosed_s: list[float] = field(default_factory=list)
+    followed_s: list[float] = field(default_factory=list)
+    _began_s: float = 0.0
+    _times_s: list[float] | None = None  # those that the present round belongs to
+
+    def take(self, position: Any, _wait_s: float) -> Taken:
+        """The next stride; the round before is over."""
+        if self._times_s is not None:
+            self._times_s.append(time.process_time() - self._began_s)
+        number, piece = int(position or 0), next(self.pieces, None)
+        if piece is None:
+            return Taken([], number, is_end=True)
+        path = self.folder / f"{number}.parquet"
+        pq.write_table(piece, path)
+        self._began_s = time.process_time()
+        return Taken([File(path, point="")], number + 1)
+
+    def stored(self, taken: Taken) -> None:
+        """Keep the files."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def took(self, state: State, taken: Taken) -> None:
+        """Note nothing."""
+
+    def diagnosed(self, state: State, view: View) -> None:
+        """The window of this round is diagnosed."""
+        self._times_s = self.diagnosed_s
+
+    def followed(self, state: State, steps: pd.DataFrame) -> None:
+        """It is not."""
+        self._times_s = self.followed_s
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Note nothing."""
+
+    def failed_to_store(self, text: str) -> None:
+        """Note nothing."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Records in a second of CPU time.
+
+    Attributes
+    ----------
+    stride : records that arrive in a stride.
+    diagnosed, followed : if each window is diagnosed, and if none is.
+    calm : if one of CALM windows is diagnosed.
+    """
+
+    stride: int
+    diagnosed: float
+    followed: float
+
+    @property
+    def calm(self) -> float:
+        """The rate of a monitor to which nothing happens."""
+        strides = CALM * SETTINGS.window_ns / SETTINGS.stride_ns
+        return strides / ((strides - 1) / self.followed + 1 / self.diagnosed)
+
+
+def measure(folder: Path) -> Rates:
+    """Watch the job in ``folder``."""
+    run = simulated(load(_JOB, _CHANGES), RESULTS / "worlds")
+    table = pq.read_table(run.flows)
+    end_ns = table["end_ns"].to_numpy()
+    table = table.take(pa.array(np.argsort(end_ns, kind="stable")))
+    strides = np.arange(end_ns.min(), end_ns.max(), SETTINGS.stride_ns)
+    edges = np.searchsorted(np.sort(end_ns), strides)
+    pieces = (table.slice(a, b - a) for a, b in pairwise(edges))
+    folder.mkdir(parents=True)
+    rounds = Rounds(pieces, folder)
+    state = StateFolder(folder / "state")
+    listeners: list[Listener] = [History(state.path / "history", 36_500), rounds]
+    Monitor(rounds, Network(run.topology), state, SETTINGS, listeners).run(lambda: False)
+    stride = int(np.median(np.diff(edges)))
+    diagnosed_s = float(np.max(rounds.diagnosed_s))  # that of a whole window
+    return Rates(stride, stride / diagnosed_s, stride / float(np.median(rounds.followed_s)))

@@ -31,7 +31,7 @@ machine that made this page, and counts each record once, though it is in severa
 _RATE = """
 ## How many records a second one core keeps up with
 
-The records of one job of 256 GPUs, {stride:,} in each stride of {stride_s} s, in windows of
+The records of one job of 128 GPUs, {stride:,} in each stride of {stride_s} s, in windows of
 {window_s} s. *Followed*: a round takes the records in, stores them, and counts the steps.
 
 | each window is | records/s of CPU time |

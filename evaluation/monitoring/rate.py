@@ -1,6 +1,6 @@
 """How many records a second of CPU time is enough for, if a job is followed and if it is diagnosed.
 
-The records of a job of 256 GPUs arrive in files of one stride. A round of the monitor either
+The records of a job of 128 GPUs arrive in files of one stride. A round of the monitor either
 diagnoses its window or follows the job.
 """
 
@@ -30,9 +30,9 @@ from llmprism.watch.tracking.tracker import CALM
 from llmprism.watch.view import View
 from prism_sim.loading.loader import load
 
-SETTINGS = Settings(window_ns=90 * SECOND_NS, stride_ns=10 * SECOND_NS, lag_ns=2**61)
+SETTINGS = Settings(window_ns=60 * SECOND_NS, stride_ns=10 * SECOND_NS, lag_ns=2**61)
 _JOB = "benchmarks/job.yaml"
-_CHANGES = {"duration_s": 320, "jobs.0.dp": 4, "cluster.servers": 32}
+_CHANGES = {"duration_s": 200, "jobs.0.dp": 2, "cluster.servers": 16}
 
 
 @dataclass

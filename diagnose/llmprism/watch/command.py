@@ -17,7 +17,7 @@ HELP = """Watch records as they come, and tell what is slow as soon as it is.
 
 SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads, - for
 lines on standard input, udp://HOST:PORT for NetFlow, IPFIX and sFlow, or kafka://BROKER:PORT/TOPIC
-for JSON messages of goflow2 and Akvorado.
+for messages of goflow2 and Akvorado.
 
 Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding, or a reason why
 the monitor does not see, was opened, updated or resolved. The monitor runs until it is interrupted
@@ -46,8 +46,8 @@ def watch(
         str, typer.Option(metavar="TIME", help="Time of records that are diagnosed together.")
     ] = "300s",
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of records between two diagnoses.")
-    ] = "10s",
+        str, typer.Option(metavar="TIME", help="Time of records from one window to the next.")
+    ] = "2s",
     quiet_period: Annotated[
         str, typer.Option(metavar="TIME", help="A fault that returns within it is the same one.")
     ] = "60s",

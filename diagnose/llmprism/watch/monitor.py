@@ -133,9 +133,7 @@ class Monitor:
         self._health.saw(found.read, found.refused, found.unread)
 
     def _next(self, is_end: bool) -> Span | None:
-        settings = self._settings
-        state = self._folder.state
-        return next_span(state, settings.window_ns, settings.stride_ns, is_end)
+        return next_span(self._folder.state, self._settings, is_end)
 
     def _diagnose(self, span: Span, is_end: bool) -> None:
         """Diagnose a window, and store what follows from it."""

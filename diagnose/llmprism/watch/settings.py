@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from llmprism.defaults import METHOD
 
 SECOND_NS = 1_000_000_000
+_SHARE = 30  # of a window
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Settings:
     Attributes
     ----------
     window_ns : time of the records that are diagnosed together [ns].
-    stride_ns : time by which records advance between two diagnoses, at least [ns].
+    stride_ns : time by which records advance from one window to the next, at least [ns].
     most_records : in a window; of more, the latest count.
     quiet_ns : a finding that returns within this time belongs to the same incident [ns].
     silence_s : without any record for so long, the monitor is blind [s].
@@ -27,7 +28,7 @@ class Settings:
     """
 
     window_ns: int = 300 * SECOND_NS
-    stride_ns: int = 10 * SECOND_NS
+    stride_ns: int = 2 * SECOND_NS
     most_records: int = 2_000_000
     quiet_ns: int = 60 * SECOND_NS
     silence_s: float = 60.0
@@ -35,3 +36,8 @@ class Settings:
     ahead_ns: int = 600 * SECOND_NS
     retention_days: int = 90
     method: str = METHOD
+
+    @property
+    def pause_ns(self) -> int:
+        """Time between two diagnoses of jobs that cannot be followed [ns]."""
+        return max(self.stride_ns, self.window_ns // _SHARE)

@@ -22,6 +22,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.numerics.arrays import Ints
+from llmprism.watch.settings import Settings
 from llmprism.watch.state import Part, State, force_names
 
 _CUTS = ("idle_gap_ns", "active_timeout_ns")
@@ -48,16 +49,18 @@ def write_part(records: pa.Table, notes: Notes, folder: Path, name: str) -> Part
     return Part(name, records.num_rows, int(first), int(last), cuts)
 
 
-def next_span(state: State, window_ns: int, stride_ns: int, is_last: bool) -> Span | None:
-    """The next window to diagnose; None if the records have not advanced by a stride.
+def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
+    """The next window; None if the records have not advanced by a stride.
 
-    A monitor that is behind moves by half a window, so that each record is in two windows. Where
-    no record is for a while, the window moves to the next one. The last window of all need not
-    be a stride ahead.
+    The first one is as long as the pause between two diagnoses, at least. A monitor that is behind
+    moves by half a window, so that each record is in two windows. Where no record is for a while,
+    the window moves to the next one. The last window of all need not be a stride ahead.
     """
     if state.watermark_ns is None or not state.parts:
         return None
+    window_ns, least_ns = settings.window_ns, settings.stride_ns
     if state.cursor_ns is None:
+        least_ns = settings.pause_ns
         begin_ns = min(part.first_ns for part in state.parts)
         end_ns = min(state.watermark_ns, begin_ns + window_ns)
     else:
@@ -65,7 +68,7 @@ def next_span(state: State, window_ns: int, stride_ns: int, is_last: bool) -> Sp
         begin_ns = max(min(later, default=state.cursor_ns), state.cursor_ns)
         end_ns = min(state.watermark_ns, begin_ns + window_ns // 2)
     advanced = end_ns - (begin_ns if state.cursor_ns is None else state.cursor_ns)
-    if advanced < (1 if is_last else stride_ns):
+    if advanced < (1 if is_last else least_ns):
         return None
     return Span(end_ns - window_ns, end_ns)
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from goflow2_messages import after_length, message
+
 Read = Callable[..., Any]
 S = 1_767_225_600  # 2026-01-01T00:00:00Z
 NS = S * 10**9
@@ -160,3 +162,24 @@ def test_both_forms_of_akvorado_are_read(flow: dict[str, Any], flows: Read) -> N
 def test_flows_of_akvorado_without_sizes_are_counted(flows: Read) -> None:
     text = json.dumps(AKVORADO | {"TimeReceived": S, "OtherColumns": None})
     assert flows(text) == ([], {"no size, or one that cannot be read": 1})
+
+
+def test_binary_messages_of_goflow2(tmp_path: Path, read: Read) -> None:
+    own = {"type": 4, "time_received_ns": NS + 9, "sequence_num": 1, "sampling_rate": 10,
+           "sampler_address": "192.0.2.1", "time_flow_start_ns": NS, "time_flow_end_ns": NS + 5,
+           "bytes": 1_500, "packets": 3, "src_addr": "10.0.0.1", "dst_addr": "10.0.0.2",
+           "proto": 17, "src_port": 50_000, "dst_port": 4_791}  # fmt: skip
+    arrival = {name: one for name, one in own.items() if not name.startswith("time_flow")}
+    arrival |= {"src_addr": "2001:db8::1", "sampling_rate": 1}
+    parts = [after_length(message(**own)), after_length(message(**arrival))]
+    (tmp_path / "in").write_bytes(b"".join(parts) + parts[0][:20])
+    rows, done = read(tmp_path / "in")
+    assert [(row["src"], row["bytes"], row["packets"]) for row in rows] == [
+        ("10.0.0.1", 15_000, 30),
+        ("2001:db8::1", 1_500, 3),
+    ]
+    first, second = rows
+    assert (first["dst"], first["src_port"], first["dst_port"]) == ("10.0.0.2", 50_000, 4_791)
+    assert (first["protocol"], first["start_ns"], first["end_ns"]) == (17, NS, NS + 5)
+    assert second["start_ns"] == second["end_ns"] == NS + 9
+    assert dict(done.notes.set_aside) == {"file not read to its end": 1}

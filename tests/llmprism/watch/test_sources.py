@@ -10,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from confluent_kafka import Producer
 
 from datagrams import FIELDS, IPFIX_TIMES, a_set, ipfix, template
+from goflow2_messages import after_length, message
 from llmprism.errors import UserError
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.ingesting import ingest
@@ -133,3 +135,23 @@ def test_messages_of_all_partitions_are_taken_once(world: Any, watched: Watched)
     source.close()
     with pytest.raises(UserError, match="no topic"):
         open_source("kafka://127.0.0.1:9", watched.folder)
+
+
+@pytest.mark.slow
+def test_binary_messages_are_read_with_and_without_their_lengths(tmp_path: Path) -> None:
+    producer = Producer({"test.mock.num.brokers": 1})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    now_ns, count = time.time_ns(), 300
+    for number in range(count):
+        content = message(
+            time_received_ns=now_ns, time_flow_start_ns=now_ns + number, bytes=1_000 + number,
+            time_flow_end_ns=now_ns + number + 1, src_addr="10.0.0.1", dst_addr="10.0.0.2",
+        )  # fmt: skip
+        producer.produce("flows", after_length(content) if number % 2 else content)
+    assert producer.flush(10) == 0
+    source = open_source(f"kafka://{broker.host}:{broker.port}/flows", tmp_path)
+    taken = source.take(None, 5.0)
+    ingest(taken.files, tmp_path / "flows.parquet", Options())
+    source.close()
+    records = pd.read_parquet(tmp_path / "flows.parquet")
+    assert sorted(records["bytes"]) == [1_000 + number for number in range(count)]

@@ -52,6 +52,7 @@ _OWN = (  # specific ones first
     "vpc_flow_log",
     "zeek",
     "goflow2",
+    "goflow2_protobuf",
     "akvorado",
     "csv",
 )

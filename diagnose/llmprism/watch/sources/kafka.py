@@ -1,4 +1,4 @@
-"""A Kafka topic with one flow record a message, as JSON: goflow2 and Akvorado.
+"""A Kafka topic with one flow record a message: goflow2 as JSON or binary, Akvorado as JSON.
 
 Offsets are kept in the state of the monitor, together with the records, and not in Kafka: so no
 message is lost, and none counts twice. Producers spread records over the partitions, so time has
@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.readers.goflow2_protobuf import delimited
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources import Taken, register
 
@@ -62,10 +63,8 @@ class KafkaTopic:
         self._next = following
         if not lines:
             return Taken([], following)
-        path = self._folder / "messages.jsonl"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"\n".join(line.replace(b"\n", b" ") for line in lines) + b"\n")
-        return Taken([File(path, point="")], following, watermark_ns=self._watermark(following))
+        files = self._written(lines)
+        return Taken(files, following, watermark_ns=self._watermark(following))
 
     def stored(self, taken: Taken) -> None:
         """Remove the file."""
@@ -75,6 +74,19 @@ class KafkaTopic:
     def close(self) -> None:
         """Leave the brokers."""
         self._consumer.close()
+
+    def _written(self, messages: list[bytes]) -> list[File]:
+        """Write messages to files that readers of the formats take: JSON, and binary ones."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        texts = [one.replace(b"\n", b" ") + b"\n" for one in messages if one[:1] == b"{"]
+        binary = [delimited(one) for one in messages if one and one[:1] != b"{"]
+        files = []
+        for name, own in (("messages.jsonl", texts), ("messages.bin", binary)):
+            if own:
+                path = self._folder / name
+                path.write_bytes(b"".join(own))
+                files.append(File(path, point=""))
+        return files
 
     def _found(self, brokers: str) -> list[int]:
         try:
@@ -107,7 +119,7 @@ class KafkaTopic:
         return min(behind, default=None)
 
 
-@register("kafka", "kafka://BROKER:PORT/TOPIC (JSON)", lambda text: text.startswith("kafka://"))
+@register("kafka", "kafka://BROKER:PORT/TOPIC", lambda text: text.startswith("kafka://"))
 def open_kafka(text: str, folder: Path) -> KafkaTopic:
     """Open a topic; several brokers are separated by commas."""
     parts = urlsplit(text)

@@ -1,0 +1,141 @@
+"""Messages of goflow2 in its binary format: protocol buffers, each after its length.
+
+goflow2 writes them to a file or to Kafka with ``-format bin``. A message is a series of fields: a
+number with the type in its lowest three bits, then the value. A time that goflow2 does not know is
+left out: then that of arrival at the collector counts. Counts are not scaled by goflow2, so they
+are multiplied by the sampling rate here. Field numbers: ``FlowMessage`` in ``pb/flow.proto`` of
+goflow2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import IO
+
+import pyarrow as pa
+
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.readers import register
+from llmprism.ingest.records import BATCH_ROWS
+from llmprism.ingest.sources import BROKEN, Source
+from llmprism.ingest.tables import convert
+
+_NUMBERS = {3: "sampling_rate", 9: "bytes", 10: "packets", 20: "protocol", 21: "src_port"}
+_NUMBERS |= {22: "dst_port", 110: "received_ns", 111: "start_ns", 112: "end_ns"}
+_ADDRESSES = {6: "src", 7: "dst", 11: "observer"}
+_COLUMNS = (*_NUMBERS.values(), *_ADDRESSES.values())
+_CHOSEN = {name: name for name in _COLUMNS if name not in ("received_ns", "sampling_rate")}
+_CHOSEN |= {"sampling": "sampling_rate"}
+_TYPES = dict.fromkeys(_NUMBERS.values(), pa.uint64())
+_TYPES |= dict.fromkeys((*_ADDRESSES.values(), "protocol"), pa.string())
+_VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
+_FIXED = {_WIDE: 8, _NARROW: 4}
+_PROTOCOL = 20
+_LONGEST = 1 << 16  # bytes of a message
+
+Fields = dict[str, int | str]
+
+
+def delimited(message: bytes) -> bytes:
+    """A message of Kafka with its length before it, as it has it already or not."""
+    length, place = _varint(message, 0)
+    if place + length == len(message):
+        return message
+    prefix, rest = bytearray(), len(message)
+    while rest > 0x7F:
+        prefix.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*prefix, rest]) + message
+
+
+def _recognises(head: bytes, _name: str) -> bool:
+    try:
+        length, place = _varint(head, 0)
+        fields = _fields(head[place : place + length])
+    except (IndexError, ValueError):
+        return False
+    return 0 < length <= len(head) - place and {"src", "dst", "received_ns"} <= fields.keys()
+
+
+@register("goflow2_protobuf", "binary messages of goflow2", _recognises)
+def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
+    """Yield the records of a file of messages."""
+    options = replace(options, time_unit="ns")
+    rows: list[Fields] = []
+    with source.open() as file:
+        try:
+            for message in _messages(file):
+                rows.append(_row(message, notes))
+                if len(rows) >= BATCH_ROWS:
+                    yield convert(_table(rows), _CHOSEN, options)
+                    rows = []
+        except (*BROKEN, IndexError, ValueError):
+            notes.drop("file not read to its end")
+    yield convert(_table(rows), _CHOSEN, options)
+
+
+def _messages(file: IO[bytes]) -> Iterator[bytes]:
+    while first := file.read(1):
+        head = bytearray(first)
+        while head[-1] & 0x80:
+            head += file.read(1)
+        length, _ = _varint(bytes(head), 0)
+        content = file.read(length)
+        if length > _LONGEST or len(content) < length:
+            raise ValueError
+        yield content
+
+
+def _row(message: bytes, notes: Notes) -> Fields:
+    try:
+        fields = _fields(message)
+    except (IndexError, ValueError):
+        notes.drop("message that is none of goflow2")
+        return {}
+    received_ns = fields.get("received_ns", 0)
+    return {"start_ns": received_ns, "end_ns": received_ns, **fields}
+
+
+def _fields(message: bytes) -> Fields:
+    """The fields that matter.
+
+    Raises
+    ------
+    IndexError, ValueError : the message is damaged.
+    """
+    found: Fields = {}
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        number, kind = key >> 3, key & 7
+        if kind == _VARINT:
+            value, place = _varint(message, place)
+            if number in _NUMBERS:
+                found[_NUMBERS[number]] = str(value) if number == _PROTOCOL else value
+            continue
+        length, place = _varint(message, place) if kind == _BYTES else (_FIXED[kind], place)
+        if number in _ADDRESSES and length:
+            found[_ADDRESSES[number]] = str(ip_address(message[place : place + length]))
+        place += length
+    return found
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits in each byte, and the place after it."""
+    value = shift = 0
+    while True:
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+
+
+def _table(rows: list[Fields]) -> pa.Table:
+    return pa.table(
+        {name: pa.array([row.get(name) for row in rows], _TYPES[name]) for name in _COLUMNS}
+    )

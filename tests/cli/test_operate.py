@@ -378,7 +378,9 @@ def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> No
     assert {one.name for one in Path("out").iterdir()} == {
         "operations.html", "operations.json", "operations.parquet", "operations.png",
     }  # fmt: skip
-    assert yaml.safe_load(small)["description"] in Path("out/operations.html").read_text()
+    page = Path("out/operations.html").read_text()
+    assert yaml.safe_load(small)["description"] in page
+    assert [head for head in re.findall(r"<th.*?>(.*?)</th>", page) if "_" in head] == []
 
 
 def test_bundled_studies_have_names(call: Call) -> None:

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from prism_sim.operations import theory
+from prism_sim.operations.checkpoints import CHECKPOINTS
+from prism_sim.operations.detections import DETECTIONS
 from prism_sim.operations.drawing import failures_of
+from prism_sim.operations.intervals import INTERVALS
 from prism_sim.operations.job import Job
+from prism_sim.operations.localisations import LOCALISATIONS
+from prism_sim.operations.recoveries import RECOVERIES
 from prism_sim.operations.study import Study
+from prism_sim.operations.times import TIMES
 
 MINUTE_S = 60.0
 
@@ -122,6 +128,50 @@ def test_weibull_times_vary_as_those_of_the_public_trace(shape: float, variation
     times_s = [one.at_s for one in failures_of(Study.model_validate(data), 1)]
     gaps = np.diff(times_s)
     assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_durations_have_the_mean_that_a_study_gives(kind: str) -> None:
+    shape = {"weibull": {"shape": 0.6}, "lognormal": {"sigma": 1}}.get(kind, {})
+    durations = TIMES[kind].model_validate(shape).unit(np.random.default_rng(3), 200_000)
+    assert durations.min() > 0
+    assert durations.mean() == pytest.approx(1, abs=0.02)
+
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "sync": {"stall_s": 60},
+    "async": {"stall_s": 1, "write_s": 60},
+    "every_step": {"step_s": 10},
+    "fixed": {"every_s": 1800},
+    "diagnoser": {"recall": 0.5, "precision": 0.5},
+    "evict_group": {"group_servers": 4, "spares": 8},
+}
+"""What kinds of parts need in a study."""
+PARTS = {
+    "detection": DETECTIONS,
+    "localisation": LOCALISATIONS,
+    "recovery": RECOVERIES,
+}
+KINDS = [(part, kind) for part, kinds in PARTS.items() for kind in kinds]
+KINDS += [("checkpoint", kind) for kind in CHECKPOINTS]
+KINDS += [("interval", kind) for kind in INTERVALS]
+
+
+@pytest.mark.parametrize(("part", "kind"), KINDS)
+@pytest.mark.parametrize("seed", [1, 77])
+def test_every_kind_of_every_part_keeps_account(part: str, kind: str, seed: int) -> None:
+    """Time is either kept or lost to a cause, under any policy."""
+    built = {"kind": kind} | NEEDED.get(kind, {})
+    saved = {"kind": "sync", "stall_s": 60, "interval": built}
+    policy = policy_of({"kind": "sync", "stall_s": 60})
+    policy |= {"checkpoint": saved} if part == "interval" else {part: built}
+    failures = {"per_server_day": 0.05, "slow": 0.1}
+    data = {"servers": 100, "days": 60, "failures": failures, "policies": [policy]}
+    study = Study.model_validate(data)
+    ledger, progress = Job(study, study.policies[0], seed).run()
+    whole_s = study.days * theory.SECONDS_A_DAY
+    assert 0 < progress.work_s < whole_s
+    assert progress.work_s + sum(ledger.lost_s.values()) == pytest.approx(whole_s, rel=0.002)
 
 
 def test_few_servers_have_the_published_share_of_failures() -> None:

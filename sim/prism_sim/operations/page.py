@@ -54,9 +54,22 @@ def write_plain(study: Evaluation | Quarter, shown: Shown, path: Path) -> None:
         partial.write_text(rendered("plain.html", values, "prism_sim.operations"), "utf-8")
 
 
+_LABELS = {
+    "makespan_s": "makespan [s]",
+    "faster": "times faster",
+    "useful": "part of GPU time in inference",
+    "faster_half": "± of times faster, 95 %",
+    "jobs": "part of the jobs",
+    "gpu_time": "part of the GPU time",
+    "mean_gpus": "mean number of GPUs",
+    "queue_s": "mean time in the queue [s]",
+}
+"""Heads of plain tables, by column."""
+
+
 def _plain(table: pd.DataFrame) -> dict[str, Any]:
     rows = [[_shown(cell) for cell in row] for row in table.itertuples(index=False)]
-    return {"heads": list(table.columns), "rows": rows}
+    return {"heads": [_LABELS.get(name, name) for name in table.columns], "rows": rows}
 
 
 def _shown(cell: Any) -> str:
@@ -111,7 +124,7 @@ def _facts(study: Study, seeds: int) -> str:
 
 _HEADS = (
     "policy", "ETTR [%]", "gain", "detect [s]", "localise [s]", "recover [s]", "by hand",
-    "false alarms", "cost [GPU-h]", "lost [GPU-h]", "bad hours [%]",
+    "false alarms", "cost [GPU hours]", "lost [GPU hours]", "bad hours [%]",
 )  # fmt: skip
 
 
@@ -131,8 +144,9 @@ def _cells(name: str, row: pd.Series) -> list[str]:
 
 
 _OF_WINDOWS = (
-    "window", "hour", "failure", "server", "assumed: detected after [s]", "by", "in the flows",
-    "place", "found after [s]", "named cause", "named culprit", "right", "false alarms",
+    "window", "hour", "failure", "server", "assumed: detected after [s]", "detected by",
+    "in the flows", "place", "found after [s]", "named cause", "named culprit", "right",
+    "false alarms",
 )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ def write_policies(
         paint.write_png(worth_figure.draw(points), paths["worth"])
     if windows:
         data["windows"] = windows
+        paths["windows"] = folder / "windows"
     _write(table.assign(**nested), data, figures.draw(table), paths)
     page.write(study, rows, windows, paths["page"])
     shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
@@ -84,7 +85,10 @@ def write_quarter(study: Quarter, folder: Path) -> Written:
     drawn = statistics.draw(table)
     data = {"summary": summary, "types": _records(types)}
     _write(table, data, drawn, paths)
-    facts = f"{study.gpus:,} GPUs for {study.days:g} days, {study.seeds} replications"
+    facts = (
+        f"{study.gpus:,} GPUs for {study.days:g} days, {study.seeds} replications; figures are "
+        "named as in cluster_summary.csv of AcmeTrace, times are in s"
+    )
     figure = pd.DataFrame({"figure": list(summary), "mean": list(summary.values())})
     page.write_plain(study, page.Shown(facts, drawn, [types, figure]), paths["page"])
     return Written(figure, data, _names(paths))

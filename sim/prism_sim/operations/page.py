@@ -46,7 +46,7 @@ def write_plain(study: Evaluation | Quarter, shown: Shown, path: Path) -> None:
     values = {
         "title": study.description or "Operations study",
         "facts": shown.facts,
-        "figure": _svg(shown.figure),
+        "figure": paint.svg(shown.figure),
         "tables": [_plain(table) for table in shown.tables],
         "study": yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False),
     }
@@ -96,17 +96,17 @@ def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "facts": _facts(study, seeds),
         "seeds": seeds,
         "base": study.worth.of if study.worth else "",
-        "worth": _svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
+        "worth": paint.svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
         "left_out": results.left_out(study),
         "method": study.windows.method if study.windows else "",
-        "policies": _svg(figures.draw(table)),
+        "policies": paint.svg(figures.draw(table)),
         "table": {
             "heads": _HEADS,
             "rows": [_cells(str(name), row) for name, row in means.iterrows()],
         },
         "terms": _TERMS.items(),
-        "times": _svg(figures.draw_times(means)),
-        "days": _svg(figures.draw_days(table)),
+        "times": paint.svg(figures.draw_times(means)),
+        "days": paint.svg(figures.draw_days(table)),
         "study": yaml.safe_dump(
             study.model_dump(mode="json", exclude={"failures": {"outages"}}), sort_keys=False
         ),
@@ -162,7 +162,3 @@ def _window(row: dict[str, Any]) -> list[str]:
     shown = {"hour": f"{row['hour']:.1f}", "failure": failure, "by_hand": who, "right": right}
     values = {**row, **shown}
     return ["-" if value is None else _shown(value) for value in values.values()]
-
-
-def _svg(figure: Figure) -> str:
-    return paint.svg(figure)

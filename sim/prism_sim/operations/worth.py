@@ -89,7 +89,7 @@ class Worth(Closed):
 
 
 def _varied(base: Policy, quality: Quality, value: float, kind: str, method: str | None) -> Policy:
-    name = f"{method or self_name(kind)}: {quality} {value:g}"
+    name = f"{method or f'curve of {kind}'}: {quality} {value:g}"
     changes: dict[str, Any] = {"name": name}
     if quality == "right":
         first = LOCALISATIONS[kind].model_validate({"right": value})
@@ -100,8 +100,3 @@ def _varied(base: Policy, quality: Quality, value: float, kind: str, method: str
             for one in base.detection
         )
     return base.model_copy(update=changes)
-
-
-def self_name(kind: str) -> str:
-    """Name of a curve."""
-    return f"curve of {kind}"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from evaluation.exam.intervals import Estimate
 from evaluation.logs.measuring import measure, measure_worlds
-from evaluation.logs.scoring import Case, Tally, tallied
+from evaluation.logs.scoring import Case, Hits, Tally, tallied
 from evaluation.paths import ROOT
 
 PAGE = ROOT / "results/reference/logs.md"
 _COLUMNS = ("precision", "recall", "top_1", "top_5", "stage", "iteration", "cause")
-_HEAD, _WITH_FLOWS = (
+_HEAD, _MISSED, _WITH_FLOWS = (
     (ROOT / "evaluation/templates/logs.md").read_text(encoding="utf-8").split("<!-- tables -->\n\n")
 )
 _PUBLISHED = "| L4, published | 78.6 | 98.2 | 87.3 | 65.8 | 80 | - | - | - |"
@@ -26,6 +26,7 @@ def write(failures: int, worlds: int, seed: int) -> str:
     parts = [_HEAD.format(**values)]
     for population, of in cases.items():
         parts.append(f"## Population {population}\n\n{_table(tallied(of))}\n{_PUBLISHED}\n")
+    parts.append(f"{_MISSED}{_misses([case for of in cases.values() for case in of])}\n")
     cases["flows"] = measure_worlds(worlds, seed)
     parts.append(_WITH_FLOWS.format(number=len(cases["flows"]), **values) + _nodes(cases["flows"]))
     text = "\n".join(parts)
@@ -48,7 +49,7 @@ def _nodes(cases: Sequence[Case]) -> str:
     stages = list(dict.fromkeys(_stage(case) for case in cases))
     groups = [cases, *([case for case in cases if _stage(case) == stage] for stage in stages)]
     tallies = [tallied(group) for group in groups]
-    rows = [["rule", "node: first", *(f"of {stage}s" for stage in stages)]]
+    rows = [["rule", "node: first", *(f"stage {stage}" for stage in stages)]]
     rows.append(["---"] * len(rows[0]))
     rows += [
         [rule, *(_cell(tally[rule].estimate("top_1")) for tally in tallies)]
@@ -56,6 +57,23 @@ def _nodes(cases: Sequence[Case]) -> str:
         if rule != "oracle"
     ]
     return _markdown(rows)
+
+
+def _misses(cases: Sequence[Case]) -> str:
+    """What prism missed, by cause."""
+    names = {"top_1": "first node", **{name: name for name in ("stage", "iteration", "cause")}}
+    rows = [["cause", "failures", *names.values()], ["---"] * (len(names) + 2)]
+    for kind in sorted({case["kind"] for case in cases}):
+        scored = [case["scored"]["prism"] for case in cases if case["kind"] == kind]
+        missed = [sum(_missed(hits, name) for hits in scored) for name in names]
+        if any(missed):
+            rows.append([f"`{kind}`", *map(str, (len(scored), *missed))])
+    return _markdown(rows)
+
+
+def _missed(hits: Hits, name: str) -> bool:
+    right, of = hits.get(name, (0, 0))
+    return right < of
 
 
 def _stage(case: Case) -> str:

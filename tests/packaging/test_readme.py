@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import export_fixture
+import llmlog.cli
 import llmprism.cli
 import prism_sim.cli
 from evaluation.exam.page import summary
@@ -149,6 +150,20 @@ def test_its_three_commands_lead_from_an_export_to_the_faults(tmp_path):
     found = pd.read_parquet(tmp_path / "mine/diagnosis/findings.parquet")
     spans = set(zip(found["first_step"], found["last_step"], strict=True))
     assert spans == {(12, 19), (28, 37)} == steps_of_faults(truth)
+
+
+def test_its_three_commands_make_logs_and_diagnose_them(tmp_path, monkeypatch):
+    """As written; the last one opens the page, which names each job that failed."""
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks("bash")
+    make, diagnose, look = (shlex.split(line, comments=True) for line in text.splitlines())
+    for app, words in ((prism_sim.cli.app, make), (llmlog.cli.app, diagnose)):
+        result = CliRunner().invoke(app, words[1:])
+        assert result.exit_code == 0, result.output
+    page = (tmp_path / look[1]).read_text(encoding="utf-8")
+    failures = pd.read_parquet(tmp_path / "mylogs/truth/logs_failures.parquet")
+    assert len(failures)
+    assert all(f">{job}</a>" in page for job in failures["job"])
 
 
 def steps_of_faults(case):

@@ -31,7 +31,7 @@ def reference(
 def logs(
     failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 150,
     worlds: Annotated[int, typer.Option(min=1, help="Jobs with flows.")] = 40,
-    seed: Annotated[int, typer.Option(min=0, help="Of the jobs.")] = 450,
+    seed: Annotated[int, typer.Option(min=0, help="Of the jobs.")] = 700,
 ) -> None:
     """Score the diagnosis from logs: results/reference/logs.md."""
     from evaluation.logs.page import write

@@ -25,7 +25,7 @@ _DEVELOPED = 1000
 """Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
 
 
-_WORLDS = 2000
+_WORLDS = 1750
 """Added to a seed for the worlds with flows."""
 
 

@@ -30,7 +30,7 @@ def reference(
 @app.command()
 def logs(
     failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 150,
-    worlds: Annotated[int, typer.Option(min=1, help="Jobs with flows.")] = 40,
+    worlds: Annotated[int, typer.Option(min=1, help="Jobs with flows.")] = 28,
     seed: Annotated[int, typer.Option(min=0, help="Of the jobs.")] = 700,
 ) -> None:
     """Score the diagnosis from logs: results/reference/logs.md."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.logs.scoring import Tally, score, tallied
+from evaluation.logs.flows import score_world
+from evaluation.logs.scoring import Case, Tally, score, tallied
 from llmlog.l4.library import Library
 from log_corpus import corpus
 
@@ -16,6 +17,30 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall() -> None:
     tally.add("precision", 1, 2)
     tally.add("recall", 1, 1)
     assert tally.f1 == pytest.approx(2 / 3)
+
+
+def case(kind: str, symptom: str) -> Case:
+    return {"kind": kind, "symptom": symptom, "scored": {}}
+
+
+def test_the_oracle_answers_the_most_frequent_cause_of_the_same_lines() -> None:
+    cases = [
+        case("a", "hang: x"),
+        case("a", "hang: x"),
+        case("b", "hang: x"),
+        case("c", "crash: x"),
+    ]
+    oracle = tallied(cases)["oracle"]
+    assert (sum(oracle.hits["cause"]), sum(oracle.of["cause"])) == (3, 4)
+
+
+@pytest.mark.slow
+def test_a_world_has_flows_and_logs_of_the_same_failure(tmp_path: Path) -> None:
+    (scored,) = score_world(4, tmp_path)
+    rules = {name: hits["top_1"] for name, hits in scored["scored"].items()}
+    assert rules.pop("flows alone") == (1, 1)
+    assert rules.pop("prism with flows, its logs lost") == (1, 1)
+    assert rules.keys() == {"prism", "prism with flows", "prism, its logs lost"}
 
 
 def test_causal_structure_finds_more_than_simple_rules(tmp_path: Path) -> None:

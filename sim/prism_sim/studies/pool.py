@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -25,6 +26,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain, islice
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 from llmprism.errors import UserError
@@ -33,6 +35,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PATIENCE_S = 10.0  # for a worker to clean up
+_AGAIN_S = 0.01  # until a signal that had no effect is repeated
 _WAITING = 2  # tasks handed to the pool, for each process
 
 DIED = "the worker process died; it was probably out of memory"
@@ -184,7 +187,9 @@ def _attempt(packed: bytes) -> Outcome[Any]:
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _end_worker)
+    for one in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(one, _end_worker)
+    sys.unraisablehook = _unraisable
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -198,5 +203,19 @@ def _end_with_parent() -> None:
         os._exit(128 + signal.SIGTERM)
 
 
-def _end_worker(*_: Any) -> None:
+def _end_worker(_: int, frame: FrameType | None) -> None:
+    if frame is not None and frame.f_code is _unraisable.__code__:
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        return
     raise SystemExit(128 + signal.SIGTERM)
+
+
+def _unraisable(what: sys.UnraisableHookArgs) -> None:
+    """Signal again if a finalizer or a callback of the interpreter ran, as they pass on no exit.
+
+    Otherwise the worker would print that and go on with its task.
+    """
+    if isinstance(what.exc_value, SystemExit):
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        sys.__unraisablehook__(what)

@@ -29,6 +29,16 @@ def test_a_task_that_ends_its_process_is_separated_from_its_neighbours() -> None
     ]
 
 
+def test_a_signal_during_a_finalizer_ends_a_worker_without_a_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Finalizers pass on no exception: the exit that the signal raises there has no effect."""
+    finalizer = "type('F', (), {'__del__': lambda _: __import__('signal').raise_signal(15)})()"
+    tasks = [f"{finalizer} and __import__('time').sleep(60)", "2"]
+    assert dict(outcomes(eval, tasks, 2))[tasks[0]].error == DIED
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_worker_that_cannot_import_a_task_says_so(tmp_path, monkeypatch) -> None:
     """A module that only this process can import, as an editor's or a notebook's."""
     (tmp_path / "only_here.py").write_text("def work(task):\n    return task\n")

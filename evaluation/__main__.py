@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from evaluation.exam.command import exam
+from llmprism.program import run_program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)
@@ -99,4 +100,4 @@ def pictures() -> None:
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m evaluation")
+    run_program(lambda: app(prog_name="python -m evaluation"))

@@ -16,6 +16,8 @@ from processes import PRISM_SIM, completed
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
 LLMLOG = [sys.executable, "-m", "llmlog"]
+ROOT = Path(__file__).parents[2]
+EVALUATION = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "evaluation"]
 HERE = ["flows.parquet", "--topology", "topology.json"]
 
 PRINTING = [
@@ -24,6 +26,7 @@ PRINTING = [
     pytest.param([*PRISM_SIM, "validate", "tiny/pair"], id="validate", marks=pytest.mark.slow),
     pytest.param([*LLMPRISM, "--help"], id="llmprism"),
     pytest.param([*LLMLOG, "--version"], id="llmlog"),
+    pytest.param([*EVALUATION, "--help"], id="evaluation", marks=pytest.mark.slow),
 ]
 
 

@@ -78,6 +78,10 @@ class Watched:
             between()
             return next(left) == rounds - 1
 
+        return self.watch_until(is_over)
+
+    def watch_until(self, is_over: Callable[[], bool]) -> State:
+        """Start a monitor, and end it after the round in which ``is_over`` holds."""
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(self.source or str(self.incoming), folder.path)

@@ -161,7 +161,8 @@ def _settled(
     times = steps.groupby(["job", "step"])[["start_ns", "end_ns"]].median().astype(np.int64)
     times["ranks"] = steps.groupby(["job", "step"])["address"].nunique()
     rows = times.reset_index()
-    counted = rows["job"].map({name: one.last_step for name, one in known.items()})
+    last_steps = {name: one.last_step for name, one in known.items()}
+    counted = rows["job"].map(last_steps).astype(np.int64)  # text if there are no rows
     complete = rows["job"].map(last).astype(np.int64) - (0 if is_last else 1)
     rows = rows[(rows["step"] > counted) & (rows["step"] <= complete)]
     for job, step in rows.groupby("job")["step"].max().items():

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from llmprism.pipeline import diagnose
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.state import StateFolder
 from processes import started, wait_until
-from watching import LLMPRISM, Watched, events_in, pieces, put
+from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put
 
 DAY_NS = 86_400 * SECOND_NS
 
@@ -213,3 +214,13 @@ def test_a_job_on_other_servers_gets_its_own_name(
     names = {job.name: job.servers for job in first.jobs}
     assert sorted(names) == ["job-0", "job-1"]
     assert {job.name: job.servers for job in second.jobs} == names
+
+
+def test_windows_that_show_no_steps_yet_stop_nothing(world: Any, watched: Watched) -> None:
+    first = list(pieces(world.flows, 34))[:3]
+    watched.settings = replace(SETTINGS, stride_ns=SECOND_NS // 10)
+    for number, records in enumerate(first):
+        put(records, watched.incoming, f"{number}.parquet")
+        state = watched.round()
+    assert state.fates["kept"] == sum(len(records) for records in first)
+    assert state.cursor_ns is not None

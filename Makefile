@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick constraints clean
+.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ benchmark: $(VENV)/.installed-dev ## Measure speed and memory, also compared wit
 
 benchmark-quick: $(VENV)/.installed-dev ## The same with small sizes, for each change; about a minute.
 	@$(BIN)/python benchmarks/run.py --quick
+
+soak: $(VENV)/.installed-dev ## Watch hours of 20 jobs in compressed time, over UDP; into results/reference/monitor.md.
+	@$(BIN)/python -m evaluation soak
 
 constraints: $(VENV)/.installed-dev ## Write the installed versions to constraints.txt.
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt

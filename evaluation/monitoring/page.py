@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.rate import SETTINGS, measure
+from evaluation.monitoring.soak import soak
 from evaluation.paths import REFERENCE
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.tracking.tracker import CALM
@@ -41,13 +42,70 @@ The records of one job of 128 GPUs, {stride:,} in each stride of {stride_s} s, i
 | followed, and one of {calm} windows diagnosed, as if nothing happens | {both:,.0f} |
 """
 
+_SOAK = """
+## Hours in compressed time
+
+`python -m evaluation soak {options}` makes this part (`make soak` does so for 20 jobs). {jobs} jobs
+train for {hours} hours. One in four has a slow GPU for a while, and one in four crashes and
+restarts. Exporters lose one record in 2,000, send the others as IPFIX over UDP at {speed} times
+their pace, and restart six times. An alert is false if its job has no fault then; a fault is missed
+if there is no alert while it lasts, or two windows later.
+
+| | |
+|---|---|
+| records sent | {sent:,} |
+| records lost by the monitor | {lost:,} |
+| datagrams that the kernel dropped | {dropped:,} |
+| largest lag, in time of the records | {lag:,.0f} s |
+| largest memory in the first third of the time | {early:.0f} MiB |
+| ... and in the last third | {late:.0f} MiB |
+| faults | {faults} |
+| missed | {missed} |
+| false alerts | {false} |
+| CPU time of the monitor | {cpu_s:.0f} s |
+| exit code | {exit_code} |
+"""
+
 
 def write(number: int) -> Path:
     """Compare ``number`` worlds of each family, and write the page."""
     rows = [_row(world, _compared(world)) for world in worlds("develop", number)]
     text = _HEAD.format(number=number) + "\n".join(rows) + "\n" + _rates()
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(text + _soak_before(), encoding="utf-8")
     return PAGE
+
+
+def write_soak(jobs: int, hours: float, speed: float) -> Path:
+    """Watch simulated hours in compressed time, and write that part of the page."""
+    with TemporaryDirectory() as folder:
+        found = soak(jobs, hours, speed, Path(folder) / "soak")
+    third = max(len(found.memory) // 3, 1)
+    text = _SOAK.format(
+        options=f"--jobs {jobs} --hours {hours:g} --speed {speed:g}",
+        jobs=jobs,
+        hours=f"{hours:g}",
+        speed=f"{speed:g}",
+        lost=found.sent - found.kept,
+        lag=max(found.lags_s, default=0.0),
+        early=max(found.memory[:third], default=0) / 2**20,
+        late=max(found.memory[-third:], default=0) / 2**20,
+        missed=", ".join(found.missed) or "none",
+        false=", ".join(found.false) or "none",
+        **{
+            name: getattr(found, name)
+            for name in ("sent", "dropped", "faults", "cpu_s", "exit_code")
+        },
+    )
+    before = PAGE.read_text(encoding="utf-8").removesuffix(_soak_before())
+    PAGE.write_text(before + text, encoding="utf-8")
+    return PAGE
+
+
+def _soak_before() -> str:
+    """The part about the soak as the page has it now."""
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    at = text.find(_SOAK.split("`", maxsplit=1)[0])
+    return text[at:] if at >= 0 else ""
 
 
 def _rates() -> str:

@@ -1,0 +1,234 @@
+"""Hours of many jobs in compressed time: do alerts, records and memory stay as they should?
+
+Jobs take steps of a minute or more. Some of them restart, some have a slow GPU or a slow
+server for a while. Telemetry loses records, and exporters restart. A monitor gets all records over
+UDP, faster than they were made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluation.exam.worlds import RESULTS, simulated
+from evaluation.monitoring.exporters import Exporter, by_exporter, encoded
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+
+HOUR_S = 3_600
+_RANKS = 4
+_MODEL = {"layers": 4, "hidden": 8192, "heads": 64, "vocab": 32_000, "sequence_length": 4_096}
+_EVERY_S, _WINDOW_S, _QUIET_S = 60, 2_400, 300
+_LATE_S = 2 * _WINDOW_S  # an alert comes while its fault lasts, or so much later
+_SETTLED_S = 60  # without any change of the state
+_PIECE_S = 20  # of the records' time, sent together
+
+
+@dataclass
+class Soak:
+    """What came of it.
+
+    Attributes
+    ----------
+    sent, kept, dropped : records that were sent and stored, and datagrams that the kernel dropped.
+    faults, missed, false : faults, those without an alert, and alerts without a fault.
+    lags_s : how far the monitor was behind, in time of the records, at equal distances [s].
+    memory : resident bytes of the monitor, at the same moments.
+    """
+
+    sent: int = 0
+    kept: int = 0
+    dropped: int = 0
+    faults: int = 0
+    missed: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+    lags_s: list[float] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    cpu_s: float = 0.0
+    exit_code: int = 0
+
+
+def scenario(count: int, hours: float, seed: int) -> Scenario:
+    """So many jobs, faults and telemetry for so many hours."""
+    draw, lasts_s = np.random.default_rng(seed), hours * HOUR_S
+    jobs, faults = [], []
+    for number in range(count):
+        name = f"job{number:02}"
+        jobs.append(_job(name, int(draw.integers(8, 16)), float(draw.uniform(0, 0.1)) * lasts_s))
+        first_s = float(draw.uniform(0.25, 0.7)) * lasts_s
+        window = {"job": name, "from_s": first_s, "to_s": first_s + float(draw.uniform(600, 1_500))}
+        if number % 4 == 0:
+            rank, factor = int(draw.integers(_RANKS)), float(draw.uniform(0.5, 0.8))
+            faults.append({"kind": "slow_gpu", "rank": rank, "factor": factor, **window})
+        elif number % 4 == 1:
+            crash = {"noticed_after_s": 60, "down_s": 120, "from_s": first_s, "job": name}
+            faults.append({"kind": "crash", "rank": int(draw.integers(_RANKS)), **crash})
+    servers = count * _RANKS
+    fabric = {"kind": "tor", "leaf_ports": 8, "spines": 4}
+    cluster = {"servers": servers, "gpus_per_server": 1, "nics_per_server": 1, "fabric": fabric}
+    collector = {"effects": [{"kind": "loss", "probability": 0.0005}]}
+    return Scenario.model_validate(
+        {"cluster": cluster, "jobs": jobs, "faults": faults, "collector": collector,
+         "duration_s": lasts_s, "seed": seed}
+    )  # fmt: skip
+
+
+def _job(name: str, micro_batches: int, start_s: float) -> dict[str, Any]:
+    return {
+        "name": name, "model": _MODEL, "dp": _RANKS, "pp": 1, "micro_batches": micro_batches,
+        "steps": 1_000_000, "mfu": 0.01, "compute_jitter": 0.01, "start_s": start_s,
+    }  # fmt: skip
+
+
+def soak(jobs: int, hours: float, speed: float, folder: Path, seed: int = 0) -> Soak:
+    """Simulate, send at ``speed`` times the pace of the records, and compare with the truth."""
+    run = simulated(scenario(jobs, hours, seed), RESULTS / "worlds")
+    found, port = Soak(), _free_port()
+    with _monitor(run, port, folder) as process:
+        _send(run, port, speed, folder / "state", process, found)
+        _wait_until_taken(folder / "state", found)
+        found.dropped = _dropped(port)
+        times = os.times()
+        process.send_signal(signal.SIGINT)
+        found.exit_code = process.wait(120)
+        after = os.times()
+        found.cpu_s = after.children_user + after.children_system
+        found.cpu_s -= times.children_user + times.children_system
+    _judge(run, folder / "state", found)
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def _monitor(run: Run, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "llmprism", "watch", f"udp://127.0.0.1:{port}"]
+    command += ["--topology", str(run.topology), "--state", str(folder / "state"), "--quiet"]
+    command += ["--window", f"{_WINDOW_S}s", "--every", f"{_EVERY_S}s"]
+    command += ["--quiet-period", f"{_QUIET_S}s", "--lag-bound", "2000000000s"]
+    with (folder / "errors").open("wb") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            while not (folder / "state" / "spool").exists() and process.poll() is None:
+                time.sleep(0.1)
+            time.sleep(2.0)  # the port is open soon after
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _send(
+    run: Run,
+    port: int,
+    speed: float,
+    state: Path,
+    process: subprocess.Popen[bytes],
+    found: Soak,
+) -> None:
+    """Send all records in order of their ends; exporters restart every sixth of the time."""
+    flows = pd.read_parquet(run.flows).sort_values("end_ns", kind="stable")
+    ends = json.loads(run.topology.read_text())["endpoints"]
+    leaf_of = {end["address"]: end["switch"] for end in ends}
+    leaves = sorted(set(leaf_of.values()))
+    exporters = {leaf: Exporter(f"127.0.1.{n + 1}", port) for n, leaf in enumerate(leaves)}
+    since_ns = int(flows["end_ns"].min())
+    piece = ((flows["end_ns"] - since_ns) // (_PIECE_S * 10**9)).to_numpy(np.int64)
+    began_s, last, restarts = time.monotonic(), int(piece.max()), max(int(piece.max()) // 6, 1)
+    for number, (_, own) in enumerate(flows.groupby(piece)):
+        for leaf, records in by_exporter(own, leaf_of):
+            if number % restarts == 0:
+                exporters[leaf].restart()
+            exporters[leaf].send(encoded(records))
+            found.sent += len(records)
+        if number % max(last // 60, 1) == 0:
+            _look(state, process, int(own["end_ns"].max()), found)
+        wait_s = began_s + (number + 1) * _PIECE_S / speed - time.monotonic()
+        time.sleep(max(wait_s, 0.0))
+    for exporter in exporters.values():
+        exporter.close()
+
+
+def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, found: Soak) -> None:
+    """Note how far behind the monitor is, and how much memory it has."""
+    stored = _stored(state)
+    if stored.get("watermark_ns"):
+        found.lags_s.append((sent_ns - stored["watermark_ns"]) / 1e9)
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    found.memory.append(pages * os.sysconf("SC_PAGESIZE"))
+
+
+def _wait_until_taken(state: Path, found: Soak) -> None:
+    """Wait until the monitor stores no more."""
+    before, same = -1, 0
+    while same < _SETTLED_S and found.kept < found.sent:
+        found.kept = sum(_stored(state).get("fates", {}).values())
+        same = same + 1 if found.kept == before else 0
+        before = found.kept
+        time.sleep(1.0)
+
+
+def _dropped(port: int) -> int:
+    """Datagrams to a port that the kernel dropped, as it counts them itself."""
+    rows = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
+    return sum(int(row[-1]) for row in rows if int(row[1].split(":")[1], 16) == port)
+
+
+def _stored(state: Path) -> dict[str, Any]:
+    path = state / "state.json"
+    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return stored
+
+
+def _judge(run: Run, state: Path, found: Soak) -> None:
+    """Compare the alerts with the faults, by the servers of the jobs."""
+    faults = pd.read_parquet(run.folder / "truth" / "faults.parquet").to_dict("records")
+    ranks = pd.read_parquet(run.folder / "truth" / "ranks.parquet")
+    job_of = dict(zip(ranks["server"].astype(str), ranks["job"].astype(str), strict=True))
+    jobs = {
+        one["name"]: {job_of.get(server) for server in one["servers"]}
+        for one in _stored(state).get("jobs", [])
+    }
+    met: set[int] = set()
+    for alert in _alerts(state):
+        time_ns = pd.Timestamp(alert["startsAt"]).value
+        own = jobs.get(alert["labels"]["job"], set())
+        hits = {at for at, one in enumerate(faults) if one["job"] in own and _fits(one, time_ns)}
+        met |= hits
+        if not hits:
+            found.false.append(f"{alert['labels']['alertname']} {alert['labels']['place']}")
+    found.faults = len(faults)
+    found.missed = [f"{one['kind']} {one['job']}" for at, one in enumerate(faults) if at not in met]
+
+
+def _alerts(state: Path) -> list[dict[str, Any]]:
+    """The events that opened an alert about a job."""
+    path = state / "alerts.jsonl"
+    events = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [one for one in events if one["event"] == "opened" and one["labels"].get("job")]
+
+
+def _fits(fault: dict[Hashable, Any], time_ns: int) -> bool:
+    """Whether an alert from this time on may be about a fault [ns]."""
+    early_ns, late_ns = _QUIET_S * 10**9, _LATE_S * 10**9
+    begins: bool = fault["start_ns"] - early_ns <= time_ns <= fault["end_ns"] + late_ns
+    return begins

@@ -183,3 +183,12 @@ def test_binary_messages_of_goflow2(tmp_path: Path, read: Read) -> None:
     assert (first["protocol"], first["start_ns"], first["end_ns"]) == (17, NS, NS + 5)
     assert second["start_ns"] == second["end_ns"] == NS + 9
     assert dict(done.notes.set_aside) == {"file not read to its end": 1}
+
+
+def test_text_that_begins_like_a_binary_message_is_a_table(tmp_path: Path, read: Read) -> None:
+    for first in ("src", "start_ns", "end_ns"):
+        names = [first, *({"src", "dst", "start_ns", "end_ns", "bytes"} - {first})]
+        values = {"src": "10.0.0.1", "dst": "10.0.0.2", "bytes": 1, "start_ns": NS, "end_ns": NS}
+        lines = [",".join(names), *[",".join(str(values[name]) for name in names)] * 60]
+        (tmp_path / first).write_text("\n".join(lines) + "\n")
+        assert len(read(tmp_path / first)[0]) == 60

@@ -79,10 +79,10 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
 
 def _messages(file: IO[bytes]) -> Iterator[bytes]:
     while first := file.read(1):
-        head = bytearray(first)
-        while head[-1] & 0x80:
-            head += file.read(1)
-        length, _ = _varint(bytes(head), 0)
+        head = first
+        while head[-1] & 0x80 and (more := file.read(1)):
+            head += more
+        length, _ = _varint(head, 0)
         content = file.read(length)
         if length > _LONGEST or len(content) < length:
             raise ValueError
@@ -116,7 +116,14 @@ def _fields(message: bytes) -> Fields:
             if number in _NUMBERS:
                 found[_NUMBERS[number]] = str(value) if number == _PROTOCOL else value
             continue
-        length, place = _varint(message, place) if kind == _BYTES else (_FIXED[kind], place)
+        if kind == _BYTES:
+            length, place = _varint(message, place)
+        elif kind in _FIXED:
+            length = _FIXED[kind]
+        else:
+            raise ValueError(f"no field has the type {kind}")
+        if place + length > len(message):
+            raise ValueError("a field is longer than its message")
         if number in _ADDRESSES and length:
             found[_ADDRESSES[number]] = str(ip_address(message[place : place + length]))
         place += length

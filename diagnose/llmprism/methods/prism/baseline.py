@@ -1,8 +1,7 @@
 """Normal durations, and how much longer than normal ranks and communicators take in every step.
 
-The normal duration of an edge is its median over all steps of one kind. Steps are of two kinds
-where some are longer at equal distances over the whole recording: those have a save or an
-evaluation (a *habit*), and are compared with each other.
+The normal duration of an edge is its median over all steps of one kind
+(:mod:`~llmprism.methods.prism.alike`).
 
 The *excess* of a row (a rank, or a communicator) in a step is what its edges take longer than
 normal together, as a share of their normal duration. Its error is estimated from the row and from
@@ -21,8 +20,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.graph.durations import StepGraph
-from llmprism.methods.prism.parameters import FEWEST_HABITS, HABIT_DEVIATIONS, NOISE_FLOOR
-from llmprism.methods.prism.windows import SHAPE, log_density
+from llmprism.methods.prism.parameters import NOISE_FLOOR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
@@ -45,43 +43,13 @@ class Table:
     error: Floats
 
 
-def kinds_of_steps(length_ns: Floats) -> Ints:
-    """1 for steps that are longer at equal distances over the whole recording, 0 for others.
-
-    Every distance and first step is a hypothesis, likelier than none by what its steps gain if
-    all are longer by their median. Noise is that of the shorter half of all steps.
-    """
-    steps = length_ns.size
-    known = np.isfinite(length_ns)
-    known[:1] = False  # it is not known when the first step began
-    kind = np.zeros(steps, np.int64)
-    if known.sum() < 2 * FEWEST_HABITS:
-        return kind
-    middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
-    noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
-    off = np.where(known, (length_ns - middle) / noise, 0.0)
-    usual = log_density(off)
-    best, against = 0.0, SHAPE + 2 * float(np.log(steps))
-    for period in range(2, steps // FEWEST_HABITS + 2):
-        for first in range(period):
-            at = np.arange(first, steps, period)
-            at = at[known[at]]
-            if at.size < FEWEST_HABITS or off[at].min() <= HABIT_DEVIATIONS:
-                continue
-            gain = float((log_density(off[at] - np.median(off[at])) - usual[at]).sum()) - against
-            if gain > best:
-                best, kind = gain, np.zeros(steps, np.int64)
-                kind[first::period] = 1
-    return kind
-
-
 @dataclass(frozen=True)
 class Reference:
     """Which steps show what is normal.
 
     Attributes
     ----------
-    kind : 1 for steps with a habit, 0 for others, shape (steps,).
+    kind : of each step, 0 for the most frequent one, shape (steps,).
     healthy : steps that are believed to be normal, shape (steps,).
     """
 
@@ -154,19 +122,19 @@ def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) 
 def step_effect(excess: Floats) -> Floats:
     """What most rows have in common in each step, beside the median step, shape (steps,).
 
-    It is their lower quartile; NaN where fewer than three are known.
+    It is their lower quartile; NaN where fewer than two are known.
     """
     known = np.isfinite(excess).sum(axis=0)
     low: Floats = np.full(excess.shape[1], np.nan)
-    for step in np.flatnonzero(known >= 3).tolist():
+    for step in np.flatnonzero(known > 1).tolist():
         own = excess[np.isfinite(excess[:, step]), step]
-        low[step] = float(np.quantile(own, 0.25))
+        low[step] = float(np.quantile(own, 0.25, method="lower"))
     beside: Floats = low - np.nan_to_num(nanmedian(low[None], axis=1))
     return beside
 
 
 def length_of_steps(job: JobView, reference: Reference) -> Floats:
-    """Length of each step [ns], of a habit as if it had none; NaN where it is not measured."""
+    """Length of each step [ns], as if all were of the first kind; NaN where it is not measured."""
     length = job.duration_ns.copy()
     usual = reference.normal(length[None])[0]
     base = usual[reference.kind == 0]

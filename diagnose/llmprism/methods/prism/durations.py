@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.alike import kinds_of
 from llmprism.methods.prism.baseline import (
     Reference,
     Table,
-    kinds_of_steps,
     length_of_steps,
     step_effect,
     table_of,
@@ -119,8 +119,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     tick_ns = float(tick) if tick > 1 else 0.0
     graph = with_durations(nodes, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
-    kind = kinds_of_steps(job.between_ends_ns)
-    reference = Reference(kind, np.ones(job.count, np.bool_))
+    reference = Reference(kinds_of(context, job), np.ones(job.count, np.bool_))
     return _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
 
 

@@ -23,7 +23,7 @@ from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.groups.ranks import is_warm_up
+from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
@@ -31,10 +31,11 @@ from llmprism.methods.prism.parameters import (
     MOST_FINDINGS,
     NOISE_FLOOR,
     OWN_SHARE,
+    WARM_UP,
 )
 from llmprism.methods.prism.peers import standing
 from llmprism.methods.prism.shared import with_other_jobs
-from llmprism.methods.prism.windows import MOSTLY, Window, best_window, gain_within, penalty
+from llmprism.methods.prism.windows import MOSTLY, SHAPE, Window, best_window, gain_within, penalty
 from llmprism.numerics.arrays import Bools
 
 FEWEST = 3  # steps of which one may stand out
@@ -147,8 +148,9 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
 
     Where most steps are slow, the search begins again, compared with the others.
     """
-    left, rebased = durations, False
-    open_steps = np.isfinite(durations.length_ns)
+    warm = _warm_up(durations)
+    left, rebased = durations.without(warm), False
+    open_steps = np.isfinite(durations.length_ns) & ~warm
     open_steps[durations.job.phases.first_of_epoch] = False
     for _ in range(4 * MOST_FINDINGS):
         groups = [group for groups_of in KINDS.values() for group in groups_of(left)]
@@ -156,15 +158,23 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
         if best is None:
             return
         inside = best.window.steps(durations.steps)
-        if best.group.is_common and is_warm_up(durations, best.window):
-            left = left.without(inside)
-            continue
         if best.window.shape == MOSTLY and not rebased and (~inside).sum() >= FEWEST:
             left, rebased = left.compared_with(~inside), True
             continue
         yield best
         open_steps = open_steps & ~inside
         left = left.explained(best.group.table, best.group.rows, inside)
+
+
+def _warm_up(durations: Durations) -> Bools:
+    """The steps with which an attempt begins, if all ranks are slow in them, shape (steps,)."""
+    warm = np.zeros(durations.steps, np.bool_)
+    for group in whole_job(durations):
+        for first in durations.job.phases.first_of_epoch.tolist():
+            window = best_window(group.excess[first : first + WARM_UP], group.error)
+            if window.shape != MOSTLY and window.ratio > SHAPE:
+                warm[first : first + WARM_UP] = True
+    return warm
 
 
 def _likeliest(
@@ -174,7 +184,7 @@ def _likeliest(
     best: Candidate | None = None
     for group in groups:
         window = best_window(group.excess, group.error)
-        odds = window.ratio - penalty(group.siblings, durations.steps)
+        odds = window.ratio - penalty(len(KINDS) * group.siblings, durations.steps)
         if odds > (0.0 if best is None else best.odds):
             best = Candidate(durations, group, window, odds, open_steps)
     return best

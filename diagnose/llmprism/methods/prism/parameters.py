@@ -90,8 +90,8 @@ BUSY, IDLE = 0.95, 0.85
 MOST_FINDINGS = 8
 """Findings of one kind about one job: more is too much for a user to check."""
 
-FEWEST_HABITS = 3
-"""Steps at equal distances that make a habit: two always have a distance."""
+FEWEST_HABITS = 2
+"""Steps at equal distances, and longer by as much, that make a habit."""
 
 HABIT_DEVIATIONS = 3.0
 """By which a step is longer that may be one with a save or an evaluation."""

@@ -95,8 +95,9 @@ def _gains(excess: Floats, error: float, sign: float) -> Floats:
     levels = np.array(LEVELS)[:, None]
     wider = np.hypot(error, VARIES * levels)
     base = log_density(excess / error) + np.log(wider / error)
-    gains: Floats = np.nan_to_num(log_density((excess - sign * levels) / wider) - base)
-    return gains
+    gains = np.nan_to_num(log_density((excess - sign * levels) / wider) - base)
+    against: Floats = np.where(sign * excess > 0, gains, np.minimum(gains, 0.0))
+    return against
 
 
 def _of_gains(gains: Floats, shape: str, against: float) -> Window:

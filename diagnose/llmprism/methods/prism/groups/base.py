@@ -53,7 +53,6 @@ class Group:
     error : standard deviation of it.
     lost_ns : what the rows lost on the critical path in each step.
     named : names the culprit for a window.
-    is_common : whether it is what all ranks of the job have in common.
     """
 
     table: str
@@ -63,7 +62,6 @@ class Group:
     error: float
     lost_ns: Floats
     named: Namer
-    is_common: bool = False
 
 
 GroupsOf = Callable[[Durations], Iterable[Group]]

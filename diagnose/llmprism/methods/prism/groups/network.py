@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.methods.prism.baseline import kinds_of_steps, spread
+from llmprism.methods.prism.alike import habits
+from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.measures.hops import ARROW, crossed, culprit_of
@@ -48,7 +49,7 @@ def network(durations: Durations) -> Iterable[Group]:
     lost = durations.on_path.transfer_longer.sum(axis=0)
     share = np.where(known, lost / max(durations.usual_ns, 1.0), np.nan)
     share[durations.job.phases.first_of_epoch] = np.nan
-    habit = replace(durations.reference, kind=kinds_of_steps(1 + share))
+    habit = replace(durations.reference, kind=habits(1 + share))
     share -= habit.normal(share[None])[0]
     noise = max(
         float(np.nan_to_num(spread(share[None])[0])),

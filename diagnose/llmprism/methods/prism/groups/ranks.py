@@ -75,14 +75,14 @@ def whole_job(durations: Durations) -> Iterable[Group]:
     rows = np.flatnonzero(table.normal_ns > 0)
     if rows.size:
         error = group_errors(durations.common[None], [table.error[rows]])[0]
-        yield Group(COMPUTE, rows, 1, durations.common, float(error), lost, _job, is_common=True)
+        yield Group(COMPUTE, rows, 1, durations.common, float(error), lost, _job)
 
 
 def _job(durations: Durations, window: Window) -> Named | None:
-    if is_uneven(durations, window):
-        return named_uneven(durations)
     if window.first == window.last:
         return None  # all ranks at once, for one step: a save or an evaluation
+    if is_uneven(durations, window):
+        return named_uneven(durations)
     return hidden(durations, "slow_steps", "unknown", [*SLOW, *PAUSED])
 
 

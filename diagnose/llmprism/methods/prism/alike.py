@@ -1,0 +1,99 @@
+"""Steps that are alike: what a job does in all of them is the same, so they show what is normal.
+
+Three things make steps differ without any fault. A program saves or evaluates at equal distances (a
+*habit*). A save is seen in the records, as bytes that go to servers of no rank. And another job
+that runs on the same links takes its share of them while it runs. Steps with the same answer to all
+three are of one kind, and each is compared with its own kind only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.measures.hops import parts_of
+from llmprism.methods.prism.faults.measures.saving import saving
+from llmprism.methods.prism.parameters import (
+    FEWEST_HABITS,
+    HABIT_DEVIATIONS,
+    LACKING,
+    NOISE_FLOOR,
+)
+from llmprism.methods.prism.windows import SHAPE, log_density
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
+
+
+def kinds_of(context: Context, job: JobView) -> Ints:
+    """Kind of each step of a job, 0 for the most frequent one, shape (steps,)."""
+    saves = saving(context, job)[job.phases.endpoints].any(axis=0)
+    seldom = saves & (2 * saves.sum() < job.count)
+    labels = [habits(job.between_ends_ns), seldom.astype(np.int64)]
+    labels += [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
+    _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)
+    order = np.argsort(-number, kind="stable")
+    return np.argsort(order)[kind.ravel()].astype(np.int64)
+
+
+def habits(length_ns: Floats) -> Ints:
+    """1 for steps that are longer at equal distances over the whole recording, 0 for others.
+
+    Every distance and first step is a hypothesis, likelier than none by what its steps gain if
+    all are longer by their median. Noise is that of the shorter half of all steps.
+    """
+    steps = length_ns.size
+    known = np.isfinite(length_ns)
+    known[:1] = False  # it is not known when the first step began
+    kind = np.zeros(steps, np.int64)
+    if known.sum() < 2 * FEWEST_HABITS:
+        return kind
+    middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
+    noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
+    off = np.where(known, (length_ns - middle) / noise, 0.0)
+    usual = log_density(off)
+    best, against = 0.0, SHAPE + 2 * float(np.log(steps))
+    for period in range(2, steps // FEWEST_HABITS + 2):
+        for first in range(period):
+            at = np.arange(first, steps, period)
+            at = at[known[at]]
+            if at.size < FEWEST_HABITS or off[at].min() <= HABIT_DEVIATIONS:
+                continue
+            gain = float((log_density(off[at] - np.median(off[at])) - usual[at]).sum()) - against
+            if gain > best:
+                best, kind = gain, np.zeros(steps, np.int64)
+                kind[first::period] = 1
+    return kind
+
+
+def _beside(job: JobView, other: JobView) -> Ints:
+    """1 for steps in which another job runs, 0 for those without it; others have their own number.
+
+    A job that begins again does not run in between.
+    """
+    firsts = other.phases.first_of_epoch
+    begin_ns = other.start_ns[firsts]
+    end_ns = other.end_ns[np.append(firsts[1:], other.count) - 1]
+    until_ns = job.end_ns
+    since_ns = np.append(job.start_ns[:1], until_ns[:-1])
+    common_ns = np.minimum(until_ns[:, None], end_ns) - np.maximum(since_ns[:, None], begin_ns)
+    share = np.maximum(common_ns, 0).sum(axis=1) / np.maximum(until_ns - since_ns, 1)
+    whole = (share > LACKING).astype(np.int64)
+    return np.where((share > LACKING) & (share < 1 - LACKING), 2 + np.arange(job.count), whole)
+
+
+def _shares(context: Context, job: JobView, other: JobView) -> bool:
+    """Whether records of two jobs cross the same link, or the same NIC."""
+    return other is not job and bool(_links(context, job) & _links(context, other))
+
+
+def _links(context: Context, job: JobView) -> set[str]:
+    kept = context.measured.setdefault(_links, {})
+    if job.name not in kept:
+        rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
+        paths = (
+            context.flows.paths[code] for code in np.unique(context.flows.path[rows]) if code >= 0
+        )
+        links = {part for path in paths for part in parts_of(path) if "|" in part}
+        kept[job.name] = links | {context.topology.addresses[end] for end in job.phases.endpoints}
+    found: set[str] = kept[job.name]
+    return found

@@ -46,6 +46,9 @@ MOST_SLOTS = 600
 LACKING = 0.02
 """Of a connection's bytes in a step: with more missing, bursts are not matched by bytes."""
 
+NEAR = 0.25
+"""Of the time between bursts: how near one has to be to its usual time, where others are lost."""
+
 BOUNDARY = 0.05
 """Of the smallest transfer: how exactly a burst has to begin where a transfer does."""
 

@@ -1,9 +1,10 @@
 """What is slow in every step: ranks and communicators beside those that do the same.
 
 A fault that lasts for the whole recording changes no step against another. It shows in the *edge*
-term of the model against its *role*: the ranks of one stage do the same, and so do communicators of
-one kind over as many switches. One value for each says how much slower it is than the median of its
-peers. Healthy ones differ too, by a few hundredths. What has fewer than three peers is not judged.
+term of the model against its *role*: the ranks of one stage do the same, and so do their
+communicators of one kind over as many switches. One value for each says how much slower it is than
+the median of its peers. Healthy ones differ too, by a few hundredths. What has fewer than three
+peers is not judged.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.graph.nodes import Communicator
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.network import Seen, name_part
@@ -70,10 +72,8 @@ def _slow_ranks(durations: Durations) -> Iterator[Standing]:
 
 def _slow_parts(durations: Durations) -> Iterator[Standing]:
     table, communicators = durations.transfer, durations.graph.nodes.communicators
-    kinds = {one.kind: number for number, one in enumerate(communicators)}
-    role = np.array(
-        [kinds[one.kind] * 10 + _switches(durations, one.connections) for one in communicators]
-    )
+    roles = [_role(durations, one) for one in communicators]
+    role = np.array([roles.index(one) for one in roles])
     size = np.array([one.size_bytes for one in communicators])
     pace = table.normal_ns / np.maximum(size, 1.0)
     ratio = beside_peers(pace, role, table.normal_ns > 0)
@@ -110,6 +110,13 @@ def _limits(durations: Durations, number: int, every: Bools) -> dict[int, float]
     connections = durations.graph.nodes.communicators[number].connections
     found = bottlenecks(durations, connections, every)
     return None if found is None else dict(found)
+
+
+def _role(durations: Durations, one: Communicator) -> tuple[str, int, int]:
+    """Kind of traffic, stage that sends, and switches on the way."""
+    senders = durations.context.connections.src[one.connections]
+    stage = durations.job.pipelines.stage[np.isin(durations.job.phases.endpoints, senders)]
+    return one.kind, int(stage.max(initial=-1)), _switches(durations, one.connections)
 
 
 def _switches(durations: Durations, connections: Ints) -> int:

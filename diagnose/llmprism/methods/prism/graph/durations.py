@@ -76,8 +76,16 @@ def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> S
 
 
 def _step_before(join: Floats, arrive: Floats, first_of_epoch: Ints) -> Floats:
-    """When the last thing happened at a rank in the step before; NaN in the first step."""
-    last = np.fmax(np.fmax.reduce(join, axis=0), np.fmax.reduce(arrive, axis=0))
+    """When the last thing happened at a rank in the step before; NaN in the first step.
+
+    And where what usually is the last thing is not known.
+    """
+    times = np.concatenate((join, arrive))
+    last = np.fmax.reduce(times, axis=0)
+    known = np.flatnonzero(np.isfinite(last))
+    if known.size:
+        usual = np.bincount(np.nanargmax(times[:, known], axis=0)).argmax()
+        last = np.where(np.isfinite(times[usual]), last, np.nan)
     before = np.full(last.size, np.nan)
     before[1:] = last[:-1]
     before[first_of_epoch] = np.nan

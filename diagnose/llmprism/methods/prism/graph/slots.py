@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.measures.bursts import Bursts
-from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS
+from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.missing import nanmedian
@@ -43,20 +43,25 @@ class Slots:
         """
         shape = (lanes.size, number, self.steps)
         start, end = np.full(shape, np.nan), np.full(shape, np.nan)
-        usual = self._usual_sizes(lanes, number)
-        _fill(lanes, self.offsets, self.start_ns, self.end_ns, self.size, usual, start, end)
+        bursts = self.start_ns, self.end_ns, self.size
+        usual = self._usual(self.size, lanes, number), self._usual(self._since(), lanes, number)
+        _fill(lanes, self.offsets, bursts, usual, start, end)
         return start, end
 
-    def _usual_sizes(self, lanes: Ints, number: int) -> Floats:
-        """Median bytes of each slot in steps with the usual number of bursts."""
-        if number == 1:
-            return self.size_bytes[lanes][:, None]
+    def _since(self) -> Floats:
+        """Begin of each burst after that of the first one in its step [ns]."""
+        number = np.diff(self.offsets)
+        first = np.repeat(self.offsets[:-1], number)
+        return self.start_ns - self.start_ns[first]
+
+    def _usual(self, values: Floats, lanes: Ints, number: int) -> Floats:
+        """Median of each slot in steps with the usual number of bursts, (lanes, number)."""
         cells = lanes[:, None] * self.steps + np.arange(self.steps)
         held = np.diff(self.offsets)[cells] == number
         at = np.where(held, self.offsets[cells], 0)[..., None] + np.arange(number)
-        sizes = self.size[np.minimum(at, self.size.size - 1)]
-        sizes = np.where(held[..., None], sizes, np.nan).transpose(0, 2, 1)
-        return nanmedian(sizes.reshape(-1, self.steps), axis=1).reshape(lanes.size, number)
+        found = values[np.minimum(at, values.size - 1)]
+        found = np.where(held[..., None], found, np.nan).transpose(0, 2, 1)
+        return nanmedian(found.reshape(-1, self.steps), axis=1).reshape(lanes.size, number)
 
 
 def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Slots:
@@ -98,11 +103,48 @@ def _is_stable(volume: Floats, sent: Floats, usual: Bools, offsets: Ints, count:
 
 
 @compiled
+def _nearest(since_ns: Floats, at_ns: float) -> int:
+    """The slot that begins nearest to a time."""
+    best: int = np.abs(since_ns - at_ns).argmin()
+    return best
+
+
+@compiled
+def _only_place(start_ns: Floats, since_ns: Floats) -> int:
+    """The slot of the first of some bursts, if their distances fit to one only; else -1."""
+    found = -1
+    for first in range(since_ns.size - start_ns.size + 1):
+        fits, before = True, first - 1
+        for burst in range(start_ns.size):
+            at_ns = since_ns[first] + start_ns[burst] - start_ns[0]
+            slot = _nearest(since_ns, at_ns)
+            room_ns = since_ns[-1] - since_ns[0]
+            if slot > 0:
+                room_ns = min(room_ns, since_ns[slot] - since_ns[slot - 1])
+            if slot + 1 < since_ns.size:
+                room_ns = min(room_ns, since_ns[slot + 1] - since_ns[slot])
+            if slot <= before or abs(since_ns[slot] - at_ns) > NEAR * room_ns:
+                fits = False
+                break
+            before = slot
+        if fits and found >= 0:
+            return -1
+        if fits:
+            found = first
+    return found
+
+
+@compiled
 def _fill(
-    lanes: Ints, offsets: Ints, start_ns: Floats, end_ns: Floats, size: Floats, usual: Floats,
-    start: Floats, end: Floats,
+    lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats],
+    usually: tuple[Floats, Floats], start: Floats, end: Floats,
 ) -> None:  # fmt: skip
-    """Write the times of each slot; bursts that are not one to a slot are matched by bytes."""
+    """Write the times of each slot; bursts that are not one to a slot are matched by bytes.
+
+    Where records are lost, those that are left are matched by the time between them.
+    """
+    start_ns, end_ns, size = bursts
+    usual, since_ns = usually
     number, steps = start.shape[1], start.shape[2]
     for lane in range(lanes.size):
         for step in range(steps):
@@ -120,6 +162,15 @@ def _fill(
             else:
                 total, own = usual[lane].sum(), size[first:last].sum()
                 if not abs(own - total) <= LACKING * total:
+                    at = _only_place(start_ns[first:last], since_ns[lane])
+                    if own < total and at >= 0:
+                        for burst in range(first, last):
+                            slot = _nearest(
+                                since_ns[lane],
+                                since_ns[lane, at] + start_ns[burst] - start_ns[first],
+                            )
+                            start[lane, slot, step] = start_ns[burst]
+                            end[lane, slot, step] = end_ns[burst]
                     continue
                 exact = BOUNDARY * usual[lane].min()
                 edges = np.zeros(number + 1)

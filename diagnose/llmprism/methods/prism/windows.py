@@ -109,7 +109,7 @@ def _of_gains(gains: Floats, shape: str, against: float) -> Window:
 def _of_rest(gains: Floats) -> Window:
     """The window outside of which all is faster, by the same share."""
     inside, first, last = largest_sums(-gains)
-    covers = 2 * (last - first + 1) > gains.shape[1]
+    covers = 2 * (last - first + 1) >= gains.shape[1]
     ratio = np.where(covers, gains.sum(axis=1) + inside, 0.0)
     at = int(np.argmax(ratio))
     return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]), MOSTLY)

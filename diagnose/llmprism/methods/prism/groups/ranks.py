@@ -10,7 +10,7 @@ import numpy as np
 from llmprism.methods.prism.durations import COMPUTE, Durations
 from llmprism.methods.prism.groups.base import Group, Named, group_errors, of_ranks
 from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
-from llmprism.methods.prism.parameters import MOST_NAMED, WARM_UP
+from llmprism.methods.prism.parameters import MOST_NAMED
 from llmprism.methods.prism.windows import Window
 
 SLOW = ["slow_gpu", "slow_server", "degraded_nvlink"]
@@ -63,8 +63,8 @@ def stages(durations: Durations) -> Iterable[Group]:
 
 
 def _stage(stage: int, durations: Durations, window: Window) -> Named | None:
-    if is_warm_up(durations, window):
-        return None
+    if window.first == window.last:
+        return None  # all of its ranks at once, for one step: a save or an evaluation
     name = f"{durations.job.name} stage {stage}"
     return Named("rank", "slow_passes", "uneven_stage", "stage", name)
 
@@ -93,8 +93,3 @@ def hidden(durations: Durations, symptom: str, cause: str, others: list[str]) ->
     evidence = {"or_causes": others, **few}
     return Named("job", symptom, cause, "job", durations.job.name, evidence)
 
-
-def is_warm_up(durations: Durations, window: Window) -> bool:
-    """Whether a window has only steps with which an attempt of the job begins."""
-    firsts = durations.job.phases.first_of_epoch
-    return any(first <= window.first and window.last < first + WARM_UP for first in firsts.tolist())

@@ -25,7 +25,7 @@ from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-COMPUTE, TRANSFER = "compute", "transfer"
+COMPUTE, TRANSFER, WORK = "compute", "transfer", "work"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.durations import Durations, durations_of
+from llmprism.methods.prism.durations import WORK, Durations, durations_of
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named
@@ -163,7 +163,10 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             continue
         yield best
         open_steps = open_steps & ~inside
-        left = left.explained(best.group.table, best.group.rows, inside)
+        if best.group.table == WORK:
+            left = left.without(inside)
+        else:
+            left = left.explained(best.group.table, best.group.rows, inside)
 
 
 def _warm_up(durations: Durations) -> Bools:
@@ -183,7 +186,7 @@ def _likeliest(
     """The group and window that exceed their penalty by most; None if none does."""
     best: Candidate | None = None
     for group in groups:
-        window = best_window(group.excess, group.error)
+        window = group.found or best_window(group.excess, group.error)
         odds = window.ratio - penalty(len(KINDS) * group.siblings, durations.steps)
         if odds > (0.0 if best is None else best.odds):
             best = Candidate(durations, group, window, odds, open_steps)

@@ -121,6 +121,9 @@ ROUNDS = 1e-3
 LEAST_SURE = 0.3
 """Confidence of a suspect outside the graph: what is wrong in two of three cases is a guess."""
 
+EXACT = 1e-3
+"""Of the bytes of an exchange: counters of switches are exact but for headers."""
+
 FEWEST_SCATTERED = 4
 """Ranks that show how much ranks scatter."""
 

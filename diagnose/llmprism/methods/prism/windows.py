@@ -85,6 +85,15 @@ def best_window(excess: Floats, error: float) -> Window:
     return replace(best, spared=tuple(spared.tolist()))
 
 
+def best_scatter(excess: Floats, error: Floats) -> Window:
+    """The window in which all rows of ``excess`` scatter more than by their ``error``."""
+    levels = np.array(LEVELS)[:, None, None]
+    wider = np.hypot(error[:, None], levels)
+    base = log_density(excess / error[:, None]) + np.log(wider / error[:, None])
+    gains: Floats = np.nan_to_num(log_density(excess / wider) - base).sum(axis=1)
+    return _of_gains(gains, LEVEL, SHAPE)
+
+
 def gain_within(excess: Floats, error: float, inside: Bools) -> float:
     """Log likelihood ratio of the best level in some steps, against no difference."""
     return float(_gains(excess[inside], error, 1.0).sum(axis=1).max(initial=0.0))

@@ -19,16 +19,22 @@ class Traffic:
     place : row of each connection of the recording in the others, -1 for those of other jobs.
     busy_ns : time with a record, shape (connections, steps).
     last_ns : last end after the origin of the job, of the same shape.
+    size_bytes : bytes, of the same shape.
     """
 
     place: Ints
     busy_ns: Floats
     last_ns: Floats
+    size_bytes: Floats
 
     def of(self, connections: Ints) -> tuple[Floats, Floats]:
         """Busy times and last ends of some connections, by their numbers in the recording."""
         rows = self.place[connections]
         return self.busy_ns[rows], self.last_ns[rows]
+
+    def bytes_of(self, connections: Ints) -> Floats:
+        """Bytes of some connections, by their numbers in the recording."""
+        return self.size_bytes[self.place[connections]]
 
 
 def traffic_of(context: Context, job: JobView) -> Traffic:
@@ -36,7 +42,8 @@ def traffic_of(context: Context, job: JobView) -> Traffic:
     place = np.full(len(context.connections), -1)
     own = np.unique(np.concatenate([part.one.connections for part in job.phases.classes]))
     place[own] = np.arange(own.size)
-    busy, last = np.zeros(own.size * job.count), np.full(own.size * job.count, -np.inf)
+    busy, size = np.zeros((2, own.size * job.count))
+    last = np.full(own.size * job.count, -np.inf)
     for part in job.phases.classes:
         known, cell = part.cells(context.connections, job.count)
         row = part.one.traffic.row[known]
@@ -44,7 +51,8 @@ def traffic_of(context: Context, job: JobView) -> Traffic:
         end_ns = (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
         np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
         np.maximum.at(last, at, end_ns)
+        np.add.at(size, at, part.one.traffic.size[known].astype(np.float64))
     unknown = np.isinf(last)
-    busy[unknown], last[unknown] = np.nan, np.nan
+    busy[unknown] = last[unknown] = size[unknown] = np.nan
     shape = (own.size, job.count)
-    return Traffic(place, busy.reshape(shape), last.reshape(shape))
+    return Traffic(place, busy.reshape(shape), last.reshape(shape), size.reshape(shape))

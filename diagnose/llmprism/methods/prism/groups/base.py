@@ -46,13 +46,14 @@ class Group:
 
     Attributes
     ----------
-    table : of the rows, COMPUTE or TRANSFER.
+    table : of the rows, COMPUTE or TRANSFER; WORK if all of the job takes part.
     rows : the rows.
     siblings : groups of this kind in the job.
     excess : mean excess of the rows in each step, shape (steps,).
     error : standard deviation of it.
     lost_ns : what the rows lost on the critical path in each step.
     named : names the culprit for a window.
+    found : the best window, if the series alone does not tell.
     """
 
     table: str
@@ -62,6 +63,7 @@ class Group:
     error: float
     lost_ns: Floats
     named: Namer
+    found: Window | None = None
 
 
 GroupsOf = Callable[[Durations], Iterable[Group]]

@@ -1,8 +1,9 @@
-"""Work that is divided unevenly: other ranks are slow in every step, so ranks scatter more.
+"""Work that is divided unevenly: other ranks are slow in every step.
 
-The series is the scatter of ranks in each step (their median absolute deviation, which one slow
-rank does not change), as a share of its usual value. Where ranks exchange tokens with experts,
-these are the likelier reason; else it is the length of sequences.
+Two things show it. Ranks scatter more: their durations are no normal ones with one that is slow,
+but all differ from their median. And ranks that exchange tokens with experts send more or fewer
+bytes than usual, each by another share. Where nobody exchanges tokens, the length of sequences is
+the likelier reason.
 """
 
 from __future__ import annotations
@@ -12,31 +13,64 @@ from collections.abc import Iterable
 import numpy as np
 
 from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.durations import COMPUTE, Durations
+from llmprism.methods.prism.durations import WORK, Durations
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.parameters import FEWEST_SCATTERED, SLOW_DEVIATIONS, WARM_UP
-from llmprism.methods.prism.windows import Window
+from llmprism.methods.prism.parameters import EXACT, FEWEST_SCATTERED, SLOW_DEVIATIONS, WARM_UP
+from llmprism.methods.prism.windows import Window, best_scatter
+from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 CAUSES = ("length_imbalance", "expert_imbalance")
 
 
 def imbalance(durations: Durations) -> Iterable[Group]:
-    """All ranks, as they scatter."""
+    """All ranks, as their durations scatter, and as the bytes that they exchange do."""
+    yield from _of_durations(durations)
+    yield from _of_bytes(durations)
+
+
+def _of_durations(durations: Durations) -> Iterable[Group]:
     table = durations.compute
     rows = np.flatnonzero(table.normal_ns > 0)
     if rows.size < FEWEST_SCATTERED:
         return
-    own = table.excess[rows]
-    scatter = nanmedian(np.abs(own - nanmedian(own, axis=0)), axis=0) * TO_SIGMA
+    own = table.excess[rows] - nanmedian(table.excess[rows], axis=0)
+    scatter = nanmedian(np.abs(own), axis=0) * TO_SIGMA
     usual = float(np.nan_to_num(nanmedian(scatter[None], axis=1)[0]))
     if usual <= 0:
         return
     more = np.log(np.maximum(scatter, usual / 10) / usual)
     chance = 1 / np.sqrt(2 * (rows.size - 1))
     error = max(float(np.nan_to_num(spread(more[None])[0])), float(chance))
-    lost = durations.on_path.compute_longer[rows].sum(axis=0)
-    yield Group(COMPUTE, rows, 1, more, error, lost, _named)
+    found = best_scatter(own, np.hypot(table.error[rows], usual))
+    yield Group(WORK, rows, 1, more, error, _lost(durations), _named, found)
+
+
+def _of_bytes(durations: Durations) -> Iterable[Group]:
+    """How much the bytes of exchanges differ from their usual ones, mean over connections."""
+    sent = [
+        durations.traffic.bytes_of(one.connections)
+        for one in durations.graph.nodes.communicators
+        if one.kind == "ep"
+    ]
+    if not sent:
+        return
+    size = np.concatenate(sent)
+    usual = nanmedian(size, axis=1)[:, None]
+    off = np.abs(size / np.where(usual > 0, usual, np.nan) - 1)
+    known = np.isfinite(off).sum(axis=0)
+    mean = np.where(known > 0, np.nansum(off, axis=0) / np.maximum(known, 1), np.nan)
+    mean[~np.isfinite(durations.transfer.excess).any(axis=0)] = np.nan  # what is explained
+    mean -= nanmedian(mean[None], axis=1)[0]
+    error = max(float(np.nan_to_num(spread(mean[None])[0])), EXACT)
+    rows = np.arange(len(durations.compute.excess))
+    yield Group(WORK, rows, 1, mean, error, _lost(durations), _named)
+
+
+def _lost(durations: Durations) -> Floats:
+    """What all of the job lost in each step [ns]: by how much the step is longer."""
+    lost: Floats = np.nan_to_num(durations.length_ns - durations.usual_ns)
+    return lost
 
 
 def _named(durations: Durations, window: Window) -> Named | None:

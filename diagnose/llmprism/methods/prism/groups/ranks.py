@@ -92,4 +92,3 @@ def hidden(durations: Durations, symptom: str, cause: str, others: list[str]) ->
     few = {"one_of": found} if len(found) <= MOST_NAMED else {}
     evidence = {"or_causes": others, **few}
     return Named("job", symptom, cause, "job", durations.job.name, evidence)
-

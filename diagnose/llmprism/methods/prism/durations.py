@@ -95,11 +95,11 @@ class Durations:
 
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
         """The same without the excess of some rows in some steps: it is explained."""
-        old = self.compute if table == COMPUTE else self.transfer
+        old = self.transfer if table == TRANSFER else self.compute
         excess = old.excess.copy()
         excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
         new = replace(old, excess=excess)
-        return replace(self, compute=new) if table == COMPUTE else replace(self, transfer=new)
+        return replace(self, transfer=new) if table == TRANSFER else replace(self, compute=new)
 
     def without(self, inside: Bools) -> Durations:
         """The same without the excess of everything in some steps: the program compiles in them."""

@@ -163,7 +163,7 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             continue
         yield best
         open_steps = open_steps & ~inside
-        if best.group.table == WORK:
+        if best.group.table == WORK and _is_believed(cost_of(best)):
             left = left.without(inside)
         else:
             left = left.explained(best.group.table, best.group.rows, inside)

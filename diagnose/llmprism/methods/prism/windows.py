@@ -85,12 +85,16 @@ def best_window(excess: Floats, error: float) -> Window:
     return replace(best, spared=tuple(spared.tolist()))
 
 
-def best_scatter(excess: Floats, error: Floats) -> Window:
-    """The window in which all rows of ``excess`` scatter more than by their ``error``."""
+def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
+    """The window in which all rows of ``excess`` scatter more than by their ``error``.
+
+    Rows that always vary together have a ``weight`` of less than one each.
+    """
     levels = np.array(LEVELS)[:, None, None]
     wider = np.hypot(error[:, None], levels)
     base = log_density(excess / error[:, None]) + np.log(wider / error[:, None])
-    gains: Floats = np.nan_to_num(log_density(excess / wider) - base).sum(axis=1)
+    of_rows = np.nan_to_num(log_density(excess / wider) - base)
+    gains: Floats = (weight[:, None] * of_rows).sum(axis=1)
     return _of_gains(gains, LEVEL, SHAPE)
 
 

@@ -1,9 +1,9 @@
 """Work that is divided unevenly: other ranks are slow in every step.
 
 Two things show it. Ranks scatter more: their durations are no normal ones with one that is slow,
-but all differ from their median. And ranks that exchange tokens with experts send more or fewer
-bytes than usual, each by another share. Where nobody exchanges tokens, the length of sequences is
-the likelier reason.
+but all differ from their median, maybe those of one server together. And ranks that exchange tokens
+with experts send more or fewer bytes than usual, each by another share. Where nobody exchanges
+tokens, the length of sequences is the likelier reason.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ import numpy as np
 from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.durations import WORK, Durations
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.parameters import EXACT, FEWEST_SCATTERED, SLOW_DEVIATIONS, WARM_UP
+from llmprism.methods.prism.parameters import (
+    EXACT,
+    FEWEST_SCATTERED,
+    NOISE_FLOOR,
+    SLOW_DEVIATIONS,
+    WARM_UP,
+)
 from llmprism.methods.prism.windows import Window, best_scatter
-from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 CAUSES = ("length_imbalance", "expert_imbalance")
@@ -36,14 +41,14 @@ def _of_durations(durations: Durations) -> Iterable[Group]:
         return
     own = table.excess[rows] - nanmedian(table.excess[rows], axis=0)
     scatter = nanmedian(np.abs(own), axis=0) * TO_SIGMA
-    usual = float(np.nan_to_num(nanmedian(scatter[None], axis=1)[0]))
-    if usual <= 0:
-        return
+    usual = max(float(np.nan_to_num(nanmedian(scatter[None], axis=1)[0])), NOISE_FLOOR)
     more = np.log(np.maximum(scatter, usual / 10) / usual)
     chance = 1 / np.sqrt(2 * (rows.size - 1))
     error = max(float(np.nan_to_num(spread(more[None])[0])), float(chance))
-    found = best_scatter(own, np.hypot(table.error[rows], usual))
-    yield Group(WORK, rows, 1, more, error, _lost(durations), _named, found)
+    _, place, ranks = np.unique(durations.servers[rows], return_inverse=True, return_counts=True)
+    found = best_scatter(own, np.hypot(table.error[rows], usual), 1 / ranks[place])
+    lost = durations.on_path.compute_longer.sum(axis=0)
+    yield Group(WORK, rows, 1, more, error, lost, _named, found)
 
 
 def _of_bytes(durations: Durations) -> Iterable[Group]:
@@ -64,13 +69,8 @@ def _of_bytes(durations: Durations) -> Iterable[Group]:
     mean -= nanmedian(mean[None], axis=1)[0]
     error = max(float(np.nan_to_num(spread(mean[None])[0])), EXACT)
     rows = np.arange(len(durations.compute.excess))
-    yield Group(WORK, rows, 1, mean, error, _lost(durations), _named)
-
-
-def _lost(durations: Durations) -> Floats:
-    """What all of the job lost in each step [ns]: by how much the step is longer."""
-    lost: Floats = np.nan_to_num(durations.length_ns - durations.usual_ns)
-    return lost
+    lost = np.nan_to_num(durations.length_ns - durations.usual_ns)
+    yield Group(WORK, rows, 1, mean, error, lost, _named)
 
 
 def _named(durations: Durations, window: Window) -> Named | None:

@@ -68,3 +68,24 @@ def test_the_cost_is_what_the_job_lost(replicas: Callable[..., Run]) -> None:
     slow, healthy = replicas(fault), replicas(folder="healthy")
     ends = [run.truth("steps")["end_ns"].max() for run in (slow, healthy)]
     assert findings(slow)["cost"].sum() == pytest.approx(ends[0] - ends[1], rel=0.1)
+
+
+def test_saves_that_share_the_nics_of_a_job_are_no_finding(simulated: Callable[..., Run]) -> None:
+    """Each save slows the transfers of one step; records show it, as bytes to the storage."""
+    run = simulated(
+        dp=4,
+        tp=8,
+        steps=30,
+        cluster={"servers": 5},
+        storage=["s0004"],
+        checkpoint={"every": 9, "mode": "async"},
+    )
+    assert findings(run).empty
+
+
+def test_sequences_of_unequal_length_are_uneven_work(simulated: Callable[..., Run]) -> None:
+    fault = {"kind": "length_imbalance", "job": "a", "spread": 0.4, "from_step": 5, "to_step": 11}
+    cluster = {"servers": 8, "gpus_per_server": 1, "nics_per_server": 1}
+    table = findings(simulated(dp=8, steps=20, micro_batches=8, cluster=cluster, faults=[fault]))
+    assert table["cause"].tolist() == ["length_imbalance"]
+    assert table["culprit_kind"].tolist() == ["job"]

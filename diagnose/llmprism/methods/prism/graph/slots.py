@@ -105,8 +105,7 @@ def _is_stable(volume: Floats, sent: Floats, usual: Bools, offsets: Ints, count:
 @compiled
 def _nearest(since_ns: Floats, at_ns: float) -> int:
     """The slot that begins nearest to a time."""
-    best: int = np.abs(since_ns - at_ns).argmin()
-    return best
+    return int(np.abs(since_ns - at_ns).argmin())
 
 
 @compiled

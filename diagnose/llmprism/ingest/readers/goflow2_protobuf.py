@@ -34,6 +34,7 @@ _TYPES |= dict.fromkeys((*_ADDRESSES.values(), "protocol"), pa.string())
 _VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
 _FIXED = {_WIDE: 8, _NARROW: 4}
 _PROTOCOL = 20
+_MOST_BITS, _LARGEST = 63, (1 << 64) - 1  # of a number: before its last byte, and of all
 _LONGEST = 1 << 16  # bytes of a message
 
 Fields = dict[str, int | str]
@@ -138,8 +139,10 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
         place += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place
+            return value & _LARGEST, place
         shift += 7
+        if shift > _MOST_BITS:
+            raise ValueError(shift)
 
 
 def _table(rows: list[Fields]) -> pa.Table:

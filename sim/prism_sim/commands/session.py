@@ -163,7 +163,7 @@ def _problem_of(error: OSError) -> Problem:
 
 
 _REMEDIES = {
-    errno.ENOSPC: "free some space, or name a folder on another disk with --out",
+    errno.ENOSPC: "free some space, or write to another disk",
     errno.EEXIST: "it is not a folder; name another one with --out",
     errno.ENOTDIR: "it is not a folder; name another one with --out",
     errno.EROFS: "name a folder that can be written with --out",

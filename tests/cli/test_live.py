@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 from urllib import request
@@ -15,8 +16,10 @@ from processes import PRISM_SIM, started
 
 
 def _snapshots(url: str) -> Any:
+    until_s = time.monotonic() + 60
     with request.urlopen(f"{url}events", timeout=60) as stream:
         for line in stream:
+            assert time.monotonic() < until_s, "the page shows no steps within a minute"
             if line.startswith(b"data:"):
                 yield json.loads(line[5:])
 

@@ -83,6 +83,7 @@ def show_live(session: Session, made: Run, speed: float, method: str) -> int:
         replay = Replay(made.flows, folder, speed)
         defaults = Settings()
         settings = Settings(
+            window_ns=max(1, min(defaults.window_ns, replay.lasts_ns)),
             stride_ns=max(1, min(defaults.stride_ns, replay.lasts_ns // _STRIDES)),
             quiet_ns=max(1, min(defaults.quiet_ns, replay.lasts_ns // _STRIDES)),
             silence_s=_FOREVER_S,

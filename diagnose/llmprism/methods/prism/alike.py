@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.hops import parts_of
 from llmprism.methods.prism.faults.measures.saving import saving
 from llmprism.methods.prism.parameters import (
@@ -86,14 +86,11 @@ def _shares(context: Context, job: JobView, other: JobView) -> bool:
     return other is not job and bool(_links(context, job) & _links(context, other))
 
 
+@measured_once
 def _links(context: Context, job: JobView) -> set[str]:
-    kept = context.measured.setdefault(_links, {})
-    if job.name not in kept:
-        rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-        paths = (
-            context.flows.paths[code] for code in np.unique(context.flows.path[rows]) if code >= 0
-        )
-        links = {part for path in paths for part in parts_of(path) if "|" in part}
-        kept[job.name] = links | {context.topology.addresses[end] for end in job.phases.endpoints}
-    found: set[str] = kept[job.name]
-    return found
+    """The links and the NICs that carry records of a job."""
+    rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
+    codes = np.unique(context.flows.path[rows])
+    parts = (part for code in codes if code >= 0 for part in parts_of(context.flows.paths[code]))
+    nics = {context.topology.addresses[end] for end in job.phases.endpoints}
+    return {part for part in parts if "|" in part} | nics

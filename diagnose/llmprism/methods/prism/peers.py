@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.graph.nodes import Communicator
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.network import Seen, name_part
@@ -72,8 +71,7 @@ def _slow_ranks(durations: Durations) -> Iterator[Standing]:
 
 def _slow_parts(durations: Durations) -> Iterator[Standing]:
     table, communicators = durations.transfer, durations.graph.nodes.communicators
-    roles = [_role(durations, one) for one in communicators]
-    role = np.array([roles.index(one) for one in roles])
+    role = _roles(durations)
     size = np.array([one.size_bytes for one in communicators])
     pace = table.normal_ns / np.maximum(size, 1.0)
     ratio = beside_peers(pace, role, table.normal_ns > 0)
@@ -112,11 +110,21 @@ def _limits(durations: Durations, number: int, every: Bools) -> dict[int, float]
     return None if found is None else dict(found)
 
 
-def _role(durations: Durations, one: Communicator) -> tuple[str, int, int]:
-    """Kind of traffic, stage that sends, and switches on the way."""
-    senders = durations.context.connections.src[one.connections]
-    stage = durations.job.pipelines.stage[np.isin(durations.job.phases.endpoints, senders)]
-    return one.kind, int(stage.max(initial=-1)), _switches(durations, one.connections)
+def _roles(durations: Durations) -> Ints:
+    """A number for each kind of traffic, stage that sends, and count of switches on the way."""
+    job, senders = durations.job, durations.context.connections.src
+    stage = np.full(len(durations.context.flows.addresses), -1)
+    stage[job.phases.endpoints] = job.pipelines.stage
+    numbers: dict[tuple[str, int, int], int] = {}
+    roles = (
+        (
+            one.kind,
+            int(stage[senders[one.connections]].max()),
+            _switches(durations, one.connections),
+        )
+        for one in durations.graph.nodes.communicators
+    )
+    return np.array([numbers.setdefault(role, len(numbers)) for role in roles])
 
 
 def _switches(durations: Durations, connections: Ints) -> int:

@@ -90,10 +90,7 @@ def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
 
     Rows that always vary together have a ``weight`` of less than one each.
     """
-    levels = np.array(LEVELS)[:, None, None]
-    wider = np.hypot(error[:, None], levels)
-    base = log_density(excess / error[:, None]) + np.log(wider / error[:, None])
-    of_rows = np.nan_to_num(log_density(excess / wider) - base)
+    of_rows = _ratios(excess, error[:, None], 0.0, np.array(LEVELS)[:, None, None])
     gains: Floats = (weight[:, None] * of_rows).sum(axis=1)
     return _of_gains(gains, LEVEL, SHAPE)
 
@@ -106,11 +103,17 @@ def gain_within(excess: Floats, error: float, inside: Bools) -> float:
 def _gains(excess: Floats, error: float, sign: float) -> Floats:
     """Log likelihood ratio of each level in each step, shape (levels, steps); 0 where unknown."""
     levels = np.array(LEVELS)[:, None]
-    wider = np.hypot(error, VARIES * levels)
+    gains = _ratios(excess, error, sign * levels, VARIES * levels)
+    signed: Floats = np.where(sign * excess > 0, gains, np.minimum(gains, 0.0))
+    return signed
+
+
+def _ratios(excess: Floats, error: Floats | float, middle: Floats | float, width: Floats) -> Floats:
+    """Log likelihood ratio of values that vary around a ``middle`` by a ``width``; 0 if unknown."""
+    wider = np.hypot(error, width)
     base = log_density(excess / error) + np.log(wider / error)
-    gains = np.nan_to_num(log_density((excess - sign * levels) / wider) - base)
-    against: Floats = np.where(sign * excess > 0, gains, np.minimum(gains, 0.0))
-    return against
+    ratios: Floats = np.nan_to_num(log_density((excess - middle) / wider) - base)
+    return ratios
 
 
 def _of_gains(gains: Floats, shape: str, against: float) -> Window:

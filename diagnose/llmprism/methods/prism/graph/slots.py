@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,11 +45,12 @@ class Slots:
         shape = (lanes.size, number, self.steps)
         start, end = np.full(shape, np.nan), np.full(shape, np.nan)
         bursts = self.start_ns, self.end_ns, self.size
-        usual = self._usual(self.size, lanes, number), self._usual(self._since(), lanes, number)
+        usual = self._usual(self.size, lanes, number), self._usual(self._since_ns, lanes, number)
         _fill(lanes, self.offsets, bursts, usual, start, end)
         return start, end
 
-    def _since(self) -> Floats:
+    @cached_property
+    def _since_ns(self) -> Floats:
         """Begin of each burst after that of the first one in its step [ns]."""
         number = np.diff(self.offsets)
         first = np.repeat(self.offsets[:-1], number)
@@ -56,8 +58,10 @@ class Slots:
 
     def _usual(self, values: Floats, lanes: Ints, number: int) -> Floats:
         """Median of each slot in steps with the usual number of bursts, (lanes, number)."""
+        if number == 1:
+            return np.zeros((lanes.size, 1))  # all bursts of a step are in it, whatever they hold
         cells = lanes[:, None] * self.steps + np.arange(self.steps)
-        held = np.diff(self.offsets)[cells] == number
+        held = self.offsets[cells + 1] - self.offsets[cells] == number
         at = np.where(held, self.offsets[cells], 0)[..., None] + np.arange(number)
         found = values[np.minimum(at, values.size - 1)]
         found = np.where(held[..., None], found, np.nan).transpose(0, 2, 1)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from evaluation.paths import ROOT
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.render.figures import FIGURES

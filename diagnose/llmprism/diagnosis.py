@@ -14,12 +14,13 @@ import pandas as pd
 
 from llmprism.conclusion import Conclusion, conclude
 from llmprism.errors import Problem, UserError
+from llmprism.files import replacing
 from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
-from llmprism.io.writing import replacing, replacing_folder, write_table
+from llmprism.io.writing import replacing_folder, write_table
 from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llmprism.errors import Problem, UserError
+from llmprism.files import replacing
 from llmprism.io.notes import json_object
-from llmprism.io.writing import replacing
 
 RECORD = ".prism-sim.json"
 LOCK = ".prism-sim.lock"

@@ -18,10 +18,11 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism.errors import Problem, UserError
+from llmprism.files import replacing
 from llmprism.io import stored_tables
 from llmprism.io.stored_tables import read_stored
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.io.writing import replacing, write_table
+from llmprism.io.writing import write_table
 
 TRUTH: dict[str, pa.Schema] = {
     "ranks": pa.schema(

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from llmprism.errors import Problem, UserError
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from prism_sim.loading.scenario import Scenario
 from prism_sim.logs.config import Logs
 from prism_sim.logs.corpus import CorpusWriter, Logged, drawn_jobs

@@ -183,8 +183,8 @@ def _homes(network: Content | None) -> dict[str, str]:
 
 def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
     """Write the network as described, or else what the records show of it."""
+    from llmprism.files import replacing
     from llmprism.ingest.network.inferred import infer
-    from llmprism.io.writing import replacing
 
     if described:
         content = described
@@ -223,7 +223,7 @@ def _first(names: list[str]) -> str:
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:
-    from llmprism.io.writing import replacing
+    from llmprism.files import replacing
 
     with replacing(folder / _NOTES) as partial:
         partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from llmprism.files import replacing
 from llmprism.io.parts import InParts
 
-__all__ = ["new_folder", "replacing", "replacing_folder", "write_table"]
-
 ROWS = 1 << 20  # of a row group
 
 

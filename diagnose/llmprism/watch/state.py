@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from llmprism.errors import Problem, UserError
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 
 _FILE, _LOCK = "state.json", "lock"
 

@@ -132,7 +132,7 @@ def _update(
 
 
 def _write(path: Path, text: str) -> None:
-    from llmprism.io.writing import replacing
+    from llmprism.files import replacing
 
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")

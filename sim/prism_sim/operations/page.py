@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import yaml
 
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from llmprism.page.page import rendered
 from prism_sim.operations import figures, results, worth_figure
 from prism_sim.operations.evaluating.study import Evaluation

@@ -20,7 +20,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprism import kinds
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from llmprism.page.page import as_text, content, cut, rendered, window
 from llmprism.page.tables import Tables
 from llmprism.quantities import percent

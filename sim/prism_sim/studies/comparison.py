@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from llmprism.isolation.runner import LIMITS, Limits
 from prism_sim.families import draw, read_family
 from prism_sim.families.family import Family, bundled_families

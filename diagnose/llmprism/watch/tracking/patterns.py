@@ -50,8 +50,7 @@ class Pattern:
 
     def places(self, records: Records) -> tuple[Ints, Bools]:
         """The place of each record among the lanes, and whether it has one."""
-        place = np.minimum(np.searchsorted(self.lanes, records.lane), self.lanes.size - 1)
-        return place, self.lanes[place] == records.lane
+        return _places(self.lanes, records)
 
     def agreed_ns(self, moved_ns: Floats) -> tuple[float, float]:
         """The end of a step by when each lane moved it, and the share of lanes that agree."""
@@ -127,6 +126,12 @@ def _pattern(
     return pattern, np.array([end for end, _ in agreed])
 
 
+def _places(lanes: Ints, records: Records) -> tuple[Ints, Bools]:
+    """The place of each record among some lanes, and whether it has one."""
+    place = np.minimum(np.searchsorted(lanes, records.lane), lanes.size - 1)
+    return place, lanes[place] == records.lane
+
+
 @dataclass(frozen=True)
 class _Cells:
     """Records by lane and step: those of a cell follow each other, in order of their ends.
@@ -175,8 +180,7 @@ def _cells(lanes: Ints, records: Records, borders_ns: Floats, later_ns: Floats) 
 
     A record belongs to the first step whose border it does not exceed by more than ``later_ns``.
     """
-    place = np.minimum(np.searchsorted(lanes, records.lane), lanes.size - 1)
-    own = records.where(lanes[place] == records.lane)
+    own = records.where(_places(lanes, records)[1])
     own = own.take(np.lexsort((own.end_ns, own.lane)))
     place = np.searchsorted(lanes, own.lane)
     step = np.searchsorted(borders_ns, own.end_ns - later_ns[place]) - 1

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from prism_sim.render import look

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from llmprism.errors import Problem, UserError
-from llmprism.io.writing import replacing
+from llmprism.files import replacing
 from prism_sim.run_folder import Run
 from prism_sim.studies.regression.headlines import Headline
 from prism_sim.studies.regression.running import CaseRun, Figures

@@ -9,13 +9,13 @@ from evaluation.paths import REFERENCE
 from prism_sim.loading.bundled import folder
 
 METHODS = ("paper", "prism")
-DIGITS = 4
+DIGITS, SHOWN = 4, 3
 
 
 def write(reference: Path = REFERENCE, path: Path | None = None) -> None:
-    """Write ``measured.json`` of the bundled studies from ``exam.json`` and ``logs.md``."""
+    """Write ``measured.json`` of the bundled studies from ``exam.json`` and ``logs.json``."""
     figures = {name: of_flows(reference / "exam.json", name) for name in METHODS}
-    figures["llmlog"] = of_logs(reference / "logs.md")
+    figures["llmlog"] = of_logs(reference / "logs.json")
     target = path or folder() / "operations" / "measured.json"
     target.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
@@ -30,10 +30,7 @@ def of_flows(exam: Path, method: str) -> dict[str, float]:
     return {"recall": recall, "precision": precision, "names": recall, "right": right}
 
 
-def of_logs(page: Path) -> dict[str, float]:
-    """The part of the failures of held-out kinds whose first node is named."""
-    held_out = page.read_text(encoding="utf-8").partition("## Population exam")[2]
-    rows = [[cell.strip() for cell in line.split("|")] for line in held_out.splitlines()]
-    head, prism = (next(row for row in rows if row[1:2] == [name]) for name in ("rule", "prism"))
-    value = prism[head.index("node: first")].split()[0]
-    return {"right": round(float(value) / 100, DIGITS)}
+def of_logs(logs: Path) -> dict[str, float]:
+    """The part of the failures of held-out kinds whose first node is named, as on the page."""
+    figures = json.loads(logs.read_text(encoding="utf-8"))["figures"]["exam"]["prism"]
+    return {"right": round(float(figures["top_1"]["value"]), SHOWN)}

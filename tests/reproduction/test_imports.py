@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
     "prism_sim.toolkit",
     "llmprism.errors",
+    "llmprism.files",
     "llmprism.io.flows",
     "llmprism.io.topology",
     "llmprism.io.writing",

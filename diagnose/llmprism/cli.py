@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmprism.command import Command, MemoryLimit, TimeLimit, new_app
+from llmprism.command import AtOnce, Cluster, Command, MemoryLimit, TimeLimit, new_app
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.program import run_program
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
-    from llmprism.isolation.runner import Limits
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
@@ -71,14 +72,8 @@ def run(
             help="Names of jobs: sacct or squeue --json, or a CSV of job, servers, begin, end.",
         ),
     ] = None,
-    at_once: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
-        ),
-    ] = RECORDS_AT_ONCE,
+    at_once: AtOnce = RECORDS_AT_ONCE,
+    cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
@@ -92,6 +87,7 @@ def run(
     from llmprism import methods
     from llmprism.errors import UserError
     from llmprism.isolation.runner import Limits
+    from llmprism.pipeline import diagnose_files
 
     try:
         methods.check(method)
@@ -100,7 +96,13 @@ def run(
         raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
     limits = Limits.of(time_limit, memory_limit)
     try:
-        diagnosis = _diagnosed(flows, topology, method, at_once, limits, out, names, quiet)
+        diagnosis = _diagnosed(
+            partial(
+                diagnose_files, flows, topology, method,
+                records_at_once=at_once, limits=limits, cluster=cluster,
+            ),
+            out, names, quiet,
+        )  # fmt: skip
         if not quiet:
             _report_intake(diagnosis, out)
         _print_result(diagnosis, topology, as_json)
@@ -116,17 +118,9 @@ def run(
 
 
 def _diagnosed(
-    flows: Path,
-    topology: Path,
-    method: str,
-    at_once: int,
-    limits: Limits,
-    out: str | None,
-    names: Path | None,
-    quiet: bool,
+    diagnose: Callable[..., Diagnosis], out: str | None, names: Path | None, quiet: bool
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
-    from llmprism import pipeline
     from llmprism.diagnosis import check_target
     from llmprism.errors import Problem, UserError
     from llmprism.ingest.commands import reporting
@@ -137,7 +131,7 @@ def _diagnosed(
     known = read_names(names) if names else []
     try:
         with reporting(quiet) as progress:
-            diagnosis = pipeline.diagnose_files(flows, topology, method, progress, at_once, limits)
+            diagnosis = diagnose(progress=progress)
         if names:
             diagnosis = diagnosis.with_names(known)
         if out is not None:

@@ -24,6 +24,23 @@ MemoryLimit = Annotated[
         "--memory-limit", metavar="GIB", min=0.1, help="Memory of another package's method [GiB]."
     ),
 ]
+AtOnce = Annotated[
+    int,
+    typer.Option(
+        "--at-once",
+        metavar="N",
+        min=1,
+        help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
+    ),
+]
 PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 

@@ -41,5 +41,8 @@ class UserError(Exception):
     """
 
     def __init__(self, problems: Iterable[Problem] | Problem) -> None:
+        # The arguments stay as they are, so that an error can come from another process.
         self.problems = [problems] if isinstance(problems, Problem) else list(problems)
-        super().__init__("\n".join(str(p) for p in self.problems))
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from llmprism import methods
 from llmprism.batches import diagnose_in_batches
+from llmprism.cluster import workers_at
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.diagnosis import Diagnosis, conform, with_servers
 from llmprism.errors import Problem, UserError
@@ -44,6 +46,7 @@ def diagnose(
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
     limits: Limits = LIMITS,
+    cluster: str | None = None,
 ) -> Diagnosis:
     """Diagnose flow records, given as a file or in memory.
 
@@ -58,26 +61,45 @@ def diagnose(
     records_at_once : a Parquet file of more records is diagnosed in batches of jobs
         (:mod:`llmprism.batches`), unless the method is that of another package.
     limits : of a method that runs in a process of its own.
+    cluster : the scheduler of a Dask cluster, whose workers diagnose the batches
+        (:mod:`llmprism.cluster`).
 
     Raises
     ------
     UserError : a file or table is not valid, or the method does not exist, or (MethodError) it
-        gave no tables.
+        gave no tables; or the cluster does not answer.
     """
     methods.check(method)  # fail before the reading
     report = progress or _silent
     report(0.0, "reading flows")
     if methods.is_foreign(method):
+        _refuse(cluster, method)
         return diagnose_apart(flows, topology, method, report, limits)[0]
-    if isinstance(flows, Path | str) and row_count(flows) > records_at_once:
-        network, joining = _network(topology), methods.joining(method)
-
-        def one(part: Path, rest: Rest, progress: Progress) -> Diagnosis:
-            records, intake = place(load(part), network, rest)
-            return _diagnosed(method, records, network, intake, progress)
-
-        return diagnose_in_batches(flows, network, joining, records_at_once, one, report)
+    with workers_at(cluster) as each:
+        if isinstance(flows, Path | str) and row_count(flows) > records_at_once:
+            network, joining = _network(topology), methods.joining(method)
+            one = _OfBatch(method, network)
+            return diagnose_in_batches(flows, network, joining, records_at_once, one, report, each)
     return _diagnosed(method, *_taken_in(flows, topology), report)
+
+
+def _refuse(cluster: str | None, method: str) -> None:
+    """Refuse a cluster for a method of another package."""
+    if cluster is not None:
+        what = f"the method {method!r} is of another package, and runs on this machine only"
+        raise UserError(Problem(what, "--cluster", "leave --cluster out"))
+
+
+@dataclass(frozen=True)
+class _OfBatch:
+    """Diagnoses the file of a batch, here or on a worker of a cluster."""
+
+    method: str
+    network: Topology
+
+    def __call__(self, part: Path, rest: Rest, progress: Progress) -> Diagnosis:
+        records, intake = place(load(part), self.network, rest)
+        return _diagnosed(self.method, records, self.network, intake, progress)
 
 
 def diagnose_apart(
@@ -174,9 +196,10 @@ def diagnose_files(
     progress: Progress | None = None,
     records_at_once: int = RECORDS_AT_ONCE,
     limits: Limits = LIMITS,
+    cluster: str | None = None,
 ) -> Diagnosis:
     """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
-    return diagnose(flows_path, topology_path, method, progress, records_at_once, limits)
+    return diagnose(flows_path, topology_path, method, progress, records_at_once, limits, cluster)
 
 
 def _taken_in(

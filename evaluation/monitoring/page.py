@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.rate import SETTINGS, measure
-from evaluation.monitoring.soak import soak
+from evaluation.monitoring.soak import HOUR_S, Look, soak
 from evaluation.paths import REFERENCE
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.tracking.tracker import CALM
@@ -56,15 +57,19 @@ if there is no alert while it lasts, or two windows later.
 | records sent | {sent:,} |
 | records lost by the monitor | {lost:,} |
 | datagrams that the kernel dropped | {dropped:,} |
-| largest lag, in time of the records | {lag:,.0f} s |
-| largest memory in the first third of the time | {early:.0f} MiB |
-| ... and in the last third | {late:.0f} MiB |
 | faults | {faults} |
 | missed | {missed} |
 | false alerts | {false} |
 | CPU time of the monitor | {cpu_s:.0f} s |
 | exit code | {exit_code} |
+
+The largest lag, in time of the records, and the largest memory in each stretch of time:
+
+| until hour | lag | memory |
+|---|---|---|
+{looks}
 """
+_STRETCHES = 12
 
 
 def write(number: int) -> Path:
@@ -79,16 +84,13 @@ def write_soak(jobs: int, hours: float, speed: float) -> Path:
     """Watch simulated hours in compressed time, and write that part of the page."""
     with TemporaryDirectory() as folder:
         found = soak(jobs, hours, speed, Path(folder) / "soak")
-    third = max(len(found.memory) // 3, 1)
     text = _SOAK.format(
         options=f"--jobs {jobs} --hours {hours:g} --speed {speed:g}",
         jobs=jobs,
         hours=f"{hours:g}",
         speed=f"{speed:g}",
         lost=found.sent - found.kept,
-        lag=max(found.lags_s, default=0.0),
-        early=max(found.memory[:third], default=0) / 2**20,
-        late=max(found.memory[-third:], default=0) / 2**20,
+        looks="\n".join(_stretches(found.looks)),
         missed=", ".join(found.missed) or "none",
         false=", ".join(found.false) or "none",
         **{
@@ -99,6 +101,16 @@ def write_soak(jobs: int, hours: float, speed: float) -> Path:
     before = PAGE.read_text(encoding="utf-8").removesuffix(_soak_before())
     PAGE.write_text(before + text, encoding="utf-8")
     return PAGE
+
+
+def _stretches(looks: Sequence[Look]) -> Iterator[str]:
+    """A row for each stretch of so many looks."""
+    together = -(-len(looks) // _STRETCHES) or 1
+    for first in range(0, len(looks), together):
+        own = looks[first : first + together]
+        lag_s = max(one.lag_s for one in own)
+        memory_mib = max(one.memory_bytes for one in own) / 2**20
+        yield f"| {own[-1].sent_s / HOUR_S:.1f} | {lag_s:,.0f} s | {memory_mib:.0f} MiB |"
 
 
 def _soak_before() -> str:

@@ -37,6 +37,22 @@ _SETTLED_S = 60  # without any change of the state
 _PIECE_S = 20  # of the records' time, sent together
 
 
+@dataclass(frozen=True)
+class Look:
+    """A monitor at one moment.
+
+    Attributes
+    ----------
+    sent_s : time of the records that were sent [s].
+    lag_s : how far behind the monitor was, in time of the records [s].
+    memory_bytes : its resident memory.
+    """
+
+    sent_s: float
+    lag_s: float
+    memory_bytes: int
+
+
 @dataclass
 class Soak:
     """What came of it.
@@ -45,8 +61,7 @@ class Soak:
     ----------
     sent, kept, dropped : records that were sent and stored, and datagrams that the kernel dropped.
     faults, missed, false : faults, those without an alert, and alerts without a fault.
-    lags_s : how far the monitor was behind, in time of the records, at equal distances [s].
-    memory : resident bytes of the monitor, at the same moments.
+    looks : the monitor at moments of equal distances.
     """
 
     sent: int = 0
@@ -55,8 +70,7 @@ class Soak:
     faults: int = 0
     missed: list[str] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
-    lags_s: list[float] = field(default_factory=list)
-    memory: list[int] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     cpu_s: float = 0.0
     exit_code: int = 0
 
@@ -161,20 +175,21 @@ def _send(
             exporters[leaf].send(encoded(records))
             found.sent += len(records)
         if number % max(last // 60, 1) == 0:
-            _look(state, process, int(own["end_ns"].max()), found)
+            found.looks += _look(state, process, int(own["end_ns"].max()), since_ns)
         wait_s = began_s + (number + 1) * _PIECE_S / speed - time.monotonic()
         time.sleep(max(wait_s, 0.0))
     for exporter in exporters.values():
         exporter.close()
 
 
-def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, found: Soak) -> None:
-    """Note how far behind the monitor is, and how much memory it has."""
-    stored = _stored(state)
-    if stored.get("watermark_ns"):
-        found.lags_s.append((sent_ns - stored["watermark_ns"]) / 1e9)
+def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, since_ns: int) -> list[Look]:
+    """How far behind the monitor is, and its memory; nothing before it has stored records."""
+    watermark_ns = _stored(state).get("watermark_ns")
+    if not watermark_ns:
+        return []
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    found.memory.append(pages * os.sysconf("SC_PAGESIZE"))
+    memory = pages * os.sysconf("SC_PAGESIZE")
+    return [Look((sent_ns - since_ns) / 1e9, (sent_ns - watermark_ns) / 1e9, memory)]
 
 
 def _wait_until_taken(state: Path, found: Soak) -> None:

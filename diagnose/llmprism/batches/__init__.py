@@ -14,18 +14,23 @@ A job that has more records than one batch may have is diagnosed in windows of t
 (:mod:`~llmprism.batches.windows`), and its steps are stitched together. What lasts longer than a
 window, such as a GPU that is slow from some step on, is seen where it begins. Where windows have
 too few steps, fewer and larger ones are tried, and at last the whole.
+
+On a cluster (:mod:`llmprism.cluster`), workers add up pairs and diagnose batches
+(:mod:`~llmprism.batches.apart`); the batches are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from llmprism.batches.apart import diagnosed_apart
 from llmprism.batches.dividing import divide
 from llmprism.batches.files import write_batches
 from llmprism.batches.joining import joined
-from llmprism.batches.running import DiagnoseOne, Runner
+from llmprism.batches.running import DiagnoseOne, Part, Runner
+from llmprism.cluster import Map, in_turn
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.flows import Intake, Rest
 from llmprism.io.loading import row_count, stored
@@ -44,10 +49,12 @@ def diagnose_in_batches(
     most_records: int,
     diagnose_one: DiagnoseOne,
     progress: Progress,
+    each: Map = in_turn,
 ) -> Diagnosis:
     """Diagnose a Parquet file in batches of about ``most_records`` records.
 
-    ``joining`` says which pairs have to stay together.
+    ``joining`` says which pairs have to stay together. ``each`` may do work on other machines;
+    then ``diagnose_one`` can be pickled.
 
     Raises
     ------
@@ -57,11 +64,28 @@ def diagnose_in_batches(
     most_records = max(most_records, row_count(path) // _MOST_FILES)
     folder = TemporaryDirectory(prefix="llmprism-")
     files, rest, intake = _divided(
-        path, topology, joining, most_records, Path(folder.name), progress
+        path, topology, joining, most_records, Path(folder.name), progress, each
     )
-    runner = Runner(diagnose_one, most_records, rest, Path(folder.name))
+    own = (files, diagnose_one, most_records, rest, Path(folder.name))
+    if each is in_turn:
+        parts = _one_after_the_other(*own, progress)
+    else:
+        parts = diagnosed_apart(*own, each, _batches_of(len(files), progress))
+    diagnoses, spans = zip(*parts, strict=True)
+    return joined(diagnoses, spans, intake, folder)
+
+
+def _one_after_the_other(
+    files: Sequence[Path],
+    diagnose_one: DiagnoseOne,
+    most_records: int,
+    rest: Rest,
+    folder: Path,
+    progress: Progress,
+) -> Iterator[Part]:
+    """The diagnosis of each of the ``files``."""
+    runner = Runner(diagnose_one, most_records, rest, folder)
     progress = _forward(progress)  # smaller windows may be tried before larger ones
-    diagnoses, spans = [], []
     for number, file in enumerate(files):
 
         def report(fraction: float, doing: str, number: int = number) -> None:
@@ -69,10 +93,18 @@ def diagnose_in_batches(
             part = f"{number + 1} of {len(files)}: " if len(files) > 1 else ""
             progress(_COPYING + (1 - _COPYING) * done, part + doing)
 
-        one, own = runner.diagnosed(file, report)
-        diagnoses.append(one)
-        spans.append(own)
-    return joined(diagnoses, spans, intake, folder)
+        yield runner.diagnosed(file, report)
+
+
+def _batches_of(count: int, progress: Progress) -> Callable[[float], None]:
+    """Reports how many of the batches are complete."""
+    progress(_COPYING, f"{count} parts on the cluster")
+
+    def report(fraction: float) -> None:
+        doing = f"{round(fraction * count)} of {count} parts"
+        progress(_COPYING + (1 - _COPYING) * fraction, doing)
+
+    return report
 
 
 def _divided(
@@ -82,6 +114,7 @@ def _divided(
     most_records: int,
     folder: Path,
     progress: Progress,
+    each: Map,
 ) -> tuple[list[Path], Rest, Intake]:
     """The records of each batch as a file, what it has to know of others, and counts.
 
@@ -93,7 +126,7 @@ def _divided(
 
     with stored(path) as records:
         counting = report(0.0, _COUNTING, "adding up pairs")
-        volumes, rest, intake = read_volumes(records, topology, counting)
+        volumes, rest, intake = read_volumes(records, topology, counting, each)
         batches = divide(volumes, joining(volumes, topology), topology, most_records)
         if batches.count == 1:
             return [Path(path)], rest, intake

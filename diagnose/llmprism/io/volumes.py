@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from llmprism.cluster import Map, in_turn
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.columns import endpoint_codes, numbers
 from llmprism.io.flows import Intake, Rest, intake_of, notes_of, sampling_of
@@ -42,18 +44,22 @@ class PairVolumes:
 
 
 def read_volumes(
-    records: StoredRecords, topology: Topology, progress: Callable[[float], None]
+    records: StoredRecords,
+    topology: Topology,
+    progress: Callable[[float], None],
+    each: Map = in_turn,
 ) -> tuple[PairVolumes, Rest, Intake]:
     """Add ``records`` up by pairs, and count those that are set aside.
 
     No pairs are returned if nothing circulates in any part. Repetitions are not counted.
-    ``progress`` gets the fraction done. Also returns what parts of the records have to know of all.
+    ``progress`` gets the fraction done, and ``each`` does the work on each part. Also returns what
+    parts of the records have to know of all.
 
     Raises
     ------
     UserError : the file is damaged.
     """
-    circulates = any(not _independent(one) for one, _ in _sound_parts(records, topology, Counter()))
+    circulates = any(not _independent(one) for one in _coded(records, topology, Counter()))
     nodes = len(topology.endpoints)
     sums: list[_Sums] = []
     times_ns: list[int] = []
@@ -61,44 +67,74 @@ def read_volumes(
     set_aside: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     done = 0
-    for columns, counts in _sound_parts(records, topology, unknown):
-        set_aside.update(counts)
-        done += columns["src"].size + counts.total()
-        if columns["src"].size:
-            times_ns += int(columns["start_ns"].min()), int(columns["end_ns"].max())
-            sends[columns["src"]] = True
-        if circulates:
-            sums.append(_by_pair(columns, nodes))
-            del columns
-            if sum(one["pair"].size for one in sums[1:]) >= sums[0]["pair"].size:
-                sums = [_added_up(sums)]
+    for part in each(partial(_summed, nodes, circulates), _coded(records, topology, unknown)):
+        set_aside.update(part.set_aside)
+        done += part.rows
+        times_ns += part.times_ns
+        sends[part.senders] = True
+        sums.append(part.sums)
+        if sum(one["pair"].size for one in sums[1:]) >= sums[0]["pair"].size:
+            sums = [_added_up(sums)]
         progress(done / records.rows)
     recorded_ns = min(times_ns, default=0), max(times_ns, default=0)
     rest = Rest(recorded_ns, np.flatnonzero(sends).astype(np.int32))
     return _volumes(_added_up(sums), nodes), rest, intake_of(records.rows, dict(set_aside), unknown)
 
 
-def _sound_parts(
-    records: StoredRecords, topology: Topology, unknown: Counter[str]
-) -> Iterator[tuple[dict[str, Array], Counter[str]]]:
-    """The columns of each part, without records that are set aside, and the counts of these."""
+@dataclass(frozen=True)
+class _Coded:
+    """Columns of a part of the records, with ``null`` rows; the limits of what is possible."""
+
+    columns: dict[str, Array]
+    null: Bools
+    fastest_gbps: float
+    sampling: float
+
+    def sound(self) -> tuple[dict[str, Array], dict[str, int]]:
+        """The columns without records that are set aside, and the counts of these."""
+        bad, counts = faults(self.null, self.columns, self.fastest_gbps, self.sampling)
+        return {name: column[~bad] for name, column in self.columns.items()}, counts
+
+
+_Sums = dict[str, Array]
+"""What pairs exchange: ``pair``, ``bytes`` and ``records``, each of shape (pairs,)."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the records, added up."""
+
+    rows: int
+    set_aside: dict[str, int]
+    times_ns: tuple[int, ...]
+    senders: Codes
+    sums: _Sums
+
+
+def _coded(records: StoredRecords, topology: Topology, unknown: Counter[str]) -> Iterator[_Coded]:
+    """Each part, with numbers for addresses; those of unknown ones are counted."""
     sampling = sampling_of(notes_of(records.notes))
     for part in records.parts(_COLUMNS):
         columns: dict[str, Array] = {name: numbers(part[name]) for name in REQUIRED}
         columns |= {name: endpoint_codes(part[name], topology, unknown) for name in NAMES}
         null = null_rows([part[name] for name in REQUIRED])
         del part
-        bad, counts = faults(null, columns, topology.fastest_gbps, sampling)
-        yield {name: column[~bad] for name, column in columns.items()}, Counter(counts)
+        yield _Coded(columns, null, topology.fastest_gbps, sampling)
 
 
-def _independent(columns: dict[str, Array]) -> bool:
+def _summed(nodes: int, circulates: bool, part: _Coded) -> _Part:
+    """Add a part up, by pairs only if anything ``circulates``."""
+    columns, counts = part.sound()
+    rows, src = part.null.size, columns["src"]
+    times_ns = (int(columns["start_ns"].min()), int(columns["end_ns"].max())) if src.size else ()
+    sums = _by_pair(columns, nodes) if circulates else _added_up([])
+    return _Part(rows, counts, times_ns, np.unique(src), sums)
+
+
+def _independent(part: _Coded) -> bool:
+    columns, _ = part.sound()
     start_ns = columns["start_ns"]
     return nothing_circulates(start_ns, columns["src"], columns["dst"], clock_tick_ns(start_ns))
-
-
-_Sums = dict[str, Array]
-"""What pairs exchange: ``pair``, ``bytes`` and ``records``, each of shape (pairs,)."""
 
 
 def _by_pair(columns: dict[str, Array], nodes: int) -> _Sums:

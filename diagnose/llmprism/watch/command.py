@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
-from llmprism.defaults import METHOD
+from llmprism.command import AtOnce, Cluster, Command, new_app, user_errors
+from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 
 HELP = """Watch records as they come, and tell what is slow as soon as it is.
 
@@ -74,6 +74,8 @@ def watch(
         typer.Option(metavar="FILE", help="Token of the page, if others may ask."),
     ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
+    at_once: AtOnce = RECORDS_AT_ONCE,
+    cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version: Annotated[
@@ -83,6 +85,7 @@ def watch(
     """Watch a source."""
     with user_errors(debug):
         from llmprism import methods
+        from llmprism.cluster import workers_at
         from llmprism.ingest.options import parse_duration
         from llmprism.watch.network import Network
         from llmprism.watch.running import Outputs, interrupted, run
@@ -99,7 +102,11 @@ def watch(
             lag_ns=parse_duration(lag_bound, "--lag-bound"),
             retention_days=retention,
             method=method,
+            records_at_once=at_once,
+            cluster=cluster,
         )
+        with workers_at(cluster):
+            pass  # a wrong address is an error now, and an alert later
         network = Network(topology)
         folder = StateFolder(state)
         records = open_source(source, folder.path)

@@ -34,7 +34,6 @@ from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part, write_window
 
 WAIT_S = 1.0  # for records, before health is looked at
-LEFT_OUT = "left_out"
 
 
 class Listener(Protocol):
@@ -183,13 +182,16 @@ class Monitor:
         A window that is not whole yet may have too few records; that is not blindness.
         """
         settings, parts = self._settings, self._folder.parts
-        beyond = write_window(
-            state.parts, parts, span, settings.most_records, self._options, self._flows
-        )
-        state.count(LEFT_OUT, beyond)
+        write_window(state.parts, parts, span, self._options, self._flows)
         is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
         try:
-            diagnosis = diagnose(self._flows, self._network.topology, settings.method)
+            diagnosis = diagnose(
+                self._flows,
+                self._network.topology,
+                settings.method,
+                records_at_once=settings.records_at_once,
+                cluster=settings.cluster,
+            )
         except UserError as error:
             self._health.diagnosis = str(error.problems[0])
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprism.defaults import METHOD
+from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 
 SECOND_NS = 1_000_000_000
 _SHARE = 30  # of a window
@@ -18,24 +18,26 @@ class Settings:
     ----------
     window_ns : time of the records that are diagnosed together [ns].
     stride_ns : time by which records advance from one window to the next, at least [ns].
-    most_records : in a window; of more, the latest count.
     quiet_ns : a finding that returns within this time belongs to the same incident [ns].
     silence_s : without any record for so long, the monitor is blind [s].
     lag_ns : if the latest record is older than this, the monitor is blind [ns].
     ahead_ns : a record may be ahead of the clock of this machine by so much [ns].
     retention_days : how long the history is kept.
     method : of diagnosis.
+    records_at_once : a window of more records is diagnosed in parts, as a file is.
+    cluster : the scheduler of the Dask cluster whose workers diagnose the parts.
     """
 
     window_ns: int = 300 * SECOND_NS
     stride_ns: int = 2 * SECOND_NS
-    most_records: int = 2_000_000
     quiet_ns: int = 60 * SECOND_NS
     silence_s: float = 60.0
     lag_ns: int = 300 * SECOND_NS
     ahead_ns: int = 600 * SECOND_NS
     retention_days: int = 90
     method: str = METHOD
+    records_at_once: int = RECORDS_AT_ONCE
+    cluster: str | None = None
 
     @property
     def pause_ns(self) -> int:

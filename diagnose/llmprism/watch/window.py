@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,7 +20,6 @@ from llmprism.ingest.ingesting import write_in_order
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
-from llmprism.numerics.arrays import Ints
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import Part, State, force_names
 
@@ -74,36 +72,15 @@ def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
 
 
 def write_window(
-    parts: Sequence[Part], folder: Path, span: Span, most: int, options: Options, target: Path
-) -> int:
-    """Write the records that start in a window as a flow table.
-
-    Returns how many were left out, the earliest, because there were more than ``most``.
-    """
+    parts: Sequence[Part], folder: Path, span: Span, options: Options, target: Path
+) -> None:
+    """Write the records that start in a window as a flow table, in bounded memory."""
     inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
-    starts = [_starts(folder / part.name, span) for part in inside]
-    begin_ns, beyond = _begin(starts, span.start_ns, most)
     notes = Notes()
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
-    records = _inside(inside, folder, Span(begin_ns, span.end_ns))
-    write_in_order(records, target, options, notes)
-    return beyond
-
-
-def _begin(starts: Sequence[Ints], start_ns: int, most: int) -> tuple[int, int]:
-    """Where the window begins if it may have ``most`` records, and how many are before."""
-    every = np.concatenate([np.zeros(0, np.int64), *starts])
-    beyond = every.size - most
-    if beyond <= 0:
-        return start_ns, 0
-    return int(np.partition(every, beyond)[beyond]), beyond
-
-
-def _starts(path: Path, span: Span) -> Ints:
-    times = pq.read_table(path, columns=["start_ns"])["start_ns"].to_numpy()
-    return np.asarray(times[(times >= span.start_ns) & (times < span.end_ns)], np.int64)
+    write_in_order(_inside(inside, folder, span), target, options, notes)
 
 
 def _inside(parts: Sequence[Part], folder: Path, span: Span) -> Iterator[pa.Table]:
@@ -114,6 +91,6 @@ def _inside(parts: Sequence[Part], folder: Path, span: Span) -> Iterator[pa.Tabl
         yield records.filter(inside)
 
 
-def read_parts(parts: Sequence[Part], folder: Path, columns: Sequence[str]) -> pa.Table:
-    """Some columns of all parts."""
-    return pa.concat_tables([pq.read_table(folder / one.name, columns=[*columns]) for one in parts])
+def read_parts(parts: Sequence[Part], folder: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of each part."""
+    return (pq.read_table(folder / one.name, columns=[*columns]) for one in parts)

@@ -13,13 +13,13 @@ A simulation is one thread of Python: start workers with one thread each
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llmprism.cluster import client_of, room
 from llmprism.errors import Problem, UserError
 from prism_sim.studies.fingerprints import fingerprint
 from prism_sim.studies.pool import DIED, Outcome, attempt
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_ANSWER_S = 10  # for the scheduler to answer
-_IN_ADVANCE = 2  # tasks handed to the scheduler, for each thread of a worker
-_EXTRA = "pip install 'prism-sim[dask]'"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class DaskWorkers:
         waiting: dict[Future, T] = {}
         try:
             while True:
-                for task in islice(ahead, max(0, self._room() - len(waiting))):
+                for task in islice(ahead, max(0, room(self.client) - len(waiting))):
                     future = self.client.submit(_attempt, code, work, task, pure=False)
                     waiting[future] = task
                 if not waiting:
@@ -58,11 +54,6 @@ class DaskWorkers:
                     yield waiting.pop(future), _outcome_of(future)
         finally:
             self.client.cancel([*waiting])
-
-    def _room(self) -> int:
-        """Tasks that the scheduler may have at a time; some also while there is no worker."""
-        threads = sum(self.client.nthreads().values())
-        return _IN_ADVANCE * max(1, int(threads))
 
 
 @contextmanager
@@ -73,22 +64,8 @@ def dask_workers(address: str) -> Iterator[DaskWorkers]:
     ------
     UserError : Dask is not installed, or no scheduler answers.
     """
-    try:
-        from distributed import Client
-    except ImportError as error:
-        what = "the package distributed is not installed"
-        raise UserError(Problem(what, f"--cluster {address}", _EXTRA)) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are in the outcomes
-    try:
-        client = Client(address, timeout=_ANSWER_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        what, how = "no Dask scheduler answers", "start one: dask scheduler"
-        raise UserError(Problem(what, f"--cluster {address}", how)) from error
-    try:
-        with client.as_current():
-            yield DaskWorkers(client)
-    finally:
-        client.close(timeout=_ANSWER_S)
+    with client_of(address) as client:
+        yield DaskWorkers(client)
 
 
 def _attempt(code: str, work: Callable[[T], R], task: T) -> Outcome[R]:

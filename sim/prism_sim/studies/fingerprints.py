@@ -20,7 +20,8 @@ from types import ModuleType
 from typing import Any
 
 import llmprism
-from prism_sim.version import PACKAGE, __version__
+from llmprism.version import code_of
+from prism_sim.version import PACKAGE
 
 _OURS = ("prism_sim", "llmprism")
 _CODE = (".py", ".pyx", ".so", ".pyd")
@@ -33,15 +34,7 @@ def fingerprint(without: tuple[str, ...] = ()) -> str:
 
     ``without`` names files and folders at the top of a package that are excluded.
     """
-    digest = hashlib.blake2b(digest_size=8)
-    for top in (PACKAGE / "__init__.py", llmprism.__file__):
-        folder = Path(str(top)).parent
-        for path in sorted(folder.rglob("*.py")):
-            within = path.relative_to(folder)
-            if within.parts[0] not in without:
-                digest.update(within.as_posix().encode())
-                digest.update(path.read_bytes())
-    return f"{__version__}+{digest.hexdigest()}"
+    return code_of([PACKAGE, Path(str(llmprism.__file__)).parent], without)
 
 
 def method_fingerprint(name: str) -> str:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
 
 import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from dask_clusters import DaskCluster, dask_cluster
 from prism_sim.cli import app
 from processes import PRISM_SIM, started, wait_until
 
@@ -36,13 +32,6 @@ figures: [truth.step_s_mean, truth.gpu_hours]
 """
 """A job of 120 ranks does not fit on the cluster: these runs fail."""
 
-UNOBSERVED = {
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
-    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "False",
-}
-"""Dask looks at itself up to a hundred times a second, in each of its processes."""
-
 RUNS = 8
 """Points that can run."""
 
@@ -55,27 +44,9 @@ def study(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, list[Popen[str]]]]:
-    """The address of a scheduler on loopback, and its two workers."""
-    note, home = tmp_path / "scheduler.json", ["--host", "127.0.0.1", "--no-dashboard"]
-    dask = [sys.executable, "-m"]
-    scheduler = [*dask, "distributed.cli.dask_scheduler", *home, "--port", "0"]
-    nothing: dict[str, Any] = {
-        "stdout": open(os.devnull, "w"),  # noqa: SIM115
-        "stderr": open(os.devnull, "w"),  # noqa: SIM115
-        "env": os.environ | UNOBSERVED,
-    }
-    with ExitStack() as stack:
-        command = [*scheduler, "--scheduler-file", str(note)]
-        stack.enter_context(started(command, tmp_path, **nothing))
-        wait_until(lambda: note.exists() and bool(note.read_text().strip()), timeout_s=60)
-        address = json.loads(note.read_text())["address"]
-        worker = [*dask, "distributed.cli.dask_worker", address, *home, "--nthreads", "1"]
-        place = ["--no-nanny", "--local-directory", str(tmp_path / "workers")]
-        workers = [
-            stack.enter_context(started([*worker, *place], tmp_path, **nothing)) for _ in range(2)
-        ]
-        yield address, workers
+def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
+    with dask_cluster(tmp_path) as one:
+        yield one
 
 
 def sweep(folder: Path, out: str, *options: str) -> list[str]:
@@ -94,9 +65,9 @@ def points(folder: Path, out: str) -> list[Path]:
 
 @pytest.mark.slow
 def test_a_study_survives_a_killed_worker_and_equals_that_of_one_process(
-    study: Path, cluster: tuple[str, list[Popen[str]]]
+    study: Path, cluster: DaskCluster
 ) -> None:
-    address, (victim, survivor) = cluster
+    address, (victim, survivor) = cluster.address, cluster.workers
     command = sweep(study, "on-cluster", "--cluster", address)
     with started(command, study) as process:
         wait_until(lambda: len(points(study, "on-cluster")) >= 2 or process.poll() is not None, 120)

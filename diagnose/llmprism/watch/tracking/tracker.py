@@ -4,12 +4,13 @@ A window is diagnosed if a job changes: its steps become longer or shorter, or d
 traffic appears that the last diagnosis has not seen. It is also diagnosed from time to time, twice
 as late each time if nothing has changed: at first in the next stride; in the end, after CALM
 windows if no incident is open, and after half a window otherwise, so that each record is in two
-windows. If a job with steps has no pattern, 30 windows are diagnosed in the time of one.
+windows. If a job with steps has no pattern, 30 windows are diagnosed in the time of one. However
+many records a window has, diagnoses for these reasons take at most half of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,14 @@ from llmprism.watch.following import Followed
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from llmprism.watch.tracking.progress import Progress, has_ended, progress_of
-from llmprism.watch.tracking.records import Numbers, Records
+from llmprism.watch.tracking.records import Numbers, Records, joined
 from llmprism.watch.window import Span
 
 CALM = 16  # windows from one diagnosis to the next, at most
 STRANGE = 2.0  # times the traffic outside of jobs that the diagnosed window had
 LITTLE = 0.001  # of all traffic
+RECORD_NS = 100_000  # that each record adds to the time of a diagnosis, about
+SHARE = 0.5  # of the time, for diagnoses of windows without a change
 
 STEPS = ["job", "step", "start_ns", "end_ns", "ranks", "dp_end_ns"]
 NO_STEPS = pd.DataFrame(columns=STEPS)
@@ -69,10 +72,12 @@ class Tracker:
         self._has_changed = self._learned.has_changed(span.end_ns, span.end_ns - self._since_ns)
         return None if self._has_changed else steps
 
-    def learn(self, followed: Followed, table: pa.Table, span: Span, state: State) -> None:
-        """Learn from a window that was diagnosed; ``table`` has its records and later ones."""
+    def learn(
+        self, followed: Followed, tables: Iterable[pa.Table], span: Span, state: State
+    ) -> None:
+        """Learn from a window that was diagnosed; ``tables`` have its records and later ones."""
         assert self._topology is not None
-        self._learned = learned_from(followed, table, span, self._topology.addresses)
+        self._learned = learned_from(followed, tables, span, self._topology.addresses)
         settings = self.settings
         is_calm = all(one.stage == "resolved" for one in state.incidents)
         most_ns = CALM * settings.window_ns if is_calm else settings.window_ns // 2
@@ -80,7 +85,8 @@ class Tracker:
             later_ns = settings.pause_ns
         else:
             later_ns = settings.stride_ns if self._has_changed else 2 * self._pause_ns
-        self._since_ns, self._pause_ns = span.end_ns, min(later_ns, most_ns)
+        least_ns = int(RECORD_NS * followed.diagnosis.intake.kept / SHARE)
+        self._since_ns, self._pause_ns = span.end_ns, max(min(later_ns, most_ns), least_ns)
         self._has_changed = False
 
 
@@ -138,11 +144,11 @@ class Learned:
 
 
 def learned_from(
-    followed: Followed, table: pa.Table, span: Span, addresses: Sequence[str]
+    followed: Followed, tables: Iterable[pa.Table], span: Span, addresses: Sequence[str]
 ) -> Learned | None:
     """What a window teaches; None if a job that takes steps has no pattern."""
     numbers = Numbers(addresses)
-    records = numbers.of(table)
+    records = joined([numbers.of(table) for table in tables])
     inside = records.end_ns < span.end_ns
     window = records.where(inside)
     jobs: dict[str, Progress] = {}

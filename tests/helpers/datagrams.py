@@ -23,8 +23,11 @@ def v5(flows: list[tuple[Any, ...]], uptime: int, sampling: int = 0, nanos: int 
     return out
 
 
-def v9(*sets: bytes, uptime: int, seconds: int = NOW_S, source: int = 1) -> bytes:
-    return struct.pack(">HHIIII", 9, len(sets), uptime, seconds, 0, source) + b"".join(sets)
+def v9(
+    *sets: bytes, uptime: int, seconds: int = NOW_S, source: int = 1, sequence: int = 0
+) -> bytes:
+    head = struct.pack(">HHIIII", 9, len(sets), uptime, seconds, sequence, source)
+    return head + b"".join(sets)
 
 
 def ipfix(*sets: bytes, domain: int = 1) -> bytes:

@@ -151,7 +151,7 @@ def _in_names(
         for name in _NUMBERS
         if name in table
     }
-    return table.assign(job=job.map(names).fillna(job), **numbers)
+    return table.assign(job=job.map(lambda one: names.get(one, one)), **numbers)
 
 
 def _settled(

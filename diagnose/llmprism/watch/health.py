@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from llmprism.quantities import duration, percent
 from llmprism.watch.alerts import Alert, of_blindness
-from llmprism.watch.settings import Settings
+from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Blindness, State
 
 NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags", "DatagramsDropped"
@@ -28,7 +28,7 @@ class Health:
     latest_s : when the last record came.
     read, refused : records that came since the last look, and those of them that are no use.
     files : files that could not be read since the last look.
-    dropped : datagrams that the kernel dropped since the last look.
+    dropped : datagrams that the kernel dropped, until it drops none for the quiet period.
     topology, diagnosis : why the topology or the last diagnosis failed; empty if it did not.
     """
 
@@ -40,6 +40,7 @@ class Health:
     topology: str = ""
     diagnosis: str = ""
     _all_dropped: int = 0
+    _dropped_s: float = 0.0
 
     def saw(self, read: int, refused: int, files: list[str]) -> None:
         """Take note of what came from the source."""
@@ -51,7 +52,9 @@ class Health:
 
     def lost(self, dropped: int) -> None:
         """Take note of the datagrams that were dropped since the source was opened."""
-        self.dropped += max(0, dropped - self._all_dropped)
+        if dropped > self._all_dropped:
+            self.dropped += dropped - self._all_dropped
+            self._dropped_s = time.monotonic()
         self._all_dropped = dropped
 
     def reasons(self, state: State, settings: Settings, is_end: bool) -> dict[str, str]:
@@ -75,6 +78,8 @@ class Health:
             found[LAG] = f"the latest record is {duration(behind_ns)} old"
         elif not self.read and LAG in state.blind:
             found[LAG] = state.blind[LAG].text
+        if time.monotonic() > self._dropped_s + settings.quiet_ns / SECOND_NS:
+            self.dropped = 0
         if self.dropped:
             found[DROPPED] = f"the kernel dropped {self.dropped} datagrams"
         if self.topology:
@@ -85,7 +90,7 @@ class Health:
 
     def looked(self) -> None:
         """Begin to count again."""
-        self.read = self.refused = self.dropped = 0
+        self.read = self.refused = 0
         self.files = []
 
 

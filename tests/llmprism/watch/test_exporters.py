@@ -1,0 +1,124 @@
+"""Exporters over UDP: one that restarts loses nothing, and datagrams that are dropped are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from datagrams import FIELDS, NOW_S, V9_TIMES, a_set, record, template, v9
+from processes import started, wait_until
+from watching import LLMPRISM, SETTINGS, Watched, events_in
+
+S, MS = 1_000_000_000, 1_000_000
+HOSTS = ("10.0.0.1", "10.0.0.2")
+TOPOLOGY = {
+    "endpoints": [{"address": one, "server": one, "nic": 0} for one in HOSTS],
+    "switches": [], "links": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def exporter() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        yield one
+
+
+def switch(boot_s: int, sizes: list[int], times_first: bool) -> Iterator[bytes]:
+    """What a switch sends from its start on: its template, then one record a second."""
+    fields = V9_TIMES | FIELDS if times_first else FIELDS | V9_TIMES
+    yield v9(a_set(0, template(fields)), uptime=0, seconds=boot_s)
+    for number, size in enumerate(sizes, start=1):
+        uptime = 1_000 * number
+        row = pd.Series({"src": HOSTS[0], "dst": HOSTS[1], "src_port": 1, "dst_port": 2,
+                         "protocol": 6, "bytes": size, "packets": 1})  # fmt: skip
+        first, last = (struct.pack(">I", uptime - before) for before in (900, 100))
+        body = record(row, first, last)
+        body = first + last + body[: -len(first + last)] if times_first else body
+        yield v9(a_set(256, body), uptime=uptime, seconds=boot_s + number, sequence=number)
+
+
+def kept(watched: Watched) -> pd.DataFrame:
+    """The records that the monitor keeps, in order of time."""
+    parts = (watched.folder / "state" / "records").glob("*.parquet")
+    return pd.concat(map(pd.read_parquet, parts)).sort_values("start_ns", ignore_index=True)
+
+
+def test_an_exporter_that_restarts_with_another_template_loses_nothing(
+    tmp_path: Path, port: int, exporter: socket.socket
+) -> None:
+    """Uptime and sequence begin again, and the template has the number of the old one."""
+    boots, sizes = (NOW_S, NOW_S + 60), ([*range(100, 110)], [*range(200, 215)])
+    before = [*switch(boots[0], sizes[0], times_first=False)]
+    after = [*switch(boots[1], sizes[1], times_first=True)]
+    watched = Watched(tmp_path, replace(SETTINGS, window_ns=600 * S), source=f"udp://:{port}")
+    watched.begin(TOPOLOGY)
+    parts = iter([before, after[:6]])
+    later = iter([after[6:]])  # to the next monitor, which has to remember the new template
+
+    def send(rest: Iterator[list[bytes]]) -> None:
+        for content in next(rest, []):
+            exporter.sendto(content, ("127.0.0.1", port))
+
+    for rest in (parts, later):
+        watched.round(4, lambda rest=rest: send(rest))
+    state = watched.round()
+    assert state.fates == {"kept": 25}
+    records = kept(watched)
+    assert records["bytes"].tolist() == sizes[0] + sizes[1]
+    expected = [
+        (boot + number) * S - 900 * MS
+        for boot, own in zip(boots, sizes, strict=True)
+        for number in range(1, len(own) + 1)
+    ]
+    assert records["start_ns"].tolist() == expected
+    assert (records["end_ns"] - records["start_ns"] == 800 * MS).all()
+
+
+def dropped(port: int) -> int:
+    """Datagrams to a port that the kernel has dropped."""
+    rows = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
+    return sum(int(row[-1]) for row in rows if int(row[1].split(":")[1], 16) == port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many it dropped")
+def test_datagrams_that_the_kernel_drops_are_an_alert_and_an_exit_of_their_own(
+    tmp_path: Path, port: int, exporter: socket.socket
+) -> None:
+    watched, state = Watched(tmp_path), tmp_path / "state"
+    watched.begin(TOPOLOGY)
+    command = [*LLMPRISM, "watch", f"udp://127.0.0.1:{port}", "--topology", str(watched.topology)]
+    content = v9(a_set(0, template(FIELDS)), uptime=1)
+
+    def send() -> Any:
+        return exporter.sendto(content, ("127.0.0.1", port))
+
+    with started([*command, "--state", str(state)], tmp_path) as process:
+        wait_until((state / "spool").exists, 60)
+        wait_until(lambda: send() and any((state / "spool").iterdir()), 60)
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: bool([send() for _ in range(1_000)]) and dropped(port) > 0, 60)
+        os.kill(process.pid, signal.SIGCONT)
+        wait_until(lambda: send() and bool(events_in(state)), 60)
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 8, err
+    (event,) = events_in(state)
+    assert (event["event"], event["labels"]["alertname"]) == ("opened", "DatagramsDropped")
+    assert event["labels"]["severity"] == "critical"

@@ -14,8 +14,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from confluent_kafka import Producer
 
 from datagrams import FIELDS, NOW_S, V9_TIMES, a_set, record, template, v9
+from goflow2_messages import varint
+from llmprism.ingest.ingesting import ingest
+from llmprism.ingest.options import Options
+from llmprism.watch.sources import open_source
 from processes import started, wait_until
 from watching import LLMPRISM, SETTINGS, Watched, events_in
 
@@ -89,6 +94,34 @@ def test_an_exporter_that_restarts_with_another_template_loses_nothing(
     ]
     assert records["start_ns"].tolist() == expected
     assert (records["end_ns"] - records["start_ns"] == 800 * MS).all()
+
+
+def raw_flow(content: bytes, time_s: int) -> bytes:
+    """What the inlet of Akvorado sends of a datagram: arrival, content, exporter, and a decoder."""
+    exporter = bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 1])
+    out = varint(1 << 3) + varint(time_s)
+    for number, value in ((2, content), (3, exporter)):
+        out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out + varint(4 << 3) + varint(1) + varint(5 << 3) + varint(1)
+
+
+@pytest.mark.slow
+def test_datagrams_that_akvorado_passes_on_through_kafka_are_read(tmp_path: Path) -> None:
+    producer = Producer({"test.mock.num.brokers": 1})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    contents, position, found = [*switch(NOW_S, [*range(100, 110)], True)], None, []
+    for half in (contents[:5], contents[5:]):  # the second one without a template
+        for content in half:
+            producer.produce("raw-flows", raw_flow(content, NOW_S), partition=0)
+        assert producer.flush(10) == 0
+        source = open_source(f"kafka://{broker.host}:{broker.port}/raw-flows", tmp_path)
+        taken = source.take(position, 5.0)
+        ingest(taken.files, tmp_path / "flows.parquet", Options())
+        found += pd.read_parquet(tmp_path / "flows.parquet")["bytes"].tolist()
+        position = taken.position
+        source.stored(taken)
+        source.close()
+    assert found == [*range(100, 110)]
 
 
 def dropped(port: int) -> int:

@@ -1,7 +1,6 @@
 """Messages of goflow2 in its binary format: protocol buffers, each after its length.
 
-goflow2 writes them to a file or to Kafka with ``-format bin``. A message is a series of fields: a
-number with the type in its lowest three bits, then the value. A time that goflow2 does not know is
+goflow2 writes them to a file or to Kafka with ``-format bin``. A time that goflow2 does not know is
 left out: then that of arrival at the collector counts. Counts are not scaled by goflow2, so they
 are multiplied by the sampling rate here. Field numbers: ``FlowMessage`` in ``pb/flow.proto`` of
 goflow2.
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
+from llmprism.ingest.protobuf import fields_of, varint
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
@@ -31,10 +31,7 @@ _CHOSEN = {name: name for name in _COLUMNS if name not in ("received_ns", "sampl
 _CHOSEN |= {"sampling": "sampling_rate"}
 _TYPES = dict.fromkeys(_NUMBERS.values(), pa.uint64())
 _TYPES |= dict.fromkeys((*_ADDRESSES.values(), "protocol"), pa.string())
-_VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
-_FIXED = {_WIDE: 8, _NARROW: 4}
 _PROTOCOL = 20
-_MOST_BITS, _LARGEST = 63, (1 << 64) - 1  # of a number: before its last byte, and of all
 _LONGEST = 1 << 16  # bytes of a message
 
 Fields = dict[str, int | str]
@@ -42,7 +39,7 @@ Fields = dict[str, int | str]
 
 def delimited(message: bytes) -> bytes:
     """A message of Kafka with its length before it, as it has it already or not."""
-    length, place = _varint(message, 0)
+    length, place = varint(message, 0)
     if place + length == len(message):
         return message
     prefix, rest = bytearray(), len(message)
@@ -54,7 +51,7 @@ def delimited(message: bytes) -> bytes:
 
 def _recognises(head: bytes, _name: str) -> bool:
     try:
-        length, place = _varint(head, 0)
+        length, place = varint(head, 0)
         fields = _fields(head[place : place + length])
     except (IndexError, ValueError):
         return False
@@ -83,7 +80,7 @@ def _messages(file: IO[bytes]) -> Iterator[bytes]:
         head = first
         while head[-1] & 0x80 and (more := file.read(1)):
             head += more
-        length, _ = _varint(head, 0)
+        length, _ = varint(head, 0)
         content = file.read(length)
         if length > _LONGEST or len(content) < length:
             raise ValueError
@@ -108,41 +105,13 @@ def _fields(message: bytes) -> Fields:
     IndexError, ValueError : the message is damaged.
     """
     found: Fields = {}
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, place = _varint(message, place)
+    for number, value in fields_of(message):
+        if isinstance(value, int):
             if number in _NUMBERS:
                 found[_NUMBERS[number]] = str(value) if number == _PROTOCOL else value
-            continue
-        if kind == _BYTES:
-            length, place = _varint(message, place)
-        elif kind in _FIXED:
-            length = _FIXED[kind]
-        else:
-            raise ValueError(f"no field has the type {kind}")
-        if place + length > len(message):
-            raise ValueError("a field is longer than its message")
-        if number in _ADDRESSES and length:
-            found[_ADDRESSES[number]] = str(ip_address(message[place : place + length]))
-        place += length
+        elif number in _ADDRESSES and value:
+            found[_ADDRESSES[number]] = str(ip_address(value))
     return found
-
-
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits in each byte, and the place after it."""
-    value = shift = 0
-    while True:
-        byte = content[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _LARGEST, place
-        shift += 7
-        if shift > _MOST_BITS:
-            raise ValueError(shift)
 
 
 def _table(rows: list[Fields]) -> pa.Table:

@@ -1,4 +1,7 @@
-"""A Kafka topic with one flow record a message: goflow2 as JSON or binary, Akvorado as JSON.
+"""A Kafka topic: flow records of goflow2 as JSON or binary, or what the inlet of Akvorado 2 sends.
+
+That inlet passes datagrams on as they came from exporters, each in a binary message with the time
+of arrival and the exporter (``RawFlow`` in ``common/pb/rawflow.proto`` of Akvorado).
 
 Offsets are kept in the state of the monitor, together with the records, and not in Kafka: so no
 message is lost, and none counts twice. Producers spread records over the partitions, so time has
@@ -13,14 +16,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.protobuf import fields_of
 from llmprism.ingest.readers.goflow2_protobuf import delimited
 from llmprism.ingest.sources import Source as File
+from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 
 _MOST_MESSAGES = 200_000  # taken together
 _AT_ONCE = 10_000
 _TIMEOUT_S = 10.0
 _MS_NS = 1_000_000
+_JSON, _BINARY = ".jsonl", ".bin"  # suffixes of files
+_PORT = 2055  # of datagrams whose port is not known
 _EXTRA = "pip install 'prism-sim[kafka]'"
 
 
@@ -38,7 +46,9 @@ class KafkaTopic:
             "auto.offset.reset": "earliest",
         }
         self._consumer: Any = confluent_kafka.Consumer(settings)
+        folder.mkdir(parents=True, exist_ok=True)
         self._topic, self._folder = topic, folder
+        self._captured = Captured(folder / ".templates", _PORT)
         self._partitions = self._found(brokers)
         self._next: dict[str, int] | None = None  # offsets that come next, once they are assigned
         self._latest_ns: dict[str, int] = {}
@@ -76,17 +86,25 @@ class KafkaTopic:
         self._consumer.close()
 
     def _written(self, messages: list[bytes]) -> list[File]:
-        """Write messages to files that readers of the formats take: JSON, and binary ones."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        texts = [one.replace(b"\n", b" ") + b"\n" for one in messages if one[:1] == b"{"]
-        binary = [delimited(one) for one in messages if one and one[:1] != b"{"]
+        """Write messages to files that readers of the formats take."""
+        contents: dict[str, list[bytes]] = {}
+        for message in filter(None, messages):
+            suffix, content = self._readable(message)
+            contents.setdefault(suffix, []).append(content)
         files = []
-        for name, own in (("messages.jsonl", texts), ("messages.bin", binary)):
-            if own:
-                path = self._folder / name
-                path.write_bytes(b"".join(own))
-                files.append(File(path, point=""))
+        for suffix, own in contents.items():
+            path = self._folder / f"messages{suffix}"
+            head = self._captured.head(suffix) if suffix in (NETFLOW, SFLOW) else b""
+            path.write_bytes(head + b"".join(own))
+            files.append(File(path, point=""))
         return files
+
+    def _readable(self, message: bytes) -> tuple[str, bytes]:
+        """A message as a file of its format has it, and the suffix of that file."""
+        if message[:1] == b"{":
+            return _JSON, message.replace(b"\n", b" ") + b"\n"
+        datagram = _datagram(message)
+        return self._captured.packet(*datagram) if datagram else (_BINARY, delimited(message))
 
     def _found(self, brokers: str) -> list[int]:
         try:
@@ -117,6 +135,20 @@ class KafkaTopic:
             if offset < end and partition in self._latest_ns:
                 behind.append(self._latest_ns[partition])
         return min(behind, default=None)
+
+
+def _datagram(message: bytes) -> tuple[bytes, bytes, int] | None:
+    """Exporter, content and arrival [ns] of a datagram that Akvorado passes on; None for others."""
+    try:
+        fields = dict(fields_of(message))
+    except (IndexError, ValueError):
+        return None
+    received_s, content, exporter = (fields.get(number) for number in (1, 2, 3))
+    if not isinstance(content, bytes) or not isinstance(exporter, bytes):
+        return None
+    if not isinstance(received_s, int) or len(exporter) not in (4, 16):
+        return None
+    return exporter, content, received_s * SECOND_NS
 
 
 @register("kafka", "kafka://BROKER:PORT/TOPIC", lambda text: text.startswith("kafka://"))

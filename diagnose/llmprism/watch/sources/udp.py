@@ -12,28 +12,22 @@ import socket
 import struct
 import threading
 import time
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from llmprism.errors import Problem, UserError
-from llmprism.ingest.datagrams import datagrams
-from llmprism.ingest.notes import Notes
-from llmprism.ingest.readers.netflow import PROTOCOL
-from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool
-from llmprism.watch.sources.templates import Templates
-from llmprism.watch.state import write_durably
 
 _BUFFER_BYTES = 1 << 26
 _LARGEST = 65_535
 _OVERFLOWS = 40  # SO_RXQ_OVFL of Linux
 _WAIT_S = 0.2
-_SFLOW = b"\0\0\0\5"
-_HEAD = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _LARGEST, 101)  # pcap: ns, raw IP
 
 
 class UdpPort:
@@ -42,13 +36,11 @@ class UdpPort:
     def __init__(self, host: str, port: int, folder: Path) -> None:
         self._socket = _bound(host, port)
         self._port: int = self._socket.getsockname()[1]
-        self._memory = folder / ".templates"
-        self._templates = Templates()
+        self._captured = Captured(folder / ".templates", self._port)
         self._spools = {
-            True: Spool(folder, ".sflow.pcap", lambda: _HEAD),
-            False: Spool(folder, ".netflow.pcap", self._netflow_head),
+            suffix: Spool(folder, suffix, partial(self._captured.head, suffix))
+            for suffix in (NETFLOW, SFLOW)
         }
-        self._recall()
         self._files = Directory(folder, removes=True)
         self._dropped = self._lost = 0
         self._is_closed = threading.Event()
@@ -91,40 +83,8 @@ class UdpPort:
                 spool.rotate()
 
     def _put(self, exporter: bytes, content: bytes) -> None:
-        is_sflow = content.startswith(_SFLOW)
-        self._spools[is_sflow].write(_captured(exporter, content, self._port))
-        if not is_sflow and self._templates.learn(exporter, content):
-            write_durably(self._memory, self._netflow_head())
-
-    def _netflow_head(self) -> bytes:
-        """The first bytes of a capture: with the templates."""
-        packets = (_captured(*one, self._port) for one in self._templates.datagrams())
-        return _HEAD + b"".join(packets)
-
-    def _recall(self) -> None:
-        """Learn the templates that a monitor before this one stored."""
-        if self._memory.exists():
-            for one in datagrams(File(self._memory), PROTOCOL, Notes()):
-                self._templates.learn(_plain(one.exporter), one.content)
-
-
-def _plain(exporter: bytes) -> bytes:
-    """An address as it is sent from: IPv4 in 4 bytes."""
-    mapped = exporter.startswith(bytes(10) + b"\xff\xff") and len(exporter) == 16
-    return exporter[12:] if mapped else exporter
-
-
-def _captured(exporter: bytes, content: bytes, port: int) -> bytes:
-    """A datagram as a packet of a capture: its time, and headers of IP and UDP."""
-    udp = struct.pack(">HHHH", port, port, len(content) + 8, 0) + content
-    if len(exporter) == 4:
-        head = struct.pack(">BBHHHBBH", 0x45, 0, len(udp) + 20, 0, 0, 64, 17, 0)
-    else:
-        head = struct.pack(">IHBB", 6 << 28, len(udp), 17, 64)
-    packet = head + exporter + bytes(len(exporter)) + udp
-    time_ns = time.time_ns()
-    size = len(packet)
-    return struct.pack("<IIII", *divmod(time_ns, 1_000_000_000), size, size) + packet
+        suffix, packet = self._captured.packet(exporter, content, time.time_ns())
+        self._spools[suffix].write(packet)
 
 
 def _bound(host: str, port: int) -> socket.socket:

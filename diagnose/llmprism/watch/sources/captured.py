@@ -1,0 +1,66 @@
+"""Export datagrams as files that readers take: captures, as ``tcpdump`` would write them.
+
+Exporters of NetFlow v9 and IPFIX send templates seldom. So those of every exporter are kept in a
+file, and each capture begins with them.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from llmprism.ingest.datagrams import datagrams
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.readers.netflow import PROTOCOL
+from llmprism.ingest.sources import Source as File
+from llmprism.watch.sources.templates import Templates
+from llmprism.watch.state import write_durably
+
+NETFLOW, SFLOW = ".netflow.pcap", ".sflow.pcap"
+"""Suffixes of the captures of each protocol."""
+
+_START_OF_SFLOW = b"\0\0\0\5"
+_LARGEST = 65_535
+_HEAD = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _LARGEST, 101)  # pcap: ns, raw IP
+_MAPPED = bytes(10) + b"\xff\xff"  # before an IPv4 address in 16 bytes
+
+
+class Captured:
+    """Writes datagrams that are sent to ``port``, and keeps their templates in ``memory``."""
+
+    def __init__(self, memory: Path, port: int) -> None:
+        self._memory, self._port = memory, port
+        self._templates = Templates()
+        if memory.exists():
+            for one in datagrams(File(memory), PROTOCOL, Notes()):
+                self._templates.learn(_plain(one.exporter), one.content)
+
+    def head(self, suffix: str) -> bytes:
+        """The first bytes of a capture: with the templates, if it needs them."""
+        known = self._templates.datagrams() if suffix == NETFLOW else []
+        return _HEAD + b"".join(self._packet(*one, 0) for one in known)
+
+    def packet(self, exporter: bytes, content: bytes, time_ns: int) -> tuple[str, bytes]:
+        """The suffix of the capture of a datagram, and the datagram as a packet of it."""
+        exporter = _plain(exporter)
+        suffix = SFLOW if content.startswith(_START_OF_SFLOW) else NETFLOW
+        if suffix == NETFLOW and self._templates.learn(exporter, content):
+            write_durably(self._memory, self.head(NETFLOW))
+        return suffix, self._packet(exporter, content, time_ns)
+
+    def _packet(self, exporter: bytes, content: bytes, time_ns: int) -> bytes:
+        """A datagram with its time of arrival and the headers of IP and UDP."""
+        port, size = self._port, len(content) + 8
+        udp = struct.pack(">HHHH", port, port, size, 0) + content
+        if len(exporter) == 4:
+            head = struct.pack(">BBHHHBBH", 0x45, 0, size + 20, 0, 0, 64, 17, 0)
+        else:
+            head = struct.pack(">IHBB", 6 << 28, size, 17, 64)
+        packet = head + exporter + bytes(len(exporter)) + udp
+        size = len(packet)
+        return struct.pack("<IIII", *divmod(time_ns, 1_000_000_000), size, size) + packet
+
+
+def _plain(exporter: bytes) -> bytes:
+    """An address as it is sent from: IPv4 in 4 bytes."""
+    return exporter[12:] if exporter.startswith(_MAPPED) and len(exporter) == 16 else exporter

@@ -23,6 +23,7 @@ from prism_sim.cluster.state import (
     NEVER,
     NO_LOG,
     ROW_HEAD,
+    USED_LOG,
     USED_USES,
     Array,
     Int32s,
@@ -32,7 +33,7 @@ from prism_sim.cluster.state import (
 )
 
 START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
-BATCH = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("open", "i4"), ("log", "i8")])
+BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
 
@@ -49,21 +50,22 @@ def advance(
     batch: Array,
     record: Array,
     n_record: int,
-    done: Int32s,
+    done: Int64s,
     now: int,
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Make all changes of the instant ``now`` at once.
 
     The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
     capacity was set) count as changed, and entities that are due by ``now`` end. If the template of
     such an entity is ``shown``, its record is written after the ``n_record`` existing ones. Its
-    batch then waits for one entity less. Batches that wait for none are listed in ``done``.
+    batch then waits for one entity less. Batches that wait for none are the rows of ``done``: number,
+    start, end, log of the entity that ended last.
 
     Returns
     -------
     next_ns : time of the next end.
-    n_record, n_done, n_active, n_uses : numbers of records, done batches, entities and uses
-        (with free blocks).
+    n_record, n_done, n_active, n_uses, n_log : numbers of records, done batches, entities, uses
+        (with free blocks) and numbers in logs (with one more row for each entity).
     """
     n_done = 0
     for k in range(n_touched):
@@ -87,17 +89,19 @@ def advance(
                 n_record += 1
             b = entity["owner"]
             batch[b]["open"] -= 1
-            batch[b]["end_ns"] = entity["end_ns"]
-            batch[b]["log"] = entity["log"]
             if batch[b]["open"] == 0:
-                done[n_done] = b
+                done[n_done, 0] = b
+                done[n_done, 1] = batch[b]["start_ns"]
+                done[n_done, 2] = entity["end_ns"]
+                done[n_done, 3] = entity["log"]
                 n_done += 1
         if net.counters[N_SEEDS] == 0:
             break
         solve(net, now)
     log_changes(net, now)
     n_active, n_uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
-    return next_end(net), n_record, n_done, n_active, n_uses
+    n_log = net.counters[USED_LOG] + net.counters[ACTIVE_LOG]
+    return next_end(net), n_record, n_done, n_active, n_uses, n_log
 
 
 @compiled_part

@@ -23,10 +23,8 @@ from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
 from prism_sim.cluster.history import Spare, spare_of
 from prism_sim.cluster.state import (
-    ACTIVE_LOG,
     HEAP_SIZE,
     NEVER,
-    USED_LOG,
     grown,
     new_net,
     with_places,
@@ -83,11 +81,11 @@ class Fabric:
         self._touched = np.zeros(len(capacity), np.int32)
         self._n_touched = 0
         self._batch = np.zeros(1024, core.BATCH)
-        self._done = np.zeros(1024, np.int32)
+        self._done = np.zeros((1024, 4), np.int64)
         self._waiting: list[Waiting] = [_NOBODY] * 1024
         self._free_batches = list(range(1023, -1, -1))
         self._record = np.zeros(1 << 16, core.RECORD)
-        self._n_record = self._n_active = self._n_uses = 0
+        self._n_record = self._n_active = self._n_uses = self._n_log = 0
         self._flush_due = False
         self._wake_ns = NEVER
 
@@ -199,28 +197,26 @@ class Fabric:
         self._flush_due = False
         self._make_room()
         t = self.templates
-        next_ns, self._n_record, n_done, self._n_active, self._n_uses = _advance(
+        next_ns, self._n_record, n_done, self._n_active, self._n_uses, self._n_log = _advance(
             self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
             self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
         )  # fmt: skip
         self._n_start = self._n_touched = 0
         self._coming = self._uses_coming = self._log_coming = 0
-        for b in self._done[:n_done].tolist():
-            self._complete(b)
+        for batch, start_ns, end_ns, log in self._done[:n_done].tolist():
+            self._complete(batch, start_ns, end_ns, log)
         if self._wake_ns <= now or next_ns < self._wake_ns:
             self._wake_ns = next_ns
             if next_ns < NEVER:
                 self._flush_in(next_ns - now)
 
-    def _complete(self, b: int) -> None:
-        event, latency_ns, over, coupled_over = self._waiting[b]
-        self._waiting[b] = _NOBODY
-        self._free_batches.append(b)
+    def _complete(self, batch: int, start_ns: int, end_ns: int, log: int) -> None:
+        event, latency_ns, over, coupled_over = self._waiting[batch]
+        self._waiting[batch] = _NOBODY
+        self._free_batches.append(batch)
         if over is not None:
-            start_ns, end_ns, _, _ = self._batch[b].item()
             latency_ns += over(start_ns, end_ns)
         if coupled_over is not None:
-            start_ns, end_ns, _, log = self._batch[b].item()
             latency_ns += coupled_over(start_ns, end_ns, log)
         self.env.fire(event, latency_ns)
 
@@ -236,10 +232,9 @@ class Fabric:
         uses = self._n_uses + self._uses_coming
         if uses > len(net.use):
             self.net = net = net._replace(use=grown(net.use, 2 * uses))
-        if self._log_coming or net.counters[ACTIVE_LOG]:
-            needed = int(net.counters[USED_LOG] + net.counters[ACTIVE_LOG]) + self._log_coming
-            if needed > len(net.log):
-                self.net = net._replace(log=grown(net.log, 2 * needed))
+        in_logs = self._n_log + self._log_coming
+        if in_logs > len(net.log):
+            self.net = net._replace(log=grown(net.log, 2 * in_logs))
 
     def _take_tables(self) -> None:
         """Read the tables of the templates again, if larger ones have replaced them."""
@@ -250,6 +245,6 @@ class Fabric:
     def _grow_batches(self) -> None:
         old = len(self._waiting)
         self._batch = grown(self._batch, 2 * old)
-        self._done = np.zeros(2 * old, np.int32)
+        self._done = np.zeros((2 * old, 4), np.int64)
         self._waiting += [_NOBODY] * old
         self._free_batches = list(range(2 * old - 1, old - 1, -1))

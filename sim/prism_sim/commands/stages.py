@@ -33,12 +33,13 @@ def compile_early(method: str | None = None) -> None:
 
     The functions of the simulation come first, then those of the ``method`` of diagnosis.
     """
-    from llmprism import methods
     from llmprism.numerics.compiled import must_be_compiled
-    from llmprism.numerics.early import start_helper
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
+        from llmprism import methods
+        from llmprism.numerics.early import start_helper
+
         of_diagnosis = [methods.module_of(method)] if method in methods.OWN else []
         start_helper(["prism_sim.world", *of_diagnosis])
 

@@ -16,7 +16,6 @@ alike: same begin, same end, same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +37,7 @@ SAME_NS = 1e-2
 """Times that differ by less are equal, up to rounding."""
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(NamedTuple):
     """Times and rates of one run of coupled hops.
 
     Attributes
@@ -54,17 +52,6 @@ class Course:
     since_ns: Floats
     pace: Floats
     burst: Floats
-
-    def own_ns(self, chunk_bytes: int) -> Floats:
-        """Mean time that each hop sent for a chunk [ns], shape (hops,)."""
-        if len(self.pace) == 1:
-            only: Floats = chunk_bytes / self.burst[0]
-            return only
-        moved = self.pace * np.diff(np.append(self.since_ns, float(self.end_ns)))
-        moving = moved > 0
-        rates = self.burst[moving]
-        mean: Floats = moved[moving] @ (chunk_bytes / rates) / moved.sum()
-        return mean
 
     def moved_to(self, alone_ns: Floats, done_ns: float) -> Floats:
         """Times at which the run was as far as ``alone_ns`` after its begin at an even pace [ns].
@@ -83,10 +70,26 @@ class Course:
         rate: Floats = self.burst[np.maximum(row, 0), np.arange(len(times_ns))[:, None]]
         return rate
 
-    def first_rate(self) -> Floats:
-        """The burst rate of each hop at first [bytes/ns], shape (hops,)."""
-        first: Floats = self.burst[np.argmax(self.pace > 0)]
-        return first
+
+@compiled
+def mean_chunk_ns(course: Course, chunk_bytes: int) -> Floats:
+    """Mean time that each hop sent for a chunk [ns], shape (hops,)."""
+    if len(course.pace) == 1:
+        return chunk_bytes / course.burst[0]
+    total, sent_ns = 0.0, np.zeros(course.burst.shape[1])
+    for row in range(len(course.pace)):
+        until_ns = course.since_ns[row + 1] if row + 1 < len(course.pace) else course.end_ns
+        moved = course.pace[row] * (until_ns - course.since_ns[row])
+        if moved > 0:
+            total += moved
+            sent_ns += moved * (chunk_bytes / course.burst[row])
+    return sent_ns / total
+
+
+@compiled
+def first_rate(course: Course) -> Floats:
+    """The burst rate of each hop at first [bytes/ns], shape (hops,)."""
+    return course.burst[np.argmax(course.pace > 0)]
 
 
 class Early(NamedTuple):
@@ -158,36 +161,12 @@ class CoupledHops:
         return Course(start_ns, end_ns, *_take_log(self._fabric.net, log, len(self)))
 
     def trains(
-        self,
-        course: Course,
-        period_ns: float,
-        bursts: int,
-        burst_bytes: int,
-        early: Early | None = None,
-        delay_ns: Floats | float = 0.0,
+        self, course: Course, period_ns: float, bursts: int, burst_bytes: int, delay_ns: Floats
     ) -> Array:
-        """The trains of all hops that a switch observes, in order of time on each hop.
-
-        Parameters
-        ----------
-        period_ns : mean time from one burst to the next; at least that of the fluid.
-        bursts, burst_bytes : of each hop.
-        early : the bursts that hops sent before the fluid began.
-        delay_ns : delay of each hop after the fluid, shape (hops,).
-        """
-        after_ns = course.since_ns - course.start_ns
-        starts_ns = windows(after_ns, course.pace, float(course.end_ns - course.start_ns), bursts)
+        """The trains of all hops, ``delay_ns`` after the fluid; see :func:`trains_of`."""
         zero_ns = np.full(len(self), course.start_ns + delay_ns)
-        early = early or Early(np.zeros(len(self), np.int64), zero_ns, zero_ns, zero_ns)
-        needed = 2 * len(self)
-        while True:
-            trains = np.zeros(needed, TRAIN)
-            needed = write_trains(
-                after_ns, course.burst, starts_ns, period_ns, burst_bytes, early, zero_ns,
-                self.route, trains,
-            )  # fmt: skip
-            if needed <= len(trains):
-                return trains[:needed]
+        early = Early(np.zeros(len(self), np.int64), zero_ns, zero_ns, zero_ns)
+        return trains_of(course, period_ns, bursts, burst_bytes, early, zero_ns, self.route)
 
     def early_trains(self, early: Early, burst_bytes: int) -> Array:
         """The trains of hops that sent only ``early`` bursts."""
@@ -204,6 +183,39 @@ class CoupledHops:
             trains[name] = values
         trains["burst_bytes"] = burst_bytes
         return trains
+
+
+@compiled
+def trains_of(
+    course: Course,
+    period_ns: float,
+    bursts: int,
+    burst_bytes: int,
+    early: Early,
+    zero_ns: Floats,
+    route: Int32s,
+) -> Array:
+    """The trains of all hops that a switch observes, in order of time on each hop.
+
+    Parameters
+    ----------
+    period_ns : mean time from one burst to the next; at least that of the fluid.
+    bursts, burst_bytes : of each hop.
+    early : the bursts that hops sent before the fluid began.
+    zero_ns : when each hop begins with the others, shape (hops,).
+    """
+    after_ns = course.since_ns - course.start_ns
+    starts_ns = windows(after_ns, course.pace, float(course.end_ns - course.start_ns), bursts)
+    trains = np.zeros(2 * len(route), TRAIN)
+    needed = write_trains(
+        after_ns, course.burst, starts_ns, period_ns, burst_bytes, early, zero_ns, route, trains
+    )
+    if needed > len(trains):
+        trains = np.zeros(needed, TRAIN)
+        write_trains(
+            after_ns, course.burst, starts_ns, period_ns, burst_bytes, early, zero_ns, route, trains
+        )
+    return trains[:needed]
 
 
 @compiled
@@ -230,9 +242,6 @@ def windows(since_ns: Floats, pace: Floats, end_ns: float, bursts: int) -> Float
         starts_ns[chunk] = since_ns[row] + (rest / pace[row] if rest > 0.0 else 0.0)
     starts_ns[bursts] = end_ns
     return starts_ns
-
-
-compile_early(windows, lambda: (FLOATS, FLOATS, 0.0, 0))
 
 
 @compiled
@@ -294,15 +303,6 @@ def write_trains(
     return n
 
 
-compile_early(
-    write_trains,
-    lambda: (
-        FLOATS, np.zeros((0, 0)), FLOATS, 0.0, 0, Early(INTS, FLOATS, FLOATS, FLOATS), FLOATS,
-        np.zeros(0, np.int32), np.zeros(0, TRAIN),
-    ),
-)  # fmt: skip
-
-
 @compiled_part
 def _fill(
     train: Array, route: int, start_ns: float, burst_ns: float, period_ns: float, bursts: int
@@ -322,3 +322,9 @@ def _lowest(since_ns: Floats, burst: Floats, row: int, hop: int, until_ns: float
         row += 1
         lowest = min(lowest, burst[row, hop])
     return lowest
+
+
+NO_COURSE = Course(0, 0, FLOATS, FLOATS, np.zeros((0, 0)))
+NO_EARLY = Early(INTS, FLOATS, FLOATS, FLOATS)
+compile_early(mean_chunk_ns, lambda: (NO_COURSE, 0))
+compile_early(trains_of, lambda: (NO_COURSE, 0.0, 0, 0, NO_EARLY, FLOATS, np.zeros(0, np.int32)))

@@ -24,7 +24,7 @@ import simpy
 
 from prism_sim.cluster.network import Hop, Network
 from prism_sim.training.collectives.base import shared
-from prism_sim.training.collectives.coupled import CoupledHops, Course
+from prism_sim.training.collectives.coupled import CoupledHops, Course, mean_chunk_ns
 
 SLICE_BYTES = 512 * 1024
 
@@ -65,10 +65,10 @@ class Pipelined:
         """Write the trains of all hops; return the time that depth adds [ns]."""
         hops = self._hops
         period_ns = (course.end_ns - course.start_ns) / slices
-        period_ns = max(period_ns, float(course.own_ns(slice_bytes).max()))
+        period_ns = max(period_ns, float(mean_chunk_ns(course, slice_bytes).max()))
         last_ns = float(hops.latency_ns.max())
         step_ns = period_ns + last_ns
         delay_ns = self._depth * step_ns
-        trains = hops.trains(course, period_ns, slices, slice_bytes, delay_ns=delay_ns)
+        trains = hops.trains(course, period_ns, slices, slice_bytes, delay_ns)
         self._network.observer.observe(trains)
         return round(int(self._depth.max()) * step_ns + last_ns)

@@ -31,13 +31,23 @@ from typing import ClassVar, Literal
 import numpy as np
 import simpy
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import Bound, compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.history import Spare, sent_by, without_short_notes
 from prism_sim.cluster.network import Connection, Hop, Network
-from prism_sim.cluster.state import Int64s
+from prism_sim.cluster.pace import take_log
+from prism_sim.cluster.state import Array, Int32s, Int64s, Net, example_net
 from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
-from prism_sim.training.collectives.coupled import NO_TIME, CoupledHops, Course, Early, Floats
+from prism_sim.training.collectives.coupled import (
+    NO_TIME,
+    CoupledHops,
+    Course,
+    Early,
+    Floats,
+    first_rate,
+    mean_chunk_ns,
+    trains_of,
+)
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Number of rounds of n - 1 steps for each operation."""
@@ -79,11 +89,10 @@ class Ring:
         chunk_bytes = shared(size_bytes, len(self._hops) * self._shares)
         ready = np.array(ready_ns, np.int64)[self._members]
 
-        spare = self._hops.spare_since(int(ready.min()))
+        spare = self._hops.spare_since(min(ready_ns))
 
         def over(start_ns: int, end_ns: int, log: int) -> int:
-            course = self._hops.course(start_ns, end_ns, log)
-            return self._over(course, chunk_bytes, steps, ready, spare)
+            return self._over((start_ns, end_ns, log), chunk_bytes, steps, ready, spare)
 
         self._running = True
         network, servers = self._network, self._servers
@@ -108,30 +117,65 @@ class Ring:
             self.abandon(operation, size_bytes, ready_ns)
 
     def _over(
-        self, course: Course, chunk_bytes: int, steps: int, ready_ns: Int64s, spare: Spare
+        self,
+        run: tuple[int, int, int],
+        chunk_bytes: int,
+        steps: int,
+        ready_ns: Int64s,
+        spare: Spare,
     ) -> int:
         """Write the trains of all hops; return the time that latencies add [ns].
 
-        ``spare`` is the free capacity of each hop before the last rank joined.
+        ``run`` has start, end and log. ``spare`` is the free capacity of each hop before the last
+        rank joined.
         """
-        if not self._running:
-            return 0  # it was cut short
+        hops, (start_ns, end_ns, _) = self._hops, run
+        if not self._running:  # it was cut short
+            hops.course(*run)
+            return 0
         self._running = False
-        hops, fluid_ns = self._hops, course.end_ns - course.start_ns
-        travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).sum()) / len(hops)
-        period_ns = max(fluid_ns / steps, travel_ns)
-        early = early_chunks(
-            ready_ns,
-            course.first_rate(),
-            spare,
-            chunk_bytes,
-            hops.latency_ns,
-            course.start_ns,
-            steps,
-        )
-        trains = hops.trains(course, period_ns, steps, chunk_bytes, Early(*early))
+        trains, period_ns = _ring_trains(
+            self._network.fabric.net, *run, chunk_bytes, steps, ready_ns, spare, hops.latency_ns,
+            hops.route,
+        )  # fmt: skip
         self._network.observer.observe(trains)
-        return round(steps * period_ns) - fluid_ns
+        return round(steps * period_ns) - (end_ns - start_ns)
+
+
+@compiled
+def ring_trains(
+    net: Net,
+    start_ns: int,
+    end_ns: int,
+    log: int,
+    chunk_bytes: int,
+    steps: int,
+    ready_ns: Int64s,
+    spare: Spare,
+    latency_ns: Floats,
+    route: Int32s,
+) -> tuple[Array, float]:
+    """The trains of all hops of a run, and its period [ns]; frees the run's ``log``."""
+    since_ns, pace, burst = take_log(net, log, len(route))
+    course = Course(start_ns, end_ns, since_ns, pace, burst)
+    travel_ns = (mean_chunk_ns(course, chunk_bytes) + latency_ns).sum() / len(route)
+    period_ns = max((end_ns - start_ns) / steps, travel_ns)
+    count, begin_ns, early_ns, left_bytes = early_chunks(
+        ready_ns, first_rate(course), spare, chunk_bytes, latency_ns, start_ns, steps
+    )
+    early = Early(count, begin_ns, early_ns, left_bytes)
+    zero_ns = np.full(len(route), float(start_ns))
+    trains = trains_of(course, period_ns, steps, chunk_bytes, early, zero_ns, route)
+    return trains, period_ns
+
+
+_ring_trains = Bound(ring_trains)
+compile_early(
+    ring_trains,
+    lambda: (
+        example_net(), 0, 0, 0, 0, 0, INTS, NO_TIME, FLOATS, np.zeros(0, np.int32),
+    ),
+)  # fmt: skip
 
 
 @compiled

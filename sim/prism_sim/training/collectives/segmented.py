@@ -34,7 +34,7 @@ from prism_sim.cluster.wire import TRAIN, messages
 from prism_sim.draws import Coordinate, Draws
 from prism_sim.scenario.library import Library
 from prism_sim.training.collectives.base import Builder, Collective, Group, shared
-from prism_sim.training.collectives.coupled import CoupledHops
+from prism_sim.training.collectives.coupled import CoupledHops, mean_chunk_ns
 from prism_sim.training.collectives.ring import ROUNDS
 
 Times = NDArray[np.float64]
@@ -137,7 +137,7 @@ class SegmentedRing:
         def over(start_ns: int, end_ns: int, log: int) -> int:
             fluid = hops.course(start_ns, end_ns, log)
             if len(fluid.pace) == 1:
-                c = run(np.minimum(fluid.own_ns(size), (end_ns - start_ns) / segments))
+                c = run(np.minimum(mean_chunk_ns(fluid, size), (end_ns - start_ns) / segments))
             else:
                 times_ns = fluid.moved_to(alone.begin - start_ns, alone.done_ns - start_ns)
                 c = run(size / fluid.burst_at(times_ns), times_ns)

@@ -20,9 +20,9 @@ step that a failure interrupted is in ``steps`` only for ranks that had finished
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from pathlib import Path
+from struct import Struct
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,8 @@ PIECE = 1 << 17
 """Number of logged spans that are written together."""
 
 _FIELDS = 7  # worker, step, micro_batch, kind, communication, start_ns, end_ns
+_ROW = Struct(f"={_FIELDS}q")
+_TWO_ROWS = Struct(f"={2 * _FIELDS}q")
 
 
 class SpanLog(Streaming):
@@ -54,7 +56,7 @@ class SpanLog(Streaming):
     """
 
     def __init__(self, path: Path, epoch_ns: int) -> None:
-        self._rows = array("q")
+        self._rows = bytearray()
         self._epoch_ns = epoch_ns
         self._job_of: list[int] = []
         self._first_rank: list[int] = []
@@ -62,7 +64,7 @@ class SpanLog(Streaming):
         self._jobs: list[str] = []
         self._kinds: dict[str, int] = {}
         self._communications = 0
-        self._limit = PIECE * _FIELDS
+        self._limit = PIECE * _ROW.size
         schema = TRUTH["spans"]
         for name in ("job", "kind"):
             place = schema.get_field_index(name)
@@ -105,7 +107,7 @@ class SpanLog(Streaming):
     ) -> None:
         """Log one span of one worker [simulation ns]."""
         number = self._kinds[kind]
-        self._rows.extend((worker, step, micro_batch, number, communication, start_ns, end_ns))
+        self._rows += _ROW.pack(worker, step, micro_batch, number, communication, start_ns, end_ns)
         if len(self._rows) >= self._limit:
             self._write()
 
@@ -122,11 +124,9 @@ class SpanLog(Streaming):
         """Log a message, at its sender and at its receiver, each by its kind [simulation ns]."""
         number = self.communication(sender)
         sent, received = self._kinds[kinds[0]], self._kinds[kinds[1]]
-        self._rows.extend(
-            (
-                sender, step, micro_batch, sent, number, start_ns, end_ns,
-                receiver, step, micro_batch, received, number, start_ns, end_ns,
-            )
+        self._rows += _TWO_ROWS.pack(
+            sender, step, micro_batch, sent, number, start_ns, end_ns,
+            receiver, step, micro_batch, received, number, start_ns, end_ns,
         )  # fmt: skip
 
     def _write_rest(self) -> None:
@@ -136,7 +136,7 @@ class SpanLog(Streaming):
         if not self._rows:
             return
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS)
-        self._rows = array("q")
+        self._rows = bytearray()
         self._stream.write(lambda: self._table(rows))
 
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:

@@ -58,8 +58,8 @@ def advance(
     The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
     capacity was set) count as changed, and entities that are due by ``now`` end. If the template of
     such an entity is ``shown``, its record is written after the ``n_record`` existing ones. Its
-    batch then waits for one entity less. Batches that wait for none are the rows of ``done``: number,
-    start, end, log of the entity that ended last.
+    batch then waits for one entity less. Batches that wait for none are the rows of ``done``:
+    their number, start, end, and the log of the entity that ended last.
 
     Returns
     -------

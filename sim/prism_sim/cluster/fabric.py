@@ -203,8 +203,9 @@ class Fabric:
         )  # fmt: skip
         self._n_start = self._n_touched = 0
         self._coming = self._uses_coming = self._log_coming = 0
-        for batch, start_ns, end_ns, log in self._done[:n_done].tolist():
-            self._complete(batch, start_ns, end_ns, log)
+        if n_done:
+            for batch, start_ns, end_ns, log in self._done[:n_done].tolist():
+                self._complete(batch, start_ns, end_ns, log)
         if self._wake_ns <= now or next_ns < self._wake_ns:
             self._wake_ns = next_ns
             if next_ns < NEVER:

@@ -18,6 +18,8 @@ Compression = Literal["gzip", "zstd", "none"]
 SUFFIX: dict[Compression, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}
 _GZIP_WINDOW = 31  # of zlib: a gzip header without a time, so the same text gives the same bytes
 _FAST = 1
+AT_ONCE = 2_000
+"""Lines that are encoded together: their text fits in a processor's cache."""
 
 
 class Position(NamedTuple):
@@ -47,6 +49,10 @@ class _Gzip:
     def close(self) -> None:
         self._file.write(self._packer.flush())
         self._file.close()
+
+
+def _encoded(lines: Sequence[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _sink(path: Path, compression: Compression) -> _Sink:
@@ -91,12 +97,11 @@ class LogFile:
 
     def write(self, lines: Sequence[str], wanted: Sequence[int] = ()) -> list[Position]:
         """Write ``lines``; returns the positions of the lines with the ``wanted`` numbers."""
-        data = ("\n".join(lines) + "\n").encode()
-        if not wanted and self._bytes + len(data) <= self._limit_bytes:
-            self._put(data, len(lines))
-            return []
-        ends = np.cumsum([len(line.encode()) + 1 for line in lines])
-        return self._in_parts(data, ends.tolist(), wanted)
+        if wanted:
+            return self._in_parts(_encoded(lines), lines, wanted)
+        for first in range(0, len(lines), AT_ONCE):
+            self._write_piece(lines[first : first + AT_ONCE])
+        return []
 
     def write_cut(self, text: str) -> None:
         """Write the beginning of a line that never ends."""
@@ -109,7 +114,15 @@ class LogFile:
         kept = parts if self._keep is None else min(parts, self._keep)
         return [self._settle(part, parts - 1 - part, kept) for part in range(parts)]
 
-    def _in_parts(self, data: bytes, ends: list[int], wanted: Sequence[int]) -> list[Position]:
+    def _write_piece(self, lines: Sequence[str]) -> None:
+        data = _encoded(lines)
+        if self._bytes + len(data) <= self._limit_bytes:
+            self._put(data, len(lines))
+        else:
+            self._in_parts(data, lines, ())
+
+    def _in_parts(self, data: bytes, lines: Sequence[str], wanted: Sequence[int]) -> list[Position]:
+        ends = np.cumsum([len(line.encode()) + 1 for line in lines]).tolist()
         positions, asked, begin, first = [], [*wanted], 0, 0
         while first < len(ends):
             room = self._limit_bytes - self._bytes + begin

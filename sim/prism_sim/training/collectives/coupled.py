@@ -75,7 +75,8 @@ class Course(NamedTuple):
 def mean_chunk_ns(course: Course, chunk_bytes: int) -> Floats:
     """Mean time that each hop sent for a chunk [ns], shape (hops,)."""
     if len(course.pace) == 1:
-        return chunk_bytes / course.burst[0]
+        only: Floats = chunk_bytes / course.burst[0]
+        return only
     total, sent_ns = 0.0, np.zeros(course.burst.shape[1])
     for row in range(len(course.pace)):
         until_ns = course.since_ns[row + 1] if row + 1 < len(course.pace) else course.end_ns
@@ -89,7 +90,8 @@ def mean_chunk_ns(course: Course, chunk_bytes: int) -> Floats:
 @compiled
 def first_rate(course: Course) -> Floats:
     """The burst rate of each hop at first [bytes/ns], shape (hops,)."""
-    return course.burst[np.argmax(course.pace > 0)]
+    first: Floats = course.burst[np.argmax(course.pace > 0)]
+    return first
 
 
 class Early(NamedTuple):

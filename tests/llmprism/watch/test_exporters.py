@@ -1,4 +1,4 @@
-"""Exporters over UDP: one that restarts loses nothing, and datagrams that are dropped are an alert."""
+"""Exporters over UDP: a restart loses nothing, and datagrams that are dropped are an alert."""
 
 from __future__ import annotations
 

@@ -14,8 +14,11 @@
 
   function lasting(ms) {
     if (ms === null) return "-";
-    return ms >= 1000 ? `${(ms / 1000).toPrecision(4)} s` : `${ms.toPrecision(4)} ms`;
+    return ms >= 1000 ? `${digits(ms / 1000)} s` : `${digits(ms)} ms`;
   }
+
+  const digits = (value) => value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
+  const second = (time) => time.replace(/\.\d+Z$/, "Z");
 
   const percent = (share) => (share === null ? "-" : `${(100 * share).toFixed(0)} %`);
 
@@ -59,7 +62,7 @@
       const more = element("p", undefined, "quiet");
       const [first, last] = one.steps;
       more.append(element("span", one.severity, `badge ${one.severity}`),
-        `${one.stage} - ${one.job} - steps ${first} to ${last} - since ${one.since}`);
+        `${one.stage} - ${one.job} - steps ${first} to ${last} - since ${second(one.since)}`);
       return card(`finding ${one.stage}`, one.text, more);
     });
     if (!cards.length) cards.push(card("calm", "Nothing stands out so far.", element("p", "")));
@@ -180,7 +183,7 @@
     link.textContent = "live";
     link.className = "live";
     byId("time").textContent = snapshot.watermark
-      ? `records up to ${snapshot.watermark}, diagnosed up to ${snapshot.cursor || "-"}` : "no records yet";
+      ? `records up to ${second(snapshot.watermark)}, diagnosed up to ${second(snapshot.cursor || "-")}` : "no records yet";
     showBlind(snapshot.blind);
     showIncidents(snapshot.incidents);
     showJobs(snapshot.jobs);

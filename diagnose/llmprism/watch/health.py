@@ -25,7 +25,7 @@ class Health:
 
     Attributes
     ----------
-    latest_s : when the last record came.
+    latest_s : end of the last round in which records came.
     read, refused : records that came since the last look, and those of them that are no use.
     files : files that could not be read since the last look.
     dropped : datagrams that the kernel dropped, until it drops none for the quiet period.
@@ -44,8 +44,6 @@ class Health:
 
     def saw(self, read: int, refused: int, files: list[str]) -> None:
         """Take note of what came from the source."""
-        if read:
-            self.latest_s = time.monotonic()
         self.read += read
         self.refused += refused
         self.files += files
@@ -61,7 +59,7 @@ class Health:
         """The reasons why the monitor is blind now, with what to say of them."""
         found: dict[str, str] = {}
         silent_s = time.monotonic() - self.latest_s
-        if silent_s > settings.silence_s and not is_end:
+        if silent_s > settings.silence_s and not self.read and not is_end:
             found[NO_RECORDS] = f"no record has come for {duration(silent_s * 1e9)}"
         if is_end and state.watermark_ns is None:
             found[NO_RECORDS] = "no record has come"
@@ -89,7 +87,9 @@ class Health:
         return found
 
     def looked(self) -> None:
-        """Begin to count again."""
+        """Begin to count again; a round may take long, and what comes meanwhile waits."""
+        if self.read:
+            self.latest_s = time.monotonic()
         self.read = self.refused = 0
         self.files = []
 

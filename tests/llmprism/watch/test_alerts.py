@@ -81,6 +81,16 @@ def test_silence_and_lag_are_alerts_with_exits_of_their_own(world: Any, watched:
     assert watched.exits == [5, 7]
 
 
+def test_a_round_that_takes_longer_than_the_silence_bound_is_no_silence(
+    world: Any, watched: Watched
+) -> None:
+    watched.settings = replace(SETTINGS, silence_s=0.001)
+    put(world.flows, watched.incoming, "all.parquet")
+    watched.round()
+    assert ("opened", "SlowGpu") in watched.happened()
+    assert ("opened", "NoRecords") not in watched.happened()
+
+
 def test_metrics_are_those_that_rules_and_dashboard_read(world: Any, watched: Watched) -> None:
     metrics = Metrics(Alertmanager("http://127.0.0.1:9"))
     watched.listeners = [metrics]

@@ -49,7 +49,16 @@ def test_a_closed_stream_is_a_null_device(tmp_path: Path, command: list[str], cl
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", [[*PRISM_SIM, "simulate", "tiny/pair"], [*LLMPRISM, *HERE]], ids=["sim", "llmprism"]
+    "command",
+    [
+        [*PRISM_SIM, "simulate", "tiny/pair"],
+        [*PRISM_SIM, "sweep", "studies/uplink-capacity"],
+        [*PRISM_SIM, "compare", "-m", "prism", "-m", "paper", "--scenario", "tiny/pair"],
+        [*PRISM_SIM, "operate", "operations/what-diagnosis-brings"],
+        [*PRISM_SIM, "regress"],
+        [*LLMPRISM, *HERE],
+    ],
+    ids=["simulate", "sweep", "compare", "operate", "regress", "llmprism"],
 )
 def test_too_little_address_space_is_one_line(tmp_path: Path, command: list[str]) -> None:
     done = completed(["bash", "-c", 'ulimit -v 600000; "$@"', "bash", *command], tmp_path)

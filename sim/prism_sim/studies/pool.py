@@ -30,6 +30,7 @@ from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 from llmprism.errors import UserError
+from llmprism.program import NO_MEMORY, is_memory_error
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -110,6 +111,8 @@ def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
     except UserError as error:
         return Outcome(error=str(error))
     except Exception as error:
+        if is_memory_error(error):
+            return Outcome(error=NO_MEMORY)
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{os.path.basename(last.filename)}:{last.lineno}"
         return Outcome(error=f"{type(error).__name__}: {error} ({place})")
@@ -176,6 +179,8 @@ def _attempt(packed: bytes) -> Outcome[Any]:
     try:
         work, task = pickle.loads(packed)
     except Exception as error:
+        if is_memory_error(error):
+            return Outcome(error=NO_MEMORY)
         return Outcome(error=f"the worker process {UNREADABLE}: {type(error).__name__}: {error}")
     try:
         return attempt(work, task)

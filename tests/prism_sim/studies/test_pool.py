@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from llmprism.program import NO_MEMORY
 from prism_sim.studies.pool import DIED, UNREADABLE, attempt, outcomes
 
 
@@ -17,6 +18,14 @@ def test_a_failed_task_gives_the_reason_and_the_others_continue(processes: int) 
     assert [results[4.0].result, results[9.0].result] == [2.0, 3.0]
     assert results[-1.0].error is not None
     assert "ValueError: math domain error" in results[-1.0].error
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_task_without_enough_memory_says_so(processes: int) -> None:
+    tasks = ["bytes(1 << 62)", "2"]
+    results = dict(outcomes(eval, tasks, processes))
+    assert results["bytes(1 << 62)"].error == NO_MEMORY
+    assert results["2"].result == 2
 
 
 def test_a_task_that_ends_its_process_is_separated_from_its_neighbours() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.graph.durations import StepGraph
+from llmprism.methods.prism.graph.rendezvous import Rendezvous
 from llmprism.methods.prism.parameters import NOISE_FLOOR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
@@ -102,19 +103,22 @@ def spread(values: Floats) -> Floats:
     return least
 
 
-def without_waiting(graph: StepGraph, reference: Reference, together_ns: float) -> Floats:
-    """Computation of each participation without waiting for others of the same collective [ns]."""
+def without_waiting(graph: StepGraph, reference: Reference, rendezvous: Rendezvous) -> Floats:
+    """Computation of each participation without waiting for others of the same rendezvous [ns]."""
     nodes, compute = graph.nodes, graph.compute.copy()
     longer = compute - reference.normal(compute)
-    begins = nodes.begin[nodes.operation]
-    at_once = np.isfinite(longer) & (nodes.join >= begins - together_ns)
+    latest = np.full(nodes.begin.shape, -np.inf)
+    np.maximum.at(latest, rendezvous.of, np.nan_to_num(nodes.begin, nan=-np.inf))
+    met = rendezvous.of[nodes.operation]
+    begins = latest[met] - rendezvous.together_ns[met][:, None]
+    at_once = np.isfinite(longer) & (nodes.join >= begins)
     shape = (len(nodes.begin), compute.shape[1])
     members = np.zeros(shape, np.int64)
-    np.add.at(members, nodes.operation, at_once.astype(np.int64))
+    np.add.at(members, met, at_once.astype(np.int64))
     least = np.full(shape, np.inf)
-    np.minimum.at(least, nodes.operation, np.where(at_once, longer, np.inf))
-    waited = longer - least[nodes.operation]
-    several = at_once & (members[nodes.operation] > 1)
+    np.minimum.at(least, met, np.where(at_once, longer, np.inf))
+    waited = longer - least[met]
+    several = at_once & (members[met] > 1)
     without: Floats = np.where(several & (waited > 0), compute - waited, compute)
     return without
 

@@ -21,6 +21,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.graph.durations import StepGraph, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
+from llmprism.methods.prism.graph.rendezvous import rendezvous_of
 from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -41,6 +42,7 @@ class Durations:
     on_path : time on the critical path.
     traffic : records of each connection.
     length_ns : of each step, NaN where it is not measured.
+    explained_ns : what is explained of that.
     tick_ns : of the clock; 0 for a fine one.
     """
 
@@ -54,6 +56,7 @@ class Durations:
     on_path: PathTimes
     traffic: Traffic
     length_ns: Floats
+    explained_ns: Floats
     tick_ns: float
 
     @cached_property
@@ -101,6 +104,10 @@ class Durations:
         new = replace(old, excess=excess)
         return replace(self, transfer=new) if table == TRANSFER else replace(self, compute=new)
 
+    def shortened(self, by_ns: Floats) -> Durations:
+        """The same with steps of which more is explained."""
+        return replace(self, explained_ns=self.explained_ns + by_ns)
+
     def without(self, inside: Bools) -> Durations:
         """The same without the excess of everything in some steps: the program compiles in them."""
         blank = np.where(inside, np.nan, 0.0)
@@ -129,7 +136,9 @@ def _measured(
 ) -> Durations:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
-    graph = replace(measured, compute=without_waiting(measured, reference, together_ns))
+    rendezvous = rendezvous_of(measured.nodes, together_ns)
+    without = without_waiting(measured, reference, rendezvous)
+    graph = replace(measured, compute=without)
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)
     return Durations(
@@ -141,9 +150,13 @@ def _measured(
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
         times_on_path(
-            graph, (reference.normal(graph.compute), reference.normal(graph.transfer)), ranks
+            measured,
+            (reference.normal(measured.compute), reference.normal(measured.transfer)),
+            ranks,
+            rendezvous,
         ),
         traffic,
         length_of_steps(job, reference),
+        np.zeros(job.count),
         tick_ns,
     )

@@ -163,6 +163,8 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             continue
         yield best
         open_steps = open_steps & ~inside
+        if _is_believed(cost_of(best)):
+            left = left.shortened(np.where(inside, np.maximum(best.group.lost_ns, 0.0), 0.0))
         if best.group.table == WORK and _is_believed(cost_of(best)):
             left = left.without(inside)
         else:
@@ -201,7 +203,8 @@ def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -
     """
     if open_steps.sum() < FEWEST:
         return None
-    length = durations.length_ns / max(durations.usual_ns, 1.0) - 1
+    left_ns = durations.length_ns - durations.explained_ns
+    length = left_ns / max(durations.usual_ns, 1.0) - 1
     noise = float(np.nan_to_num(spread(length[None])[0]))
     shown = np.where(open_steps, length, np.nan)
     window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
@@ -225,7 +228,7 @@ def cost_of(candidate: Candidate) -> Cost:
     within = candidate.window.steps(durations.steps)
     hit = candidate.window.hit(durations.steps)
     inside = within & candidate.open_steps if (hit & candidate.open_steps).any() else hit
-    length = durations.length_ns
+    length = durations.length_ns - durations.explained_ns
     slow, normal = length[inside], length[~within]
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())
@@ -235,7 +238,7 @@ def cost_of(candidate: Candidate) -> Cost:
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
     deviations = (slow_ns - usual_ns) / noise * np.sqrt(slow.size)
     hit &= inside & np.isfinite(length)
-    longer_ns = float(np.median(length[hit])) - usual_ns if hit.any() else 0.0
+    longer_ns = float(np.median(durations.length_ns[hit])) - usual_ns if hit.any() else 0.0
     own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0
     lost_ns = (slow_ns - usual_ns) * slow.size
     return Cost(usual_ns, slow_ns, lost_ns, own_ns, own_share, float(deviations))
@@ -256,7 +259,8 @@ def _joined(found: list[Finding], new: Finding) -> list[Finding]:
             last = max(old.window.last, new.window.last)
             window = Window(first, last, old.window.level, old.window.ratio, old.window.shape)
             steps = last - first + 1
-            lost = old.cost.lost_ns + new.cost.lost_ns
+            both = old.cost.lost_ns, new.cost.lost_ns
+            lost = max(both) if gap < 0 else sum(both)  # what is left of the same steps is in both
             cost = Cost(
                 old.cost.normal_ns, old.cost.normal_ns + lost / steps, lost,
                 old.cost.own_ns + new.cost.own_ns, old.cost.own_share, old.cost.deviations,

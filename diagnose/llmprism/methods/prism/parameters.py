@@ -55,6 +55,10 @@ BOUNDARY = 0.05
 NEAREST = 8
 """Arrivals before a send that are tried as its parents: those before them come earlier still."""
 
+RENDEZVOUS, AT_ONCE = 0.9, 0.1
+"""Share of the steps in which messages begin together that are one exchange; and how near, of the
+time between messages. A side that waits for the other answers within a round trip."""
+
 VIOLATIONS = 0.03
 """Share of the steps in which a parent may seem to follow its child: clocks and lost records."""
 
@@ -87,8 +91,8 @@ SLOW_DEVIATIONS, SLOW_SHARE = 4.0, 0.03
 BOTTLENECK_ENDS = 0.35
 """Of the longest delay at the end of a ring: hops that end so near the last are bottlenecks."""
 
-BUSY, IDLE = 0.95, 0.85
-"""Shares of the busiest hop's time: a hop that is busier is a bottleneck, one below waits."""
+BUSY, IDLE = 0.75, 0.25
+"""Shares of what the slowest hop sends longer: a hop above is a bottleneck too, one below waits."""
 
 MOST_FINDINGS = 8
 """Findings of one kind about one job: more is too much for a user to check."""

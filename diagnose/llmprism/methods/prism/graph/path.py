@@ -3,16 +3,21 @@
 From the operation that ends last, the path goes back to the rank that joined it last, through what
 that rank waited for, and so on to the step before. Its edges fill the whole step, so what a step
 takes longer than usual is the sum of what its edges take longer.
+
+Of ranks that join at the same moment, all but one may have waited for the last. That is one that
+took least longer than normal: who waits takes longer in addition. Each of them may have lost that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from llmprism.methods.prism.graph.durations import StepGraph
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.methods.prism.graph.rendezvous import Rendezvous
+from llmprism.numerics.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -22,60 +27,123 @@ class PathTimes:
     Attributes
     ----------
     compute, transfer : what their edges on the path take, (ranks, steps), (communicators, steps).
-    compute_longer, transfer_longer : what of that is longer than normal; of the same shapes.
+    transfer_longer : what of that is longer than normal, (communicators, steps).
+    step, longer_ns : of each computation on the path: its step, and what it takes longer.
+    joined, rank : of each rank that joined with its rank at the same moment: which computation.
     """
 
     compute: Floats
     transfer: Floats
-    compute_longer: Floats
     transfer_longer: Floats
+    step: Ints
+    longer_ns: Floats
+    joined: Ints
+    rank: Ints
+
+    def lost_ns(self, ranks: Ints, but_not: Ints | None = None) -> Floats:
+        """What ``ranks`` may have lost in each step, shape (steps,).
+
+        Only what others, ``but_not``, cannot have lost instead.
+        """
+        counts = self._joined_by(ranks)
+        if but_not is not None:
+            counts &= ~self._joined_by(but_not)
+        lost = np.zeros(self.compute.shape[1])
+        np.add.at(lost, self.step[counts], self.longer_ns[counts])
+        return lost
+
+    def _joined_by(self, ranks: Ints) -> Bools:
+        """Which computations any of ``ranks`` may have made longer."""
+        among = np.zeros(len(self.compute), np.bool_)
+        among[ranks] = True
+        joined = np.zeros(self.step.size, np.bool_)
+        joined[self.joined[among[self.rank]]] = True
+        return joined
 
 
-def times_on_path(graph: StepGraph, normal: tuple[Floats, Floats], ranks: int) -> PathTimes:
-    """Walk the critical path of each step; ``normal`` durations of computations and transfers."""
+@dataclass
+class _Walk:
+    """Edges on the paths of all steps while they are collected."""
+
+    step: list[int] = field(default_factory=list)
+    longer_ns: list[float] = field(default_factory=list)
+    joined: list[int] = field(default_factory=list)
+    rank: list[int] = field(default_factory=list)
+
+    def add(self, step: int, longer_ns: float, ranks: list[int]) -> None:
+        """Add a computation, and the ranks that may have made it longer."""
+        self.joined += [len(self.step)] * len(ranks)
+        self.rank += ranks
+        self.step.append(step)
+        self.longer_ns.append(longer_ns)
+
+
+def times_on_path(
+    graph: StepGraph,
+    normal: tuple[Floats, Floats],
+    ranks: int,
+    rendezvous: Rendezvous,
+) -> PathTimes:
+    """Walk the critical path of each step; ``normal`` durations of computations and transfers.
+
+    Of those who join at the same moment, see :class:`~.rendezvous.Rendezvous`.
+    """
     nodes = graph.nodes
     steps = nodes.begin.shape[1]
-    by_operation = np.argsort(nodes.operation, kind="stable")
-    offsets = np.searchsorted(nodes.operation[by_operation], np.arange(len(nodes.begin) + 1))
-    times = PathTimes(*(np.zeros((rows, steps)) for rows in (ranks, len(nodes.communicators)) * 2))
+    meets = rendezvous.of[nodes.operation]
+    order = np.argsort(meets, kind="stable")
+    members = order, np.searchsorted(meets[order], np.arange(len(nodes.begin) + 1))
+    compute = np.zeros((ranks, steps))
+    transfer, transfer_longer = np.zeros((2, len(nodes.communicators), steps))
+    walk = _Walk()
+    longer = graph.compute - normal[0]
     for step in range(steps):
-        for node, is_transfer, duration in _path(graph, by_operation, offsets, step):
-            usual = normal[1 if is_transfer else 0][node, step]
-            longer = duration - usual if np.isfinite(usual) else 0.0
-            if is_transfer:
-                times.transfer[nodes.communicator[node], step] += duration
-                times.transfer_longer[nodes.communicator[node], step] += longer
+        for node, together, duration in _path(graph, rendezvous, members, longer, step):
+            if together is None:
+                usual = normal[1][node, step]
+                at = nodes.communicator[node], step
+                transfer[at] += duration
+                transfer_longer[at] += duration - usual if np.isfinite(usual) else 0.0
             else:
-                times.compute[nodes.rank[node], step] += duration
-                times.compute_longer[nodes.rank[node], step] += longer
-    return times
+                compute[nodes.rank[node], step] += duration
+                more = float(np.nan_to_num(longer[node, step]))
+                walk.add(step, more, nodes.rank[together].tolist())
+    return PathTimes(
+        compute, transfer, transfer_longer, np.array(walk.step, np.int64),
+        np.array(walk.longer_ns), np.array(walk.joined, np.int64), np.array(walk.rank, np.int64),
+    )  # fmt: skip
 
 
 def _path(
-    graph: StepGraph, by_operation: Ints, offsets: Ints, step: int
-) -> list[tuple[int, bool, float]]:
-    """Edges of one step, from its end: node, whether it is a transfer, and duration."""
-    nodes = graph.nodes
+    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], longer: Floats, step: int
+) -> Iterator[tuple[int, Ints | None, float]]:  # fmt: skip
+    """Edges of one step, from its end: node, who joined with it, and duration.
+
+    Nobody joins a transfer. ``members`` are participations by rendezvous, and where each begins.
+    """
+    nodes, (by_rendezvous, offsets) = graph.nodes, members
     ends = nodes.end[:, step]
     if not np.isfinite(ends).any():
-        return []
+        return
     operation = int(np.nanargmax(ends))
     until = float(ends[operation])
-    path: list[tuple[int, bool, float]] = []
-    while len(path) < 2 * len(nodes.rank):
-        own = by_operation[offsets[operation] : offsets[operation + 1]]
+    for _ in range(len(nodes.rank)):
+        met = int(rendezvous.of[operation])
+        own = by_rendezvous[offsets[met] : offsets[met + 1]]
         joins = nodes.join[own, step]
         if not np.isfinite(joins).any():
-            break
-        node = int(own[int(np.nanargmax(joins))])
-        path.append((operation, True, max(until - float(nodes.join[node, step]), 0.0)))
+            return
+        together = own[joins >= np.nanmax(joins) - rendezvous.together_ns[met]]
+        least = np.nan_to_num(longer[together, step], nan=np.inf)
+        node = int(together[np.argmin(least)])
+        yield operation, None, max(until - float(nodes.join[node, step]), 0.0)
         while np.isfinite(graph.compute[node, step]):
-            path.append((node, False, float(graph.compute[node, step])))
+            yield node, together, float(graph.compute[node, step])
             if not graph.after_join[node, step]:
                 break
             node = int(graph.parent[node, step])
+            together = np.array([node])
         parent = int(graph.parent[node, step])
         if parent < 0 or graph.after_join[node, step]:
-            break
+            return
         operation, until = int(nodes.operation[parent]), float(nodes.arrive[parent, step])
-    return path

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.methods.prism.faults.measures.bursts import SHORT
+from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Traffic:
     Attributes
     ----------
     place : row of each connection of the recording in the others, -1 for those of other jobs.
-    busy_ns : time with a record, shape (connections, steps).
+    busy_ns : time with a record, short silences bridged, shape (connections, steps).
     last_ns : last end after the origin of the job, of the same shape.
     size_bytes : bytes, of the same shape.
     """
@@ -49,10 +50,20 @@ def traffic_of(context: Context, job: JobView) -> Traffic:
         row = part.one.traffic.row[known]
         at = place[context.connections.of_row[row]] * job.count + cell % job.count
         end_ns = (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
-        np.add.at(busy, at, context.flows.lengths_ns(row).astype(np.float64))
+        np.add.at(busy, at, _lasting(context, job, row, at))
         np.maximum.at(last, at, end_ns)
         np.add.at(size, at, part.one.traffic.size[known].astype(np.float64))
     unknown = np.isinf(last)
     busy[unknown] = last[unknown] = size[unknown] = np.nan
     shape = (own.size, job.count)
     return Traffic(place, busy.reshape(shape), last.reshape(shape), size.reshape(shape))
+
+
+def _lasting(context: Context, job: JobView, row: Codes, cell: Ints) -> Floats:
+    """How long each record lasts, or until the next one of its cell if that begins soon [ns]."""
+    flows, lasting = context.flows, context.flows.lengths_ns(row).astype(np.float64)
+    order = order_in_groups(cell, flows.start_ns[row])
+    rest = flows.start_ns[row[order[1:]]] - flows.end_ns[row[order[:-1]]]
+    bridged = (np.diff(cell[order]) == 0) & (rest > 0) & (rest <= SHORT * job.period_ns)
+    lasting[order[:-1][bridged]] += rest[bridged]
+    return lasting

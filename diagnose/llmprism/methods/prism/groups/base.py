@@ -80,9 +80,9 @@ def of_ranks(durations: Durations, members: Sequence[tuple[Ints, Namer]]) -> lis
         return []
     series = np.array([_mean(base[rows]) for rows, _ in known])
     errors = group_errors(series, [table.error[rows] for rows, _ in known])
-    lost = durations.on_path.compute_longer
+    lost = durations.on_path.lost_ns
     return [
-        Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost[rows].sum(axis=0), namer)
+        Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost(rows), namer)
         for i, (rows, namer) in enumerate(known)
     ]
 

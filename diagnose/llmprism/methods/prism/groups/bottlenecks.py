@@ -1,9 +1,10 @@
 """Which hops limit a slow ring?
 
-All hops of a ring go at the pace of the slowest one. Two things tell them apart. Nobody waits after
-the last round, so a slow hop ends later than the others, by what one block takes longer. And a slow
-hop never rests, while the others wait between blocks, which records show if the exporter does not
-bridge these silences.
+All hops of a ring go at the pace of the slowest one. Two things tell them apart. A slow hop sends
+for longer than usual, while the others wait between blocks, which records show if the exporter does
+not bridge these silences. And nobody waits after the last round, so a slow hop ends later than the
+others, by what one block takes longer. Either may mislead: acknowledgements cross other links, and
+hops that wait end at other times than usual too. So where both show something, each counts half.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def bottlenecks(
     if connections.size == 1:
         return {int(connections[0]): 1.0}
     busy, last = durations.traffic.of(connections)
-    chance = _by_ends(last, busy, inside)
-    if chance is None:
-        chance = _by_rests(busy, inside)
-    return None if chance is None else dict(zip(connections.tolist(), chance.tolist(), strict=True))
+    shown = [_by_sending(busy, inside), _by_ends(last, busy, inside)]
+    known = [chance for chance in shown if chance is not None]
+    if not known:
+        return None
+    return dict(zip(connections.tolist(), np.mean(known, axis=0).tolist(), strict=True))
 
 
 def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
@@ -53,10 +55,14 @@ def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
 
 
-def _by_rests(busy: Floats, inside: Bools) -> Floats | None:
-    """Hops that never rest; None if none does."""
-    most = np.fmax.reduce(busy, axis=0)
-    share = nanmedian((busy / np.where(most > 0, most, np.nan))[:, inside], axis=1)
-    if not np.isfinite(share).any() or np.nanmin(share) > IDLE:
+def _by_sending(busy: Floats, inside: Bools) -> Floats | None:
+    """Hops that send for longer than usual, beside the others; None if all or none do."""
+    during = nanmedian(busy[:, inside], axis=1)
+    before = nanmedian(busy[:, ~inside], axis=1) if (~inside).any() else np.nanmin(during)
+    longer = during - before
+    noise = float(np.nan_to_num(np.nanmedian(spread(busy)))) / np.sqrt(max(int(inside.sum()), 1))
+    most = float(np.nanmax(longer)) if np.isfinite(longer).any() else 0.0
+    share = np.nan_to_num(longer / most) if most > SURELY * noise else np.ones(longer.size)
+    if share.min() > IDLE:
         return None
-    return np.clip((np.nan_to_num(share) - IDLE) / (BUSY - IDLE), FALSE_HIT, 1.0)
+    return np.clip((share - IDLE) / (BUSY - IDLE), FALSE_HIT, 1.0)

@@ -23,6 +23,7 @@ from llmprism.methods.prism.parameters import (
     WARM_UP,
 )
 from llmprism.methods.prism.windows import Window, best_scatter
+from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 CAUSES = ("length_imbalance", "expert_imbalance")
@@ -46,9 +47,22 @@ def _of_durations(durations: Durations) -> Iterable[Group]:
     chance = 1 / np.sqrt(2 * (rows.size - 1))
     error = max(float(np.nan_to_num(spread(more[None])[0])), float(chance))
     _, place, ranks = np.unique(durations.servers[rows], return_inverse=True, return_counts=True)
-    found = best_scatter(own, np.hypot(table.error[rows], usual), 1 / ranks[place])
-    lost = durations.on_path.compute_longer.sum(axis=0)
+    found = _changing(own, np.hypot(table.error[rows], usual), 1 / ranks[place])
+    lost = durations.on_path.lost_ns(rows)
     yield Group(WORK, rows, 1, more, error, lost, _named, found)
+
+
+def _changing(own: Floats, error: Floats, weight: Floats) -> Window:
+    """The window in which rows scatter most, by what differs from step to step.
+
+    Ranks that are slow in all of its steps scatter as well, but the same ones do in each.
+    """
+    inside = best_scatter(own, error, weight).steps(own.shape[1])
+    varying = own.copy()
+    known = np.isfinite(own[:, inside]).sum(axis=1, keepdims=True)
+    varying[:, inside] -= nanmedian(own[:, inside], axis=1)[:, None]
+    varying[:, inside] *= np.sqrt(known / np.maximum(known - 1, 1))
+    return best_scatter(varying, error, weight)
 
 
 def _of_bytes(durations: Durations) -> Iterable[Group]:

@@ -30,13 +30,13 @@ from llmprism.methods.prism.parameters import (
     HIT,
     MOST_NAMED,
     NOISE_FLOOR,
-    OWN_SHARE,
     SLOW_DEVIATIONS,
     SLOW_SHARE,
     WHOLE_SWITCH,
 )
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.missing import nanmedian
 
 SEEN = float(np.log(HIT / FALSE_HIT))
 SYMPTOM = "slow_transfers"
@@ -133,10 +133,18 @@ def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
     if more < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
     connections = durations.graph.nodes.communicators[number].connections
-    sending = np.fmax.reduce(durations.traffic.of(connections)[0], axis=0)
-    if _more(sending / table.normal_ns[number], inside, hit) < OWN_SHARE * more:
+    if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
         return Seen(False, None, is_silent=True)
     return Seen(True, bottlenecks(durations, connections, hit))
+
+
+def _sends_longer(busy: Floats, inside: Bools, hit: Bools) -> bool:
+    """Whether any connection sends for longer in the steps that are hit than in those outside."""
+    usual = nanmedian(busy[:, ~inside], axis=1)
+    own = busy / np.where(usual > 0, usual, np.nan)[:, None]
+    more = np.array([_more(series, inside, hit) for series in own])
+    least = SLOW_DEVIATIONS * np.nan_to_num(spread(own)) / np.sqrt(max(int(hit.sum()), 1))
+    return bool((more > np.maximum(least, SLOW_SHARE)).any())
 
 
 def _more(values: Floats, inside: Bools, hit: Bools) -> float:

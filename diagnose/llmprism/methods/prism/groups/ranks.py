@@ -10,7 +10,7 @@ import numpy as np
 from llmprism.methods.prism.durations import COMPUTE, Durations
 from llmprism.methods.prism.groups.base import Group, Named, group_errors, of_ranks
 from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
-from llmprism.methods.prism.parameters import MOST_NAMED
+from llmprism.methods.prism.parameters import MIXED, MOST_NAMED
 from llmprism.methods.prism.windows import Window
 
 SLOW = ["slow_gpu", "slow_server", "degraded_nvlink"]
@@ -28,8 +28,39 @@ def _rank(rank: int, durations: Durations, window: Window) -> Named:
     pauses = window.shape == "pauses"
     causes = PAUSED if pauses else SLOW[1:]
     cause, symptom = ("slow_compute", "pauses") if pauses else ("slow_gpu", "slow_passes")
-    evidence = {"or_causes": causes, "server": durations.server_name(int(durations.servers[rank]))}
-    return Named("rank", symptom, cause, "address", durations.address(rank), evidence)
+    chance = _chances(rank, durations, window)
+    first = max(chance, key=lambda one: chance[one])
+    evidence = {
+        "or_causes": causes, "server": durations.server_name(int(durations.servers[first])),
+        **({"one_of": [durations.address(one) for one in chance]} if len(chance) > 1 else {}),
+    }  # fmt: skip
+    name = durations.address(first)
+    return Named("rank", symptom, cause, "address", name, evidence, chance[first])
+
+
+def _chances(rank: int, durations: Durations, window: Window) -> dict[int, float]:
+    """Chance that a rank, or one that it meets, is slow: by what only one of both can have lost.
+
+    Ranks that wait for each other in every exchange are slow together, whichever is the culprit.
+    """
+    hit, path = window.hit(durations.steps), durations.on_path
+    own = float(path.lost_ns(np.array([rank]))[hit].sum())
+    met = np.unique(path.rank[np.isin(path.joined, path.joined[path.rank == rank])])
+    weight = {rank: 0.5}
+    for other in met[met != rank].tolist():
+        both = float(path.lost_ns(np.array([other]))[hit].sum())
+        if own <= 0 or both < MIXED * own:
+            continue
+        alone, instead = (
+            float(path.lost_ns(np.array([a]), np.array([b]))[hit].sum())
+            for a, b in ((rank, other), (other, rank))
+        )
+        share = float(np.clip((instead - alone) / own, -1.0, 1.0))
+        weight[other] = 0.5 * (1 + share)
+        weight[rank] = min(weight[rank], 0.5 * (1 - share))
+    ranked = sorted(weight, key=lambda one: -weight[one])[:MOST_NAMED]
+    whole = sum(weight[one] for one in ranked)
+    return {one: weight[one] / whole for one in ranked}
 
 
 def servers(durations: Durations) -> Iterable[Group]:
@@ -71,7 +102,7 @@ def _stage(stage: int, durations: Durations, window: Window) -> Named | None:
 
 def whole_job(durations: Durations) -> Iterable[Group]:
     """All ranks at once: what they have in common."""
-    table, lost = durations.compute, durations.on_path.compute_longer.sum(axis=0)
+    table, lost = durations.compute, durations.on_path.lost_ns(np.arange(durations.servers.size))
     rows = np.flatnonzero(table.normal_ns > 0)
     if rows.size:
         error = group_errors(durations.common[None], [table.error[rows]])[0]

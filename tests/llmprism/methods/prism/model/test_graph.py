@@ -9,6 +9,7 @@ from llmprism.methods.prism.baseline import Reference
 from llmprism.methods.prism.graph.durations import StepGraph, with_durations
 from llmprism.methods.prism.graph.nodes import Communicator, Nodes
 from llmprism.methods.prism.graph.path import times_on_path
+from llmprism.methods.prism.graph.rendezvous import rendezvous_of
 
 STEPS = 12
 PASS, WIRE, REDUCE = 10.0, 1.0, 5.0
@@ -77,9 +78,55 @@ def test_the_critical_path_fills_the_step_and_names_who_is_slow(rank: int) -> No
     graph, done = graph_of(slow)
     reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
     normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
-    times = times_on_path(graph, normal, 2)
+    times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, 0.0))
     whole = times.compute.sum(axis=0) + times.transfer.sum(axis=0)
     assert whole[1:] == pytest.approx(np.diff(done))
-    lost = times.compute_longer[:, 4:7].sum(axis=1)
+    lost = [times.lost_ns(np.array([one]))[4:7].sum() for one in (0, 1)]
     assert lost[rank] > 2.0 * PASS * 3 * 0.9
     assert abs(lost[1 - rank]) < PASS
+
+
+def exchanges(slow: int) -> StepGraph:
+    """Two ranks work and then exchange messages, twice in a step; messages wait for both ranks.
+
+    Before the first exchange only rank 0 works. Rank ``slow`` takes twice as long in steps 4 to 6.
+    """
+    work = np.full((2, STEPS), PASS) * LONGER[:2]
+    work[slow, 4:7] *= 2
+    joins, ends, end = np.zeros((2, STEPS)), np.zeros((2, STEPS)), 0.0
+    for step in range(STEPS):
+        joins[0, step] = end + work[0, step]
+        ends[0, step] = joins[0, step] + WIRE
+        joins[1, step] = ends[0, step] + work[:, step].max()
+        end = ends[1, step] = joins[1, step] + WIRE
+    none = np.full((2, STEPS), np.nan)
+    of = tuple(Communicator("pp", np.array([one]), 1.0) for one in (0, 1))
+    nodes = Nodes(
+        of,
+        np.array([0, 0, 1, 1]),
+        np.concatenate((joins, joins)),
+        np.concatenate((ends, ends)),
+        np.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        np.array([0, 0, 1, 1, 1, 1, 0, 0]),
+        np.concatenate((joins, none, joins, none)),
+        np.concatenate((none, ends, none, ends)),
+    )
+    return with_durations(nodes, np.array([0]), 0.0)
+
+
+def test_messages_of_both_directions_that_begin_together_are_one_rendezvous() -> None:
+    rendezvous = rendezvous_of(exchanges(0).nodes, 0.0)
+    assert rendezvous.of[:2].tolist() == rendezvous.of[2:].tolist()
+    assert rendezvous.of[0] != rendezvous.of[1]
+
+
+def test_of_two_ranks_that_wait_for_each_other_only_one_can_have_lost_all() -> None:
+    graph = exchanges(0)
+    reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
+    normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
+    times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, 0.0))
+    first, second = np.array([0]), np.array([1])
+    whole = 2 * PASS * 3  # both passes of each of three steps
+    assert times.lost_ns(first)[4:7].sum() == pytest.approx(whole, rel=0.15)
+    assert times.lost_ns(np.array([0, 1]))[4:7].sum() == pytest.approx(whole, rel=0.15)
+    assert times.lost_ns(second, first)[4:7].sum() == pytest.approx(0.0, abs=PASS / 2)

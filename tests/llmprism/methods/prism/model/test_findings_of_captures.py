@@ -27,9 +27,7 @@ TABLES = (
     pytest.param("flows_gap2ms", marks=pytest.mark.slow),
     pytest.param("flows_gap10ms", marks=pytest.mark.slow),
 )
-MISSED = {
-    ("lab/dp2pp4-slow-spine", "flows_gap1ms"), ("lab/short", "flows_gap1ms"),
-}  # fmt: skip
+MISSED = {("lab/short", "flows_gap1ms")}
 """Records that show another culprit, or none: TCP cuts transfers up."""
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled, compiled_part
-from llmprism.numerics.early import compile_early
 from prism_sim.cluster.maxmin import NOTHING
 from prism_sim.cluster.state import (
     FREE_LOG,
@@ -32,7 +31,6 @@ from prism_sim.cluster.state import (
     SETTLES,
     USED_LOG,
     Net,
-    example_net,
     size_class,
 )
 
@@ -163,6 +161,3 @@ def take_log(
         _free_row(net, row, hops)
         row = before
     return since_ns, pace, burst
-
-
-compile_early(take_log, lambda: (example_net(), 0, 0))

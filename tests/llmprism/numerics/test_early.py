@@ -137,10 +137,18 @@ for function, types in known.items():
         continue  # only called inside others
     if function.signatures != [types]:
         print("other types:", name_of(function.py_func), function.signatures)
+inside, ahead = set(), list(known)
+while ahead:  # what registered functions call is compiled with them
+    function = ahead.pop().py_func
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Dispatcher) and value not in inside:
+            inside.add(value)
+            ahead.append(value)
 for module in list(sys.modules.values()):
     if module.__name__.split(".")[0] in ("prism_sim", "llmprism"):
         for value in vars(module).values():
-            called = isinstance(value, Dispatcher) and value.signatures
+            called = isinstance(value, Dispatcher) and value.signatures and value not in inside
             if called and value not in known and "no_cpython_wrapper" not in value.targetoptions:
                 print("not registered:", name_of(value.py_func))
 """

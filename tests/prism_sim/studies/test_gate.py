@@ -170,13 +170,10 @@ DEFECTS: dict[str, tuple[Change, str, str, str]] = {
         "compute", "method", "culprit first",
     ),
     "rates read after the end": (
-        appended(
-            "sim/prism_sim/cluster/pace.py",
-            "_rates = take_log",
-            "def take_log(*arguments):",
-            "    since_ns, pace, burst = _rates(*arguments)",
-            "    pace[:], burst[:] = pace[-1:], burst[-1:]",
-            "    return since_ns, pace, burst",
+        replaced(
+            "sim/prism_sim/training/collectives/ring.py",
+            "    course = Course(",
+            "    pace[:], burst[:] = pace[-1], burst[-1]\n    course = Course(",
         ),
         "network", "simulator", "",
     ),

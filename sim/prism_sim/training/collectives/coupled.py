@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import Bound, compiled, compiled_part
-from llmprism.numerics.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
@@ -324,9 +323,3 @@ def _lowest(since_ns: Floats, burst: Floats, row: int, hop: int, until_ns: float
         row += 1
         lowest = min(lowest, burst[row, hop])
     return lowest
-
-
-NO_COURSE = Course(0, 0, FLOATS, FLOATS, np.zeros((0, 0)))
-NO_EARLY = Early(INTS, FLOATS, FLOATS, FLOATS)
-compile_early(mean_chunk_ns, lambda: (NO_COURSE, 0))
-compile_early(trains_of, lambda: (NO_COURSE, 0.0, 0, 0, NO_EARLY, FLOATS, np.zeros(0, np.int32)))

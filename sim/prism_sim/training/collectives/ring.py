@@ -229,9 +229,6 @@ def early_chunks(
     return chunks, begin_ns, end_ns, left_bytes
 
 
-compile_early(early_chunks, lambda: (INTS, FLOATS, NO_TIME, 0, FLOATS, 0, 0))
-
-
 def rings(group: Group, network: Network) -> list[Collective]:
     """The rings over a group, which share its bytes evenly.
 

@@ -46,7 +46,7 @@ def _trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 def _fails_with_seed_2(trial: Trial) -> dict[str, int]:
     if trial.scenario.seed == 2:
-        raise MemoryError("too large")
+        raise ValueError("too large")
     return {"seed": trial.scenario.seed}
 
 
@@ -74,12 +74,12 @@ def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> 
     options = ("reproduce", "paper", "--processes", "1", "--update")
     result = call(*options, "--seeds", "3", "--json")
     assert result.exit_code == 1
-    assert "toy seed 2: MemoryError: too large" in result.stderr
+    assert "toy seed 2: ValueError: too large" in result.stderr
     (summary,) = json.loads(result.stdout)["experiments"]
     assert (summary["done"], [failed["case"] for failed in summary["failed"]]) == (2, ["seed 2"])
     page = Path("results/paper/paper.md").read_text()
     assert "2 finished" in page
-    assert "**seed 2 failed:** MemoryError" in page
+    assert "**seed 2 failed:** ValueError" in page
     assert "results/reference/paper.md was not changed" in result.stderr
     assert not Path("results/reference").exists()
 

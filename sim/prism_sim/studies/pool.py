@@ -111,11 +111,14 @@ def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
     except UserError as error:
         return Outcome(error=str(error))
     except Exception as error:
-        if is_memory_error(error):
-            return Outcome(error=NO_MEMORY)
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{os.path.basename(last.filename)}:{last.lineno}"
-        return Outcome(error=f"{type(error).__name__}: {error} ({place})")
+        return _failed(error, f"{type(error).__name__}: {error} ({place})")
+
+
+def _failed(error: Exception, text: str) -> Outcome[Any]:
+    """The outcome of an ``error``: ``text``, unless memory was not enough."""
+    return Outcome(error=NO_MEMORY if is_memory_error(error) else text)
 
 
 def _together(
@@ -179,9 +182,7 @@ def _attempt(packed: bytes) -> Outcome[Any]:
     try:
         work, task = pickle.loads(packed)
     except Exception as error:
-        if is_memory_error(error):
-            return Outcome(error=NO_MEMORY)
-        return Outcome(error=f"the worker process {UNREADABLE}: {type(error).__name__}: {error}")
+        return _failed(error, f"the worker process {UNREADABLE}: {type(error).__name__}: {error}")
     try:
         return attempt(work, task)
     except SystemExit:

@@ -66,6 +66,11 @@ class Durations:
         return float(np.median(known)) if known.size else 0.0
 
     @property
+    def left_ns(self) -> Floats:
+        """Length of each step without what is explained [ns]."""
+        return self.length_ns - self.explained_ns
+
+    @property
     def steps(self) -> int:
         """Number of steps."""
         return self.length_ns.size

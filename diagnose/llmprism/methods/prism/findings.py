@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ class Candidate:
     odds: float
     open_steps: Bools
 
+    @cached_property
+    def cost(self) -> Cost:
+        """What the window costs the job."""
+        return cost_of(self)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -122,10 +128,9 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
         return found
     for one in _candidates(durations):
         named = one.group.named(one.durations, one.window)
-        cost = cost_of(one)
-        if named is not None and _is_believed(cost):
+        if named is not None and _is_believed(one.cost):
             named = outside.instead_of(durations.job, named, one.window)
-            found = _joined(found, Finding(durations.job, named, one.window, cost, one.odds))
+            found = _joined(found, Finding(durations.job, named, one.window, one.cost, one.odds))
         if len(found) == MOST_FINDINGS:
             break
     return [*found, *_standing(durations, found)]
@@ -163,9 +168,10 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             continue
         yield best
         open_steps = open_steps & ~inside
-        if _is_believed(cost_of(best)):
+        is_believed = _is_believed(best.cost)
+        if is_believed:
             left = left.shortened(np.where(inside, np.maximum(best.group.lost_ns, 0.0), 0.0))
-        if best.group.table == WORK and _is_believed(cost_of(best)):
+        if best.group.table == WORK and is_believed:
             left = left.without(inside)
         else:
             left = left.explained(best.group.table, best.group.rows, inside)
@@ -203,8 +209,7 @@ def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -
     """
     if open_steps.sum() < FEWEST:
         return None
-    left_ns = durations.length_ns - durations.explained_ns
-    length = left_ns / max(durations.usual_ns, 1.0) - 1
+    length = durations.left_ns / max(durations.usual_ns, 1.0) - 1
     noise = float(np.nan_to_num(spread(length[None])[0]))
     shown = np.where(open_steps, length, np.nan)
     window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
@@ -228,7 +233,7 @@ def cost_of(candidate: Candidate) -> Cost:
     within = candidate.window.steps(durations.steps)
     hit = candidate.window.hit(durations.steps)
     inside = within & candidate.open_steps if (hit & candidate.open_steps).any() else hit
-    length = durations.length_ns - durations.explained_ns
+    length = durations.left_ns
     slow, normal = length[inside], length[~within]
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())

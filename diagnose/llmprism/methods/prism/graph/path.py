@@ -79,10 +79,7 @@ class _Walk:
 
 
 def times_on_path(
-    graph: StepGraph,
-    normal: tuple[Floats, Floats],
-    ranks: int,
-    rendezvous: Rendezvous,
+    graph: StepGraph, normal: tuple[Floats, Floats], ranks: int, rendezvous: Rendezvous
 ) -> PathTimes:
     """Walk the critical path of each step; ``normal`` durations of computations and transfers.
 
@@ -116,7 +113,7 @@ def times_on_path(
 
 def _path(
     graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], longer: Floats, step: int
-) -> Iterator[tuple[int, Ints | None, float]]:  # fmt: skip
+) -> Iterator[tuple[int, Ints | None, float]]:
     """Edges of one step, from its end: node, who joined with it, and duration.
 
     Nobody joins a transfer. ``members`` are participations by rendezvous, and where each begins.

@@ -47,6 +47,7 @@ def diagnose(
     records_at_once: int = RECORDS_AT_ONCE,
     limits: Limits = LIMITS,
     cluster: str | None = None,
+    rest: Rest | None = None,
 ) -> Diagnosis:
     """Diagnose flow records, given as a file or in memory.
 
@@ -63,6 +64,7 @@ def diagnose(
     limits : of a method that runs in a process of its own.
     cluster : the scheduler of a Dask cluster, whose workers diagnose the batches
         (:mod:`llmprism.cluster`).
+    rest : what is known of records that are diagnosed apart.
 
     Raises
     ------
@@ -78,9 +80,9 @@ def diagnose(
     with workers_at(cluster) as each:
         if isinstance(flows, Path | str) and row_count(flows) > records_at_once:
             network, joining = _network(topology), methods.joining(method)
-            one = _OfBatch(method, network)
+            one = _OfBatch(method, network, rest)
             return diagnose_in_batches(flows, network, joining, records_at_once, one, report, each)
-    return _diagnosed(method, *_taken_in(flows, topology), report)
+    return _diagnosed(method, *_taken_in(flows, topology, rest), report)
 
 
 def _refuse(cluster: str | None, method: str) -> None:
@@ -96,8 +98,11 @@ class _OfBatch:
 
     method: str
     network: Topology
+    apart: Rest | None = None
 
     def __call__(self, part: Path, rest: Rest, progress: Progress) -> Diagnosis:
+        if self.apart is not None:
+            rest = rest.beside(self.apart)
         records, intake = place(load(part), self.network, rest)
         return _diagnosed(self.method, records, self.network, intake, progress)
 
@@ -205,6 +210,7 @@ def diagnose_files(
 def _taken_in(
     flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
     topology: Topology | Mapping[str, Any] | Path | str,
+    rest: Rest | None = None,
 ) -> tuple[FlowTable, Topology, Intake]:
     """Read both inputs; errors of both are reported together."""
     try:
@@ -218,7 +224,7 @@ def _taken_in(
         raise
     if isinstance(flows, FlowTable):
         return flows, network, Intake(len(flows), len(flows), {}, {})
-    table, intake = place(_records(flows), network)
+    table, intake = place(_records(flows), network, rest)
     return table, network, intake
 
 

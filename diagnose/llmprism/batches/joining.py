@@ -72,7 +72,7 @@ def _new_names(diagnoses: Sequence[Diagnosis]) -> Sequence[Names]:
 
 def _table(name: str, tables: Sequence[pd.DataFrame], names: Sequence[Names]) -> pd.DataFrame:
     """The table ``name`` of all batches."""
-    own = [_with_new_names(table, new) for table, new in zip(tables, names, strict=True)]
+    own = [with_new_names(table, new) for table, new in zip(tables, names, strict=True)]
     filled = [table for table in own if len(table)] or own[:1]
     every = pd.concat(filled, ignore_index=True)
     if name != "findings":
@@ -81,7 +81,8 @@ def _table(name: str, tables: Sequence[pd.DataFrame], names: Sequence[Names]) ->
     return every.assign(finding=range(len(every)))
 
 
-def _with_new_names(table: pd.DataFrame, names: Names) -> pd.DataFrame:
+def with_new_names(table: pd.DataFrame, names: Names) -> pd.DataFrame:
+    """A table of a diagnosis with other names of jobs, also where a finding names them."""
     table = table.assign(job=_renamed(table["job"], names))
     for column in _ABOUT_JOBS:
         if column in table.columns and "finding" in table.columns:

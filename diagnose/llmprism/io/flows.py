@@ -62,6 +62,11 @@ class Rest:
     senders: Codes
     have_steps: bool = False
 
+    def beside(self, other: Rest) -> Rest:
+        """The same times, with what is known of further records."""
+        senders: Codes = np.union1d(self.senders, other.senders)
+        return Rest(self.recorded_ns, senders, self.have_steps or other.have_steps)
+
 
 @dataclass(frozen=True)
 class FlowTable:

@@ -8,13 +8,14 @@ if some of its servers are replaced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of
+from llmprism.batches.joining import with_new_names
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.parts import InParts
 from llmprism.watch.state import KnownJob, State
@@ -41,15 +42,21 @@ class Followed:
 
 
 def follow(
-    diagnosis: Diagnosis, server_of: Mapping[str, str], state: State, is_last: bool
+    diagnosis: Diagnosis,
+    server_of: Mapping[str, str],
+    state: State,
+    is_last: bool,
+    others: Collection[str] = (),
 ) -> Followed:
     """Give jobs and steps their lasting names, and take note of them in ``state``.
+
+    ``others`` are known jobs that were not diagnosed, so no job of the diagnosis is one of them.
 
     The last step of a job is complete only if another one has begun, or if ``is_last``: no more
     records will come.
     """
     members, ends = members_of(diagnosis), ends_of(diagnosis.steps)
-    known = _named(members, state)
+    known = _named(members, state, others)
     shifts = {job: _shift(known[job], ends.get(job)) for job in members}
     named = _renamed(diagnosis, {job: one.name for job, one in known.items()}, shifts)
     for job, one in known.items():
@@ -67,12 +74,15 @@ def follow(
     return Followed(named, settled, last)
 
 
-def _named(members: Mapping[str, frozenset[str]], state: State) -> dict[str, KnownJob]:
+def _named(
+    members: Mapping[str, frozenset[str]], state: State, others: Collection[str]
+) -> dict[str, KnownJob]:
     """The known job of each job of a window; those that share most come first."""
     shares = [
         (len(addresses.intersection(one.addresses)), job, place)
         for job, addresses in members.items()
         for place, one in enumerate(state.jobs)
+        if one.name not in others
     ]
     found: dict[str, KnownJob] = {}
     taken: set[int] = set()
@@ -87,8 +97,10 @@ def _named(members: Mapping[str, frozenset[str]], state: State) -> dict[str, Kno
             found[job] = KnownJob(f"job-{state.jobs_named}", sorted(addresses), [])
             state.jobs.append(found[job])
             state.jobs_named += 1
-    latest = sorted(state.jobs, key=lambda one: -one.seen_ns)[: _FORGOTTEN * (len(members) + 1)]
-    state.jobs = [one for one in state.jobs if one in latest or one in found.values()]
+    present = {*others, *(one.name for one in found.values())}
+    latest = sorted(state.jobs, key=lambda one: -one.seen_ns)[: _FORGOTTEN * (len(present) + 1)]
+    present |= {one.name for one in latest}
+    state.jobs = [one for one in state.jobs if one.name in present]
     return found
 
 
@@ -144,14 +156,13 @@ def _renamed(
 def _in_names(
     table: pd.DataFrame, names: Mapping[str, str], shifts: Mapping[str, int]
 ) -> pd.DataFrame:
-    job = table["job"].astype(str)
-    shift = job.map(shifts).fillna(0).astype(np.int64)
+    shift = table["job"].astype(str).map(shifts).fillna(0).astype(np.int64)
     numbers = {
         name: (table[name] + shift).where(table[name] >= 0, table[name])
         for name in _NUMBERS
         if name in table
     }
-    return table.assign(job=job.map(lambda one: names.get(one, one)), **numbers)
+    return with_new_names(table.assign(**numbers), names)
 
 
 def _settled(

@@ -5,8 +5,9 @@ less than the quiet period apart: a fault that returns at once is one incident. 
 cause comes first; but a window may know the cause of an incident better than the one before, so
 one of another cause follows, if no finding has its own. A finding that
 reaches the last step of its window is announced when the next window has it, too, because the end
-of a window shows a step from one side only. An incident is resolved when the job has trained for
-the quiet period without it.
+of a window shows a step from one side only. Findings of a job that has only just begun are not
+used: one step of it can look like many. An incident is resolved when the job has trained for the
+quiet period without it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ _SURER = 0.1  # of the confidence
 
 
 def take_findings(
-    followed: Followed, parts: Parts, state: State, quiet_ns: int, is_last: bool
+    followed: Followed, parts: Parts, state: State, quiet_ns: int, until_ns: int, is_last: bool
 ) -> Iterator[tuple[str, Alert]]:
-    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``."""
+    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``.
+
+    ``until_ns`` is the time by which the steps of a job have to have begun.
+    """
     diagnosis = followed.diagnosis
     facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
-    for finding, incident in _matched(_usable(diagnosis), parts, state, quiet_ns):
+    for finding, incident in _matched(_usable(diagnosis, until_ns), parts, state, quiet_ns):
         job = facts.get(str(finding["job"]), JobFacts())
         was_seen = incident is not None
         if incident is None:
@@ -53,8 +57,9 @@ def take_findings(
     yield from resolved(diagnosis.steps.groupby("job")["end_ns"].max(), state, quiet_ns)
 
 
-def _usable(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """The findings with times, about jobs that the records can show."""
+def _usable(diagnosis: Diagnosis, until_ns: int) -> list[dict[str, Any]]:
+    """The findings with times, about jobs that the records can show, and have shown for a while."""
+    begins_ns = diagnosis.steps.groupby("job")["start_ns"].min()
     rows = [
         {str(key): value for key, value in row.items()}
         for row in diagnosis.findings.to_dict("records")
@@ -65,6 +70,7 @@ def _usable(diagnosis: Diagnosis) -> list[dict[str, Any]]:
         if number(row.get("start_ns")) is not None
         and number(row.get("end_ns")) is not None
         and not diagnosis.verdict.doubted(str(row["job"]))
+        and begins_ns.get(row["job"], 0) <= until_ns
     ]
 
 

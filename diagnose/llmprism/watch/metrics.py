@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.health import EXITS
 from llmprism.watch.settings import SECOND_NS
+from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
@@ -32,7 +33,7 @@ class Metrics(Collector):
     def __init__(self, alertmanager: Alertmanager | None) -> None:
         self._alertmanager = alertmanager
         self._state = State()
-        self._view: View | None = None
+        self._shown: Shown | None = None
         self._windows = self._dropped = self._failures = 0
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -47,13 +48,13 @@ class Metrics(Collector):
 
     def diagnosed(self, state: State, view: View) -> None:
         """Take note of the figures of a window."""
-        self._view = view
+        self._shown = shown_after(self._shown, view)
         self._windows += 1
 
     def followed(self, state: State, steps: pd.DataFrame) -> None:
         """Take note of the steps."""
-        if self._view is not None:
-            self._view = self._view.with_steps(steps)
+        if self._shown is not None:
+            self._shown = self._shown.with_steps(steps)
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""
@@ -67,9 +68,9 @@ class Metrics(Collector):
         """Yield all metrics."""
         yield from self._of_records()
         yield from self._of_diagnosis()
-        if self._view is not None:
-            yield from _of_jobs(self._view)
-            yield from _of_leaves(self._view)
+        if self._shown is not None:
+            yield from _of_jobs(self._shown)
+            yield from _of_leaves(self._shown.whole)
 
     def _of_records(self) -> Iterator[Metric]:
         fates = CounterMetricFamily(
@@ -100,11 +101,11 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "llmprism_state_failures", "Times that the disk did not take the state.", self._failures
         )
-        if self._view is not None:
+        if self._shown is not None:
             yield GaugeMetricFamily(
                 "llmprism_diagnosis_duration_seconds",
                 "Time that the last diagnosis of a window took.",
-                self._view.took_s,
+                self._shown.latest.took_s,
             )
         blind = GaugeMetricFamily(
             "llmprism_blind", "Whether the monitor may not see, by reason.", labels=["reason"]
@@ -129,7 +130,7 @@ class Metrics(Collector):
             yield posts
 
 
-def _of_jobs(view: View) -> Iterator[Metric]:
+def _of_jobs(shown: Shown) -> Iterator[Metric]:
     figures = {
         "step_seconds": ("Median length of a step of a job in the last window.", "step_ns"),
         "waiting_ratio": ("Share of its steps that the ranks of a job wait.", "waiting"),
@@ -141,7 +142,7 @@ def _of_jobs(view: View) -> Iterator[Metric]:
     for name, (text, attribute) in figures.items():
         metric = GaugeMetricFamily(f"llmprism_job_{name}", text, labels=["job"])
         unit = SECOND_NS if attribute.endswith("_ns") else 1
-        for job in view.jobs:
+        for job in shown.jobs:
             value = getattr(job, attribute)
             if value is not None:
                 metric.add_metric([job.name], value / unit)
@@ -152,7 +153,7 @@ def _of_leaves(view: View) -> Iterator[Metric]:
     for place, side in enumerate(("sent", "received")):
         metric = GaugeMetricFamily(
             f"llmprism_leaf_{side}_bytes_per_second",
-            f"What the NICs of a leaf {side} in the last window.",
+            f"What the NICs of a leaf {side} in the last window that was diagnosed as a whole.",
             labels=["leaf"],
         )
         for leaf, rates in view.leaf_rates.items():

@@ -8,7 +8,7 @@ written after their commit, so a crash between the two only delays them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,9 +17,9 @@ import pandas as pd
 from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
 from llmprism.ingest.options import Options
-from llmprism.pipeline import diagnose
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
+from llmprism.watch.apart import diagnose_window, staying
 from llmprism.watch.following import count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import forget, resolved, take_findings
@@ -29,9 +29,9 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
 from llmprism.watch.state import State, StateFolder
 from llmprism.watch.tracking.records import COLUMNS
-from llmprism.watch.tracking.tracker import Tracker
+from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
-from llmprism.watch.window import Span, next_span, read_parts, write_part, write_window
+from llmprism.watch.window import Span, next_span, read_parts, write_part
 
 WAIT_S = 1.0  # for records, before health is looked at
 
@@ -73,11 +73,6 @@ class Monitor:
         self._tracker = Tracker(settings)
         self._failed = ""
 
-    @property
-    def _options(self) -> Options:
-        ends = self._network.topology.endpoints
-        return Options(homes={end.address: end.switch for end in ends if end.switch})
-
     def run(self, is_over: Callable[[], bool]) -> int:
         """Watch until the source ends or ``is_over``; return the exit code."""
         while True:
@@ -105,20 +100,21 @@ class Monitor:
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
         while span := self._next(taken.is_end):
-            steps = None if taken.is_end else self._tracker.follow(span)
-            if steps is None:
-                self._diagnose(span, taken.is_end)
+            known = self._folder.state.jobs
+            turn = Turn() if taken.is_end else self._tracker.follow(span, known)
+            if turn.is_due:
+                self._diagnose(span, turn, taken.is_end)
             else:
-                self._follow(span, steps)
+                self._follow(span, turn.steps)
             self._deliver()
         self._look(taken)
         return taken.is_end
 
     def _keep(self, taken: Taken) -> None:
         """Store the records, and the position of the source behind them."""
-        settings = self._settings
+        settings, options = self._settings, Options(homes=self._network.leaf_of)
         with self._folder.commit() as state:
-            found = take_in(taken.files, self._network.topology, self._options, settings, state)
+            found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
             for fate, count in found.fates.items():
                 state.count(fate, count)
@@ -134,19 +130,21 @@ class Monitor:
     def _next(self, is_end: bool) -> Span | None:
         return next_span(self._folder.state, self._settings, is_end)
 
-    def _diagnose(self, span: Span, is_end: bool) -> None:
+    def _diagnose(self, span: Span, turn: Turn, is_end: bool) -> None:
         """Diagnose a window, and store what follows from it."""
         began_s = time.monotonic()
         with self._folder.commit() as state:
             is_last = is_end and span.end_ns >= (state.watermark_ns or 0)
             followed = None
-            diagnosis = self._diagnosis(state, span, is_last)
+            diagnosis, turn = self._diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
-                followed = follow(diagnosis, self._network.servers, state, is_last)
-                quiet_ns = self._settings.quiet_ns
-                _add(state, take_findings(followed, self._network.parts, state, quiet_ns, is_last))
+                count_steps(turn.steps, state, span.start_ns)
+                servers = self._network.servers
+                followed = follow(diagnosis, servers, state, is_last, turn.others)
                 took_s = time.monotonic() - began_s
-                view = View(followed, self._network, span, self._flows.parent, took_s)
+                folder = self._flows.parent
+                view = View(followed, self._network, span, folder, took_s, turn.others, turn.steps)
+                _add(state, self._events(view, state, is_last))
                 for listener in self._listeners:
                     listener.diagnosed(state, view)
             self._move(state, span)
@@ -155,16 +153,20 @@ class Monitor:
             self._tracker.forget()
         else:
             later = read_parts(self._folder.state.parts, self._folder.parts, COLUMNS)
-            self._tracker.learn(followed, later, span, self._folder.state)
+            self._tracker.learn(followed, later, span, self._folder.state, turn.others)
+
+    def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:
+        """What happened, by a diagnosis and by the steps of other jobs."""
+        settings, parts = self._settings, self._network.parts
+        until_ns = view.span.end_ns - (0 if is_last else settings.young_ns)
+        yield from take_findings(view.followed, parts, state, settings.quiet_ns, until_ns, is_last)
+        yield from resolved(_last_ends(view.steps), state, settings.quiet_ns)
 
     def _follow(self, span: Span, steps: pd.DataFrame) -> None:
         """Store the steps that were completed in a window which needs no diagnosis."""
         with self._folder.commit() as state:
             count_steps(steps, state, span.start_ns)
-            _add(
-                state,
-                resolved(steps.groupby("job")["end_ns"].max(), state, self._settings.quiet_ns),
-            )
+            _add(state, resolved(_last_ends(steps), state, self._settings.quiet_ns))
             self._move(state, span)
             for listener in self._listeners:
                 listener.followed(state, steps)
@@ -176,28 +178,44 @@ class Monitor:
         state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
         forget(state, span.start_ns - self._settings.quiet_ns)
 
-    def _diagnosis(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
-        """The diagnosis of a window; None if its records allow none.
+    def _diagnosis(
+        self, state: State, span: Span, turn: Turn, is_last: bool
+    ) -> tuple[Diagnosis | None, Turn]:
+        """The diagnosis of a window, and the turn that it is one of.
+
+        Jobs that may have to do with what was found are diagnosed with those that were due; and
+        all are, if the records of some allow no diagnosis.
+        """
+        if turn.others:
+            try:
+                diagnosis = self._without(state, span, turn.others)
+            except UserError:
+                return self._whole(state, span, is_last), Turn()
+            others = staying(diagnosis, self._network, state, turn.others)
+            if others == turn.others:
+                return diagnosis, turn
+            if others:
+                return self._without(state, span, others), turn.only(others)
+        return self._whole(state, span, is_last), Turn()
+
+    def _whole(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
+        """The diagnosis of a whole window; None if its records allow none.
 
         A window that is not whole yet may have too few records; that is not blindness.
         """
-        settings, parts = self._settings, self._folder.parts
-        write_window(state.parts, parts, span, self._options, self._flows)
         is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
         try:
-            diagnosis = diagnose(
-                self._flows,
-                self._network.topology,
-                settings.method,
-                records_at_once=settings.records_at_once,
-                cluster=settings.cluster,
-            )
+            diagnosis = self._without(state, span, frozenset())
         except UserError as error:
             self._health.diagnosis = str(error.problems[0])
             return None
         doubts = "" if diagnosis.verdict.can_tell else "; ".join(diagnosis.verdict.lines())
         self._health.diagnosis = doubts if is_whole else ""
         return diagnosis
+
+    def _without(self, state: State, span: Span, others: frozenset[str]) -> Diagnosis:
+        settings, network = self._settings, self._network
+        return diagnose_window(self._folder, state, span, network, settings, others, self._flows)
 
     @property
     def _flows(self) -> Path:
@@ -226,6 +244,11 @@ class Monitor:
             self._failed = text
             for listener in self._listeners:
                 listener.failed_to_store(text)
+
+
+def _last_ends(steps: pd.DataFrame) -> pd.Series:
+    """The end of the last step of each job [ns]."""
+    return steps.groupby("job")["end_ns"].max()
 
 
 def _add(state: State, events: Iterable[tuple[str, Alert]]) -> None:

@@ -14,8 +14,8 @@ class Network:
 
     Attributes
     ----------
-    content, parts, servers : the topology as ``topology.json`` has it, the names of its parts,
-        and the server of each address.
+    content, parts : the topology as ``topology.json`` has it, and the names of its parts.
+    servers, leaf_of : the server of each address, and its switch if that is known.
     problem : why the last change of the file was refused; empty if it was not.
 
     Raises
@@ -44,6 +44,7 @@ class Network:
         self.content = as_content(topology)
         self.parts = Parts.of(self.content)
         self.servers = {end.address: end.server for end in topology.endpoints}
+        self.leaf_of = {end.address: end.switch for end in topology.endpoints if end.switch}
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -8,6 +8,7 @@ from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 
 SECOND_NS = 1_000_000_000
 _SHARE = 30  # of a window
+_YOUNG = 10  # of a window: two steps, if a window has as many as it should
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,8 @@ class Settings:
     def pause_ns(self) -> int:
         """Time between two diagnoses of jobs that cannot be followed [ns]."""
         return max(self.stride_ns, self.window_ns // _SHARE)
+
+    @property
+    def young_ns(self) -> int:
+        """Time for which a job has only just begun [ns]."""
+        return self.window_ns // _YOUNG

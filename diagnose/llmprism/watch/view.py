@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from llmprism.watch.network import Network
 from llmprism.watch.window import Span
 
 _FLOWS = ("start_ns", "end_ns", "src", "dst", "bytes")
-_KEPT = 1_000  # lengths of steps
 _LAYOUT = ("dp", "pp", "tp", "ep", "cp")
 
 
@@ -67,8 +66,8 @@ class View:
     ----------
     folder : where its flow table is.
     took_s : time that the diagnosis took [s].
-    diagnosed : the view of the diagnosis, if steps were completed since.
-    lengths_ns : of these steps, by job and number [ns].
+    others : jobs that were followed, and not diagnosed.
+    steps : those that ``others`` completed.
     """
 
     followed: Followed
@@ -76,26 +75,12 @@ class View:
     span: Span
     folder: Path
     took_s: float
-    diagnosed: View | None = None
-    lengths_ns: dict[str, dict[int, int]] = field(default_factory=dict)
-
-    def with_steps(self, steps: pd.DataFrame) -> View:
-        """The view after further ``steps``, which no diagnosis has shown."""
-        lengths_ns = {job: dict(lengths) for job, lengths in self.lengths_ns.items()}
-        for job, own in steps.groupby("job"):
-            lengths = (own["end_ns"] - own["start_ns"]).tolist()
-            known = {
-                **lengths_ns.get(str(job), {}),
-                **dict(zip(own["step"].tolist(), lengths, strict=True)),
-            }
-            lengths_ns[str(job)] = dict([*known.items()][-_KEPT:])
-        return replace(self, diagnosed=self.diagnosed or self, lengths_ns=lengths_ns)
+    others: frozenset[str]
+    steps: pd.DataFrame
 
     @cached_property
     def tables(self) -> Tables:
         """The tables of a page about the window."""
-        if self.diagnosed is not None:
-            return self.diagnosed.tables
         diagnosis = self.followed.diagnosis
         names = ("jobs", "layouts", "groups", "pairs", "steps", "findings")
         tables: dict[str, pd.DataFrame] = {name: getattr(diagnosis, name) for name in names}
@@ -107,20 +92,14 @@ class View:
         )
 
     @cached_property
-    def jobs(self) -> list[JobFigures]:
-        """The figures of all jobs."""
-        if self.diagnosed is not None:
-            return [
-                one.with_steps(self.lengths_ns.get(one.name, {})) for one in self.diagnosed.jobs
-            ]
-        return [self._figures(one) for one in self.layouts]
+    def figures(self) -> dict[str, JobFigures]:
+        """The figures of its jobs, by name."""
+        return {one.name: self._figures(one) for one in self.layouts}
 
     @cached_property
     def leaf_rates(self) -> dict[str, tuple[float, float]]:
         """What the NICs of each leaf sent and received in the window [bytes/s]."""
-        if self.diagnosed is not None:
-            return self.diagnosed.leaf_rates
-        flows, leaves = self.tables.flows, self._leaves
+        flows, leaves = self.tables.flows, self.network.leaf_of
         seconds = (flows["end_ns"].max() - flows["start_ns"].min()) / 1e9 if len(flows) else 0.0
         if not seconds:
             return {}
@@ -133,14 +112,9 @@ class View:
             for leaf in sorted(set(leaves.values()))
         }
 
-    @property
-    def _leaves(self) -> dict[str, str]:
-        ends = self.network.topology.endpoints
-        return {end.address: end.switch for end in ends if end.switch}
-
     @cached_property
     def layouts(self) -> list[JobLayout]:
-        """Where all jobs are."""
+        """Where its jobs are."""
         diagnosis, parts = self.followed.diagnosis, self.network.parts
         rows = {str(row["job"]): row for row in diagnosis.layouts.to_dict("records")}
         found = []

@@ -8,8 +8,8 @@ even if several switches saw it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,24 +71,64 @@ def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
     return Span(end_ns - window_ns, end_ns)
 
 
+@dataclass
+class Seen:
+    """What the records of a window show before any are left out.
+
+    Attributes
+    ----------
+    recorded_ns : when the first one begins, and when the last one ends [ns].
+    senders : addresses that send.
+    """
+
+    recorded_ns: tuple[int, int] = (2**63 - 1, 0)
+    senders: set[str] = field(default_factory=set)
+
+    def add(self, records: pa.Table) -> None:
+        """Take note of records."""
+        if records.num_rows:
+            first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
+            self.recorded_ns = min(self.recorded_ns[0], first), max(self.recorded_ns[1], last)
+            self.senders.update(records["src"].unique().to_pylist())
+
+
 def write_window(
-    parts: Sequence[Part], folder: Path, span: Span, options: Options, target: Path
-) -> None:
-    """Write the records that start in a window as a flow table, in bounded memory."""
+    parts: Sequence[Part],
+    folder: Path,
+    span: Span,
+    options: Options,
+    target: Path,
+    without: Collection[str] = (),
+) -> Seen:
+    """Write the records that start in a window as a flow table, in bounded memory.
+
+    Those from or to addresses that are to be left out (``without``) are not written.
+    """
+    seen = Seen()
     inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
     notes = Notes()
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
-    write_in_order(_inside(inside, folder, span), target, options, notes)
+    tables = _inside(inside, folder, span, seen)
+    write_in_order((_without(one, without) for one in tables), target, options, notes)
+    return seen
 
 
-def _inside(parts: Sequence[Part], folder: Path, span: Span) -> Iterator[pa.Table]:
+def _without(records: pa.Table, addresses: Collection[str]) -> pa.Table:
+    values = pa.array([*addresses], pa.string())
+    sides = [pc.is_in(records[side], value_set=values) for side in ("src", "dst")]
+    return records.filter(pc.invert(pc.or_(*sides))) if addresses else records
+
+
+def _inside(parts: Sequence[Part], folder: Path, span: Span, seen: Seen) -> Iterator[pa.Table]:
     for part in parts:
         records = pq.read_table(folder / part.name).cast(SCHEMA)
         start = records["start_ns"]
         inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
-        yield records.filter(inside)
+        records = records.filter(inside)
+        seen.add(records)
+        yield records
 
 
 def read_parts(parts: Sequence[Part], folder: Path, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,18 @@ import pytest
 
 from llmprism.watch.history.recording import History
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
-from watching import SETTINGS, Watched, put
+from watching import SETTINGS, Silent, Watched, put
 
 STEPS = 60
 
 
-class Counted:
+class Counted(Silent):
     """Counts the windows that were diagnosed, and the steps that were followed."""
 
     def __init__(self) -> None:
         self.windows, self.steps = 0, 0
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Count nothing."""
 
     def diagnosed(self, state: State, view: View) -> None:
         """Count a window."""
@@ -38,12 +34,6 @@ class Counted:
     def followed(self, state: State, steps: pd.DataFrame) -> None:
         """Count steps."""
         self.steps += len(steps)
-
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Count nothing."""
-
-    def failed_to_store(self, text: str) -> None:
-        """Count nothing."""
 
 
 def _watched(world: Any, folder: Path, records: pd.DataFrame) -> tuple[Watched, Counted]:

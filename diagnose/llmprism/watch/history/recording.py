@@ -57,8 +57,9 @@ class History:
 
     def diagnosed(self, state: State, view: View) -> None:
         """Write the steps that are new, the layouts that changed, and the events."""
-        settled = view.followed.settled
-        self._write("steps", settled, settled["end_ns"], state.commit)
+        every = (view.followed.settled, view.steps)
+        steps = pd.concat([one[TABLES["steps"].names] for one in every if len(one)] or [every[0]])
+        self._write("steps", steps, steps["end_ns"], state.commit)
         layouts = pd.DataFrame(self._changed(view), columns=TABLES["layouts"].names)
         self._write("layouts", layouts, layouts["time_ns"], state.commit)
         self._write_events(state, view.span.end_ns)

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from llmprism.watch.live.snapshot import details, snapshot
 from llmprism.watch.metrics import Metrics
+from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
@@ -49,7 +50,7 @@ class Live:
 
     def __init__(self) -> None:
         self.version = 0
-        self.view: View | None = None
+        self.shown: Shown | None = None
         self._state, self._problem = State(), ""
 
     def took(self, state: State, taken: Taken) -> None:
@@ -58,13 +59,14 @@ class Live:
 
     def diagnosed(self, state: State, view: View) -> None:
         """Take note of a window, whose figures are computed here, in the monitor's thread."""
-        if view.jobs:
-            self.view = view
+        shown = shown_after(self.shown, view)
+        if shown.views:
+            self.shown = shown
 
     def followed(self, state: State, steps: pd.DataFrame) -> None:
         """Take note of the steps."""
-        if self.view is not None:
-            self.view = self.view.with_steps(steps)
+        if self.shown is not None:
+            self.shown = self.shown.with_steps(steps)
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""
@@ -77,7 +79,7 @@ class Live:
 
     def content(self) -> str:
         """The snapshot as JSON."""
-        return json.dumps(snapshot(self._state, self.view, self._problem))
+        return json.dumps(snapshot(self._state, self.shown, self._problem))
 
     def _show(self, state: State) -> None:
         if state is not self._state:
@@ -92,8 +94,8 @@ def application(live: Live, metrics: Metrics, token: str) -> Starlette:
         return EventSourceResponse(_changes(live), headers=_HEADERS)
 
     def job(request: Request) -> Response:
-        view = live.view
-        found = details(view, request.path_params["name"]) if view else None
+        shown = live.shown
+        found = details(shown, request.path_params["name"]) if shown else None
         if found is None:
             return JSONResponse({"error": "no such job"}, 404, _HEADERS)
         return Response(json.dumps(found), media_type="application/json", headers=_HEADERS)

@@ -11,15 +11,16 @@ from llmprism.page.close_up import close_ups
 from llmprism.page.delays import delay_map
 from llmprism.part_names import condensed
 from llmprism.watch.alerts import rfc3339
+from llmprism.watch.shown import Shown
 from llmprism.watch.state import Incident, State
-from llmprism.watch.view import JobFigures, View
+from llmprism.watch.view import JobFigures
 
 _STEPS = 60  # lengths of steps that are drawn
 _INCIDENTS = 50
 _STAGES = ("open", "new", "resolved")
 
 
-def snapshot(state: State, view: View | None, problem: str) -> dict[str, Any]:
+def snapshot(state: State, shown: Shown | None, problem: str) -> dict[str, Any]:
     """The state of the monitor, its incidents and its jobs."""
     blind = [{"name": name, "text": one.text} for name, one in state.blind.items()]
     if problem:
@@ -30,16 +31,16 @@ def snapshot(state: State, view: View | None, problem: str) -> dict[str, Any]:
         "blind": blind,
         "fates": state.fates,
         "incidents": [_incident(one) for one in _shown(state.incidents)],
-        "jobs": [_job(one) for one in view.jobs] if view else [],
-        "took_s": view.took_s if view else None,
+        "jobs": [_job(one) for one in shown.jobs] if shown else [],
+        "took_s": shown.latest.took_s if shown else None,
     }
 
 
-def details(view: View, job: str) -> dict[str, Any] | None:
+def details(shown: Shown, job: str) -> dict[str, Any] | None:
     """The delays of a job's servers by step, and its timeline; None if no window has the job."""
-    tables = view.tables
-    if job not in set(tables.jobs["job"].astype(str)):
+    if job not in shown.views:
         return None
+    tables = shown.views[job].tables
     cards = [card for card in cards_of(tables) if card.job == job]
     timelines = close_ups(tables, [job], cards[:1])
     return {

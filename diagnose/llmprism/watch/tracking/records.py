@@ -84,6 +84,10 @@ class Numbers:
         """The sender of each lane."""
         return (lane // (MOST_POINTS * len(self.addresses))).astype(np.int32)
 
+    def targets(self, lane: Ints) -> Codes:
+        """The receiver of each lane."""
+        return (lane // MOST_POINTS % len(self.addresses)).astype(np.int32)
+
     def _codes(self, column: pa.ChunkedArray) -> Ints:
         found = pc.index_in(column, value_set=self._names).fill_null(-1)
         return np.asarray(found.to_numpy(), np.int64)

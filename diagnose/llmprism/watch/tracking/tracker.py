@@ -1,40 +1,56 @@
-"""Decides which windows are diagnosed, and follows the jobs in the others.
+"""Decides what is diagnosed when, and follows the jobs that need no diagnosis.
 
-A window is diagnosed if a job changes: its steps become longer or shorter, or do not come, or
-traffic appears that the last diagnosis has not seen. It is also diagnosed from time to time, twice
-as late each time if nothing has changed: at first in the next stride; in the end, after CALM
-windows if no incident is open, and after half a window otherwise, so that each record is in two
-windows. If a job with steps has no pattern, 30 windows are diagnosed in the time of one. However
-many records a window has, diagnoses for these reasons take at most half of the time.
+A job is diagnosed if it changes, and from time to time, twice as late each time if nothing has
+changed: at first in the next stride; in the end, after CALM windows if it has no open incident, and
+after half a window otherwise, so that each record is in two windows. A job with steps but without
+a pattern is diagnosed 30 times in the time of one window, or once in a step. However many records a
+window has, diagnoses for these reasons take at most half of the time.
+
+The others are followed meanwhile. Jobs that share a server are diagnosed together, and what belongs
+to no job is diagnosed with them. After CALM windows, all are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from llmprism.batches.chains import ends_of
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Bools
 from llmprism.watch.following import Followed
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import State
-from llmprism.watch.tracking.progress import Progress, has_ended, progress_of
-from llmprism.watch.tracking.records import Numbers, Records, joined
+from llmprism.watch.state import KnownJob, State
+from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
+from llmprism.watch.tracking.records import Numbers, joined
+from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
 
 CALM = 16  # windows from one diagnosis to the next, at most
-STRANGE = 2.0  # times the traffic outside of jobs that the diagnosed window had
-LITTLE = 0.001  # of all traffic
 RECORD_NS = 100_000  # that each record adds to the time of a diagnosis, about
 SHARE = 0.5  # of the time, for diagnoses of windows without a change
 
-STEPS = ["job", "step", "start_ns", "end_ns", "ranks", "dp_end_ns"]
-NO_STEPS = pd.DataFrame(columns=STEPS)
+
+@dataclass(frozen=True)
+class Turn:
+    """What to do with a window.
+
+    Attributes
+    ----------
+    is_due : whether anything is diagnosed.
+    others : jobs that are not diagnosed, because they go on as they were.
+    steps : those that ``others`` have completed.
+    """
+
+    is_due: bool = True
+    others: frozenset[str] = frozenset()
+    steps: pd.DataFrame = field(default_factory=NO_STEPS.copy)
+
+    def only(self, others: frozenset[str]) -> Turn:
+        """The same with fewer ``others``."""
+        steps = self.steps[self.steps["job"].isin(others)]
+        return replace(self, others=self.others & others, steps=steps)
 
 
 @dataclass
@@ -44,15 +60,12 @@ class Tracker:
     settings: Settings
     _topology: Topology | None = None
     _learned: Learned | None = None
-    _since_ns: int = 0  # end of the last window that was diagnosed
-    _pause_ns: int = 0  # until the next one
-    _has_changed: bool = True
+    _whole_ns: int = 0  # end of the last window that was diagnosed as a whole
+    _changed: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         """Forget everything, so that the next window is diagnosed."""
         self._learned = None
-        self._pause_ns = 0
-        self._has_changed = True
 
     def add(self, table: pa.Table, topology: Topology) -> None:
         """Take in records that have come, between addresses of ``topology``."""
@@ -60,115 +73,68 @@ class Tracker:
             self._topology = topology
             self.forget()
         if self._learned is not None:
-            self._learned.add(table)
+            records = self._learned.numbers.of(table)
+            self._learned.take(records, self._learned.subjects)
 
-    def follow(self, span: Span) -> pd.DataFrame | None:
-        """The steps that were completed; None if the window has to be diagnosed."""
-        if span.end_ns >= self._since_ns + self._pause_ns:
-            return None
-        if self._learned is None:
-            return NO_STEPS
-        steps = self._learned.steps_until(span.end_ns)
-        self._has_changed = self._learned.has_changed(span.end_ns, span.end_ns - self._since_ns)
-        return None if self._has_changed else steps
+    def follow(self, span: Span, known: Sequence[KnownJob]) -> Turn:
+        """Count the steps up to the end of a window, and say what has to be diagnosed."""
+        learned = self._learned
+        if learned is None or span.end_ns >= self._whole_ns + CALM * self.settings.window_ns:
+            return Turn()
+        steps = learned.steps_until(span.end_ns)
+        subjects = learned.subjects.items()
+        self._changed = frozenset(name for name, one in subjects if one.has_changed(span.end_ns))
+        due = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))
+        jobs = frozenset(learned.subjects) - {NONE}
+        turn = Turn(bool(due), jobs, steps)
+        return turn.only(jobs - _with_sharers(due, jobs, known))
 
     def learn(
-        self, followed: Followed, tables: Iterable[pa.Table], span: Span, state: State
+        self,
+        followed: Followed,
+        tables: Iterable[pa.Table],
+        span: Span,
+        state: State,
+        others: frozenset[str],
     ) -> None:
-        """Learn from a window that was diagnosed; ``tables`` have its records and later ones."""
+        """Learn from a diagnosis of all but ``others``; ``tables`` have all stored records."""
         assert self._topology is not None
-        self._learned = learned_from(followed, tables, span, self._topology.addresses)
         settings = self.settings
-        is_calm = all(one.stage == "resolved" for one in state.incidents)
-        most_ns = CALM * settings.window_ns if is_calm else settings.window_ns // 2
-        if self._learned is None:
-            later_ns = settings.pause_ns
-        else:
-            later_ns = settings.stride_ns if self._has_changed else 2 * self._pause_ns
-        least_ns = int(RECORD_NS * followed.diagnosis.intake.kept / SHARE)
-        self._since_ns, self._pause_ns = span.end_ns, max(min(later_ns, most_ns), least_ns)
-        self._has_changed = False
+        before = self._learned.subjects if self._learned is not None else {}
+        numbers = self._learned.numbers if self._learned else Numbers(self._topology.addresses)
+        records = joined([numbers.of(table) for table in tables])
+        kept = {name: one for name, one in before.items() if name in others}
+        self._learned = learned_from(followed.diagnosis, records, span, numbers, kept)
+        if not others:
+            self._whole_ns = span.end_ns
+        open_at = {one.job for one in state.incidents if one.stage != "resolved"}
+        open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
+        least_ns = int(RECORD_NS * len(records) / SHARE)  # as if all were diagnosed together
+        for name, one in self._learned.subjects.items():
+            if name not in others:
+                old = before.get(name) if name not in self._changed else None
+                most_ns = settings.window_ns // 2 if name in open_at else CALM * settings.window_ns
+                one.pause_ns = max(min(self._later_ns(name, one, old), most_ns), least_ns)
+        self._changed = frozenset()
+
+    def _later_ns(self, name: str, one: Subject, old: Subject | None) -> int:
+        """From a diagnosis to the next one [ns]; ``old`` is what has not changed since the last."""
+        assert self._learned is not None
+        if name == NONE and not self._learned.has_rest:
+            return CALM * self.settings.window_ns
+        if name != NONE and one.progress is None:
+            return max(self.settings.pause_ns, int(one.period_ns))
+        return self.settings.stride_ns if old is None else 2 * old.pause_ns
 
 
-@dataclass
-class Learned:
-    """The jobs of a window that was diagnosed, and what came since.
-
-    Attributes
-    ----------
-    seen, members : the addresses that sent anything, and those that sent for a job.
-    outside_rate, rate : usual traffic that is not that of jobs, and all traffic [bytes/ns].
-    """
-
-    numbers: Numbers
-    jobs: dict[str, Progress]
-    seen: Bools
-    members: Bools
-    outside_rate: float
-    rate: float
-    _outside: float = 0.0
-    _is_new: bool = False
-
-    def add(self, table: pa.Table) -> None:
-        """Take in records that have come."""
-        self.take(self.numbers.of(table))
-
-    def take(self, records: Records) -> None:
-        """The same for records as numbers."""
-        source = self.numbers.sources(records.lane)
-        self._is_new |= not self.seen[source].all()
-        self._outside += float(records.bytes[~self.members[source]].sum())
-        for job in self.jobs.values():
-            job.add(records)
-
-    def steps_until(self, time_ns: int) -> pd.DataFrame:
-        """The steps that were completed by a time."""
-        rows = [
-            (name, number, start_ns, end_ns + job.after_ns, job.ranks, end_ns)
-            for name, job in self.jobs.items()
-            for number, start_ns, end_ns in job.steps_until(time_ns)
-        ]
-        return pd.DataFrame(rows, columns=STEPS).astype(
-            dict.fromkeys(("step", "start_ns", "end_ns", "ranks", "dp_end_ns"), np.int64)
-        )
-
-    def has_changed(self, time_ns: int, since_ns: int) -> bool:
-        """Whether a job, or other traffic, is another one than it was ``since_ns`` before."""
-        most = (STRANGE * self.outside_rate + LITTLE * self.rate) * since_ns
-        jobs = self.jobs.values()
-        return (
-            self._is_new
-            or self._outside > most
-            or any(job.has_changed or job.is_overdue(time_ns) for job in jobs)
-        )
-
-
-def learned_from(
-    followed: Followed, tables: Iterable[pa.Table], span: Span, addresses: Sequence[str]
-) -> Learned | None:
-    """What a window teaches; None if a job that takes steps has no pattern."""
-    numbers = Numbers(addresses)
-    records = joined([numbers.of(table) for table in tables])
-    inside = records.end_ns < span.end_ns
-    window = records.where(inside)
-    jobs: dict[str, Progress] = {}
-    diagnosis = followed.diagnosis
-    for job, ends_ns in ends_of(diagnosis.steps).items():
-        if has_ended(ends_ns, span.end_ns):
-            continue
-        one = progress_of(diagnosis, job, ends_ns, window, numbers)
-        if one is None:
-            return None
-        jobs[job] = one
-    seen, members = (np.zeros(len(addresses), np.bool_) for _ in range(2))
-    source = numbers.sources(window.lane)
-    seen[source] = True
-    own = diagnosis.jobs[diagnosis.jobs["job"].isin([*jobs])]["address"]
-    members[numbers.codes([*own.astype(str)])] = True
-    lasts_ns = max(float(np.ptp(window.end_ns)) if len(window) else 0.0, 1.0)
-    outside_rate, rate = (
-        float(volume.sum()) / lasts_ns for volume in (window.bytes[~members[source]], window.bytes)
-    )
-    learned = Learned(numbers, jobs, seen, members, outside_rate, rate)
-    learned.take(records.where(~inside))
-    return learned
+def _with_sharers(
+    due: frozenset[str], jobs: frozenset[str], known: Sequence[KnownJob]
+) -> frozenset[str]:
+    """``due``, and the ``jobs`` that share a server with one of them, or with one of those."""
+    left = [one for one in known if one.name in jobs]
+    while True:
+        servers = {server for one in left if one.name in due for server in one.servers}
+        more = due.union(one.name for one in left if not servers.isdisjoint(one.servers))
+        if more == due:
+            return due
+        due = more

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring.comparing import Comparison, Found, compare
@@ -59,11 +62,15 @@ if there is no alert while it lasts, or two windows later.
 | datagrams that the kernel dropped | {dropped:,} |
 | faults | {faults} |
 | missed | {missed} |
+| of these, one diagnosis of all records misses | {hidden} |
+| found, with another cause than that diagnosis names | {renamed} |
 | false alerts | {false} |
 | CPU time of the monitor | {cpu_s:.0f} s |
+| processes that ran or waited for one of {cores} cores, on average | {load:.1f} |
 | exit code | {exit_code} |
 
-The largest lag, in time of the records, and the largest memory in each stretch of time:
+The largest lag, in time of the records, and the largest memory in each stretch of time. Lag is
+larger if other work is done on the machine: then more processes than cores run or wait.
 
 | until hour | lag | memory |
 |---|---|---|
@@ -92,6 +99,10 @@ def write_soak(jobs: int, hours: float, speed: float) -> Path:
         lost=found.sent - found.kept,
         looks="\n".join(_stretches(found.looks)),
         missed=", ".join(found.missed) or "none",
+        hidden=", ".join(found.hidden) or "none",
+        renamed=", ".join(found.renamed) or "none",
+        cores=os.cpu_count(),
+        load=np.mean([one.load for one in found.looks]),
         false=", ".join(found.false) or "none",
         **{
             name: getattr(found, name)

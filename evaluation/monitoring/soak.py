@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,10 @@ import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.exporters import Exporter, by_exporter, encoded
+from llmprism.batches.chains import members_of
+from llmprism.pipeline import diagnose
+from llmprism.watch.incidents import alert_name
+from llmprism.watch.network import Network
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 
@@ -46,11 +50,13 @@ class Look:
     sent_s : time of the records that were sent [s].
     lag_s : how far behind the monitor was, in time of the records [s].
     memory_bytes : its resident memory.
+    load : processes of this machine that run or wait for a core, over the last minute.
     """
 
     sent_s: float
     lag_s: float
     memory_bytes: int
+    load: float
 
 
 @dataclass
@@ -61,6 +67,8 @@ class Soak:
     ----------
     sent, kept, dropped : records that were sent and stored, and datagrams that the kernel dropped.
     faults, missed, false : faults, those without an alert, and alerts without a fault.
+    hidden : those without an alert that one diagnosis of all records does not find either.
+    renamed : those whose alerts have another cause than that diagnosis has.
     looks : the monitor at moments of equal distances.
     """
 
@@ -69,6 +77,8 @@ class Soak:
     dropped: int = 0
     faults: int = 0
     missed: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     cpu_s: float = 0.0
@@ -189,7 +199,8 @@ def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, since_ns:
         return []
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
     memory = pages * os.sysconf("SC_PAGESIZE")
-    return [Look((sent_ns - since_ns) / 1e9, (sent_ns - watermark_ns) / 1e9, memory)]
+    lag_s = (sent_ns - watermark_ns) / 1e9
+    return [Look((sent_ns - since_ns) / 1e9, lag_s, memory, os.getloadavg()[0])]
 
 
 def _wait_until_taken(state: Path, found: Soak) -> None:
@@ -222,7 +233,7 @@ def _stored(state: Path) -> dict[str, Any]:
 
 
 def _judge(run: Run, state: Path, found: Soak) -> None:
-    """Compare the alerts with the faults, by the servers of the jobs."""
+    """Compare the alerts with the faults, and those with one diagnosis of all records."""
     faults = pd.read_parquet(run.folder / "truth" / "faults.parquet").to_dict("records")
     ranks = pd.read_parquet(run.folder / "truth" / "ranks.parquet")
     job_of = dict(zip(ranks["server"].astype(str), ranks["job"].astype(str), strict=True))
@@ -230,16 +241,49 @@ def _judge(run: Run, state: Path, found: Soak) -> None:
         one["name"]: {job_of.get(server) for server in one["servers"]}
         for one in _stored(state).get("jobs", [])
     }
-    met: set[int] = set()
+    met: set[tuple[int, str]] = set()
     for alert in _alerts(state):
-        time_ns = pd.Timestamp(alert["startsAt"]).value
-        own = jobs.get(alert["labels"]["job"], set())
-        hits = {at for at, one in enumerate(faults) if one["job"] in own and _fits(one, time_ns)}
-        met |= hits
+        time_ns, cause = pd.Timestamp(alert["startsAt"]).value, alert["labels"]["alertname"]
+        hits = _hits(faults, jobs.get(alert["labels"]["job"], set()), time_ns)
+        met |= {(at, cause) for at in hits}
         if not hits:
-            found.false.append(f"{alert['labels']['alertname']} {alert['labels']['place']}")
+            found.false.append(f"{cause} {alert['labels']['place']}")
+    shown = _shown_by_one_diagnosis(run, faults, job_of)
     found.faults = len(faults)
-    found.missed = [f"{one['kind']} {one['job']}" for at, one in enumerate(faults) if at not in met]
+    for at, one in enumerate(faults):
+        name, alerts, causes = f"{one['kind']} {one['job']}", _of(at, met), _of(at, shown)
+        found.missed += [name] if not alerts else []
+        found.hidden += [name] if not alerts | causes else []
+        found.renamed += [name] if alerts and causes and not alerts & causes else []
+
+
+def _of(fault: int, causes: set[tuple[int, str]]) -> set[str]:
+    """The causes that were found for a fault."""
+    return {cause for at, cause in causes if at == fault}
+
+
+def _shown_by_one_diagnosis(
+    run: Run, faults: Sequence[dict[Hashable, Any]], job_of: Mapping[str, str]
+) -> set[tuple[int, str]]:
+    """The faults that one diagnosis of all records finds, with the causes that it names."""
+    whole = diagnose(run.flows, run.topology)
+    servers = Network(run.topology).servers
+    jobs = {
+        job: {job_of.get(servers[address]) for address in addresses}
+        for job, addresses in members_of(whole).items()
+    }
+    return {
+        (at, alert_name(row))
+        for row in whole.findings.to_dict("records")
+        for at in _hits(faults, jobs[str(row["job"])], int(row["start_ns"]))
+    }
+
+
+def _hits(
+    faults: Sequence[dict[Hashable, Any]], jobs: Collection[str | None], time_ns: int
+) -> set[int]:
+    """The faults that an alert about ``jobs`` from a time on may be about [ns]."""
+    return {at for at, one in enumerate(faults) if one["job"] in jobs and _fits(one, time_ns)}
 
 
 def _alerts(state: Path) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ A finding continues an incident of the same job and the same place if their time
 less than the quiet period apart: a fault that returns at once is one incident. That of the same
 cause comes first; but a window may know the cause of an incident better than the one before, so
 one of another cause follows, if no finding has its own. A finding that
-reaches the last step of its window is announced when the next window has it, too, because the end
-of a window shows a step from one side only. Findings of a job that has only just begun are not
+reaches the last step of its window is announced when a window that ends a step later has it, too,
+because the end of a window shows a step from one side only: it may still be taken, or be slow for
+another cause. Findings of a job that has only just begun are not
 used: one step of it can look like many. An incident is resolved when the job has trained for the
 quiet period without it.
 """
@@ -17,13 +18,16 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.batches.chains import ends_of
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
+from llmprism.watch.settings import Settings
 from llmprism.watch.state import Incident, State
+from llmprism.watch.window import Span
 
 _GPUS_LOST = {"critical": 8.0, "warning": 1.0}
 """Severities by GPU-hours lost in an hour: those of a server, and those of a GPU."""
@@ -32,24 +36,22 @@ _SURER = 0.1  # of the confidence
 
 
 def take_findings(
-    followed: Followed, parts: Parts, state: State, quiet_ns: int, until_ns: int, is_last: bool
+    followed: Followed, parts: Parts, state: State, span: Span, settings: Settings, is_last: bool
 ) -> Iterator[tuple[str, Alert]]:
-    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``.
-
-    ``until_ns`` is the time by which the steps of a job have to have begun.
-    """
-    diagnosis = followed.diagnosis
+    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``."""
+    diagnosis, quiet_ns = followed.diagnosis, settings.quiet_ns
     facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
-    for finding, incident in _matched(_usable(diagnosis, until_ns), parts, state, quiet_ns):
+    ends = ends_of(diagnosis.steps)
+    findings = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))
+    for finding, known in _matched(findings, parts, state, quiet_ns):
         job = facts.get(str(finding["job"]), JobFacts())
-        was_seen = incident is not None
-        if incident is None:
-            incident = _new(finding, parts, job)
+        if known is None:
+            incident = _new(finding, parts, job, span)
             state.incidents.append(incident)
         else:
+            incident = known
             _extend(incident, finding, parts, job)
-        reached = followed.last_step.get(incident.job, incident.last_step)
-        if incident.stage == "new" and (was_seen or is_last or incident.last_step < reached):
+        if incident.stage == "new" and (is_last or _is_whole(incident, followed, ends, span)):
             incident.stage = "open"
             yield _event("opened", incident)
         elif incident.stage == "open" and _is_material(incident):
@@ -57,8 +59,19 @@ def take_findings(
     yield from resolved(diagnosis.steps.groupby("job")["end_ns"].max(), state, quiet_ns)
 
 
+def _is_whole(
+    incident: Incident, followed: Followed, ends: Mapping[str, pd.Series], span: Span
+) -> bool:
+    """Whether its steps are seen from both sides, or nothing has come for a step."""
+    if incident.last_step < followed.last_step.get(incident.job, incident.last_step):
+        return True
+    own = ends.get(incident.job)
+    period_ns = float(own.diff().median()) if own is not None and len(own) > 1 else 0.0
+    return span.end_ns > incident.seen_ns + period_ns
+
+
 def _usable(diagnosis: Diagnosis, until_ns: int) -> list[dict[str, Any]]:
-    """The findings with times, about jobs that the records can show, and have shown for a while."""
+    """The findings with times, about jobs that the records can show and that began by a time."""
     begins_ns = diagnosis.steps.groupby("job")["start_ns"].min()
     rows = [
         {str(key): value for key, value in row.items()}
@@ -132,7 +145,24 @@ def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
     return parts.server(text(finding.get("culprit")))
 
 
-def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Incident:
+def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) -> Incident:
+    return Incident(
+        **_identity(finding, parts, job),
+        job=str(finding["job"]),
+        start_ns=int(finding["start_ns"]),
+        end_ns=int(finding["end_ns"]),
+        first_step=int(finding["first_step"]),
+        last_step=int(finding["last_step"]),
+        gpu_hours=gpu_hours(number(finding.get("cost")) or 0.0, max(job.gpus, 1)),
+        magnitude=number(finding.get("magnitude")) or 0.0,
+        confidence=number(finding.get("confidence")) or 0.0,
+        sentence=finding_text(finding, parts, job).short,
+        seen_ns=span.end_ns,
+    )
+
+
+def _identity(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> dict[str, Any]:
+    """The key, place and labels of the incident of a finding."""
     cost_ns = number(finding.get("cost")) or 0.0
     lasted_ns = max(int(finding["end_ns"]) - int(finding["start_ns"]), 1)
     lost = cost_ns / lasted_ns * max(job.gpus, 1)
@@ -145,24 +175,15 @@ def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Incident:
         "culprit": text(finding.get("culprit")),
         "place": place_of(finding, parts),
     }
-    return Incident(
-        key=f"{finding['job']}/{labels['place']}/{labels['alertname']}/{int(finding['start_ns'])}",
-        place=labels["place"],
-        job=str(finding["job"]),
-        labels=labels,
-        start_ns=int(finding["start_ns"]),
-        end_ns=int(finding["end_ns"]),
-        first_step=int(finding["first_step"]),
-        last_step=int(finding["last_step"]),
-        gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
-        magnitude=number(finding.get("magnitude")) or 0.0,
-        confidence=number(finding.get("confidence")) or 0.0,
-        sentence=finding_text(finding, parts, job).short,
-    )
+    key = f"{finding['job']}/{labels['place']}/{labels['alertname']}/{int(finding['start_ns'])}"
+    return {"key": key, "place": labels["place"], "labels": labels}
 
 
 def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> None:
-    """Add to an incident what a further window shows of it."""
+    """Add to an incident what a further window shows of it; also its cause, before it is open."""
+    if incident.stage == "new":
+        for name, value in _identity(finding, parts, job).items():
+            setattr(incident, name, value)
     start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
     hours = gpu_hours(number(finding.get("cost")) or 0.0, max(job.gpus, 1))
     if start_ns <= incident.start_ns:
@@ -175,7 +196,7 @@ def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: J
     incident.first_step = min(incident.first_step, int(finding["first_step"]))
     incident.last_step = max(incident.last_step, int(finding["last_step"]))
     confidence = number(finding.get("confidence")) or 0.0
-    if confidence >= incident.confidence:
+    if confidence >= incident.confidence or incident.stage == "new":
         incident.confidence = confidence
         incident.magnitude = number(finding.get("magnitude")) or 0.0
         incident.sentence = finding_text(finding, parts, job).short

@@ -158,8 +158,7 @@ class Monitor:
     def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:
         """What happened, by a diagnosis and by the steps of other jobs."""
         settings, parts = self._settings, self._network.parts
-        until_ns = view.span.end_ns - (0 if is_last else settings.young_ns)
-        yield from take_findings(view.followed, parts, state, settings.quiet_ns, until_ns, is_last)
+        yield from take_findings(view.followed, parts, state, view.span, settings, is_last)
         yield from resolved(_last_ends(view.steps), state, settings.quiet_ns)
 
     def _follow(self, span: Span, steps: pd.DataFrame) -> None:

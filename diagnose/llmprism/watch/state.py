@@ -75,6 +75,7 @@ class Incident:
     labels : what identifies its alert; they never change.
     stage : ``new``: not announced yet; ``open``, or ``resolved``.
     announced : GPU-hours and confidence in its last event.
+    seen_ns : end of the first window that showed it [ns].
     """
 
     key: str
@@ -91,6 +92,7 @@ class Incident:
     sentence: str
     stage: str = "new"
     announced: tuple[float, float] = (0.0, 0.0)
+    seen_ns: int = 0
 
 
 @dataclass

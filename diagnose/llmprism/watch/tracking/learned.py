@@ -43,10 +43,10 @@ class Learned:
 
     def take(self, records: Records, names: Collection[str]) -> None:
         """Take in records for some of the subjects."""
-        found = split(records, self.numbers, self._place_of, self.seen)
+        found = split(records, self.numbers, self._place_of, len(self.subjects), self.seen)
         for place, (name, one) in enumerate(self.subjects.items()):
             if name in names:
-                own = records.where(found.place == place)
+                own = records.take(found.rows(place))
                 one.add(own, float(found.outside[place]), place in found.new)
 
     def steps_until(self, time_ns: int) -> pd.DataFrame:
@@ -87,14 +87,14 @@ def learned_from(
     fresh, idle = _subjects(diagnosis, span, numbers)
     subjects = fresh | others  # NONE stays the first
     window = window.where(~idle[numbers.sources(window.lane)])
-    found = split(window, numbers, places(subjects, seen.size), seen)
+    found = split(window, numbers, places(subjects, seen.size), len(subjects), seen)
     lasts_ns = max(float(np.ptp(window.end_ns)) if len(window) else 0.0, 1.0)
     ends = ends_of(diagnosis.steps)
     for place, (name, one) in enumerate(fresh.items()):
         every = found.own[place] if place else found.own.sum()
         one.bound = float(STRANGE * found.outside[place] + LITTLE * every) / lasts_ns
         if name != NONE:
-            own = window.where(found.place == place)
+            own = window.take(found.rows(place))
             one.progress = progress_of(diagnosis, name, ends[name], own, numbers)
     learned = Learned(numbers, subjects, seen)
     learned.take(records.where(~inside), fresh)

@@ -70,34 +70,42 @@ class Split:
 
     Attributes
     ----------
-    place : that of the sender of each record, shape (records,).
+    order, begin : rows in the order of the places of their senders, shape (records,), and where
+        those of each place begin in it, shape (subjects + 1,).
     outside, own : what reaches each subject from outside, and what it sends, shape (subjects,)
         [bytes].
     new : places that a sender reaches which is not ``seen``.
     """
 
-    place: Codes
+    order: Ints
+    begin: Ints
     outside: Floats
     own: Floats
     new: frozenset[int]
 
+    def rows(self, place: int) -> Ints:
+        """The records that a subject sends."""
+        return self.order[self.begin[place] : self.begin[place + 1]]
 
-def split(records: Records, numbers: Numbers, place_of: Codes, seen: Bools) -> Split:
-    """Split records by the place of each address among the subjects.
+
+def split(records: Records, numbers: Numbers, place_of: Codes, count: int, seen: Bools) -> Split:
+    """Split records by the place of each address among so many subjects.
 
     What nobody's addresses send is outside of the subject that gets it. What one job sends to
     another is outside of both.
     """
     source = numbers.sources(records.lane)
     sender, receiver = place_of[source], place_of[numbers.targets(records.lane)]
-    size, count = records.bytes, int(place_of.max(initial=0)) + 1
+    size = records.bytes
     crosses = (sender != receiver) & (sender != 0) & (receiver != 0)
     into = crosses | (sender == 0)
     outside = _sums(receiver[into], size[into], count)
     outside += _sums(sender[crosses], size[crosses], count)
     reached = np.where(sender == 0, receiver, sender)[~seen[source]]
     own = _sums(sender, size, count)
-    return Split(sender, outside, own, frozenset(reached.tolist()))
+    order = np.argsort(sender, kind="stable")
+    begin = np.searchsorted(sender[order], np.arange(count + 1))
+    return Split(order, begin, outside, own, frozenset(reached.tolist()))
 
 
 def _sums(place: Codes, size: Ints, count: int) -> Floats:

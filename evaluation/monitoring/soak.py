@@ -272,9 +272,12 @@ def _shown_by_one_diagnosis(
         job: {job_of.get(servers[address]) for address in addresses}
         for job, addresses in members_of(whole).items()
     }
+    rows = [
+        {str(key): value for key, value in row.items()} for row in whole.findings.to_dict("records")
+    ]
     return {
         (at, alert_name(row))
-        for row in whole.findings.to_dict("records")
+        for row in rows
         for at in _hits(faults, jobs[str(row["job"])], int(row["start_ns"]))
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -186,15 +187,13 @@ class Monitor:
         all are, if the records of some allow no diagnosis.
         """
         if turn.others:
-            try:
+            with suppress(UserError):
                 diagnosis = self._without(state, span, turn.others)
-            except UserError:
-                return self._whole(state, span, is_last), Turn()
-            others = staying(diagnosis, self._network, state, turn.others)
-            if others == turn.others:
-                return diagnosis, turn
-            if others:
-                return self._without(state, span, others), turn.only(others)
+                others = staying(diagnosis, self._network, state, turn.others)
+                if others == turn.others:
+                    return diagnosis, turn
+                if others:
+                    return self._without(state, span, others), turn.only(others)
         return self._whole(state, span, is_last), Turn()
 
     def _whole(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:

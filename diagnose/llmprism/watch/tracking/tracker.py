@@ -107,8 +107,9 @@ class Tracker:
         self._learned = learned_from(followed.diagnosis, records, span, numbers, kept)
         if not others:
             self._whole_ns = span.end_ns
-        if before.keys() - self._learned.subjects.keys():
-            self._changed |= {NONE}  # a job has ended
+        waiting = {one.job for one in state.incidents if one.stage == "new"}
+        if waiting & before.keys() - self._learned.subjects.keys():
+            self._changed |= {NONE}  # a job has stopped; another window shows whether it has
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
         least_ns = int(RECORD_NS * len(records) / SHARE)  # as if all were diagnosed together

@@ -82,6 +82,11 @@ def ends_of(steps: pd.DataFrame) -> dict[str, pd.Series]:
     return {str(job): own.droplevel(0) for job, own in medians.groupby(level=0)}
 
 
+def period_of(ends_ns: pd.Series, unknown_ns: float) -> float:
+    """Median time between the ends of two steps [ns]; ``unknown_ns`` if there is one step."""
+    return float(ends_ns.diff().median()) if len(ends_ns) > 1 else unknown_ns
+
+
 def _continued(
     before: Sequence[Chain], members: dict[str, frozenset[str]], addresses: frozenset[str]
 ) -> Chain | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of
+from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of, period_of
 from llmprism.batches.joining import with_new_names
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.parts import InParts
@@ -110,7 +110,7 @@ def _shift(known: KnownJob, ends_ns: pd.Series | None) -> int:
         return known.last_step + 1
     old_ns = np.array(list(known.ends_ns.values()))
     numbers = list(known.ends_ns)
-    period_ns = float(ends_ns.diff().median()) if len(ends_ns) > 1 else float("inf")
+    period_ns = period_of(ends_ns, float("inf"))
     votes: Counter[int] = Counter()
     for step, end_ns in zip(ends_ns.index, ends_ns, strict=True):
         place = int(np.abs(old_ns - end_ns).argmin())

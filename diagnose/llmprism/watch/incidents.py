@@ -3,12 +3,11 @@
 A finding continues an incident of the same job and the same place if their times overlap, or are
 less than the quiet period apart: a fault that returns at once is one incident. That of the same
 cause comes first; but a window may know the cause of an incident better than the one before, so
-one of another cause follows, if no finding has its own. A finding that
-reaches the last step of its window is announced when a window that ends a step later has it, too,
-because the end of a window shows a step from one side only: it may still be taken, or be slow for
-another cause. Findings of a job that has only just begun are not
-used: one step of it can look like many. An incident is resolved when the job has trained for the
-quiet period without it.
+one of another cause follows, if no finding has its own. A finding that reaches the last step of
+its window is announced when a window that ends a step later has it, too, because the end of a
+window shows a step from one side only: it may still be taken, or be slow for another cause.
+Findings of a job that has only just begun are not used: one step of it can look like many. An
+incident is resolved when the job has trained for the quiet period without it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.batches.chains import ends_of
+from llmprism.batches.chains import ends_of, period_of
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
@@ -66,7 +65,7 @@ def _is_whole(
     if incident.last_step < followed.last_step.get(incident.job, incident.last_step):
         return True
     own = ends.get(incident.job)
-    period_ns = float(own.diff().median()) if own is not None and len(own) > 1 else 0.0
+    period_ns = period_of(own, 0.0) if own is not None else 0.0
     return span.end_ns > incident.seen_ns + period_ns
 
 

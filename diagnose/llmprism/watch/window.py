@@ -116,9 +116,11 @@ def write_window(
 
 
 def _without(records: pa.Table, addresses: Collection[str]) -> pa.Table:
+    if not addresses:
+        return records
     values = pa.array([*addresses], pa.string())
     sides = [pc.is_in(records[side], value_set=values) for side in ("src", "dst")]
-    return records.filter(pc.invert(pc.or_(*sides))) if addresses else records
+    return records.filter(pc.invert(pc.or_(*sides)))
 
 
 def _inside(parts: Sequence[Part], folder: Path, span: Span, seen: Seen) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from llmprism.batches.chains import ends_of, members_of
+from llmprism.batches.chains import ends_of, members_of, period_of
 from llmprism.diagnosis import Diagnosis
 from llmprism.numerics.arrays import Bools, Codes
 from llmprism.watch.tracking.progress import has_ended, progress_of
@@ -116,6 +116,5 @@ def _subjects(
         if has_ended(ends_ns, span.end_ns):
             idle[codes] = True
         else:
-            period_ns = float(ends_ns.diff().median()) if len(ends_ns) > 1 else 0.0
-            found[job] = Subject(codes, span.end_ns, period_ns)
+            found[job] = Subject(codes, span.end_ns, period_of(ends_ns, 0.0))
     return found, idle

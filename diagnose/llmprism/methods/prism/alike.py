@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.methods.prism.faults.measures.hops import parts_of
-from llmprism.methods.prism.faults.measures.saving import saving
+from llmprism.methods.prism.context import Context, JobView, measured_once
+from llmprism.methods.prism.links import parts_of
 from llmprism.methods.prism.parameters import (
     FEWEST_HABITS,
     HABIT_DEVIATIONS,
     LACKING,
     NOISE_FLOOR,
 )
+from llmprism.methods.prism.saving import saving
 from llmprism.methods.prism.windows import SHAPE, log_density
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import JobView
+from llmprism.methods.prism.context import JobView
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
 from llmprism.methods.prism.parameters import NOISE_FLOOR
@@ -103,10 +103,13 @@ def spread(values: Floats) -> Floats:
     return least
 
 
-def without_waiting(graph: StepGraph, reference: Reference, rendezvous: Rendezvous) -> Floats:
-    """Computation of each participation without waiting for others of the same rendezvous [ns]."""
+def without_waiting(graph: StepGraph, normal: Floats, rendezvous: Rendezvous) -> Floats:
+    """Computation of each participation without waiting for others of the same rendezvous [ns].
+
+    Who waits takes longer than ``normal``, of the same shape.
+    """
     nodes, compute = graph.nodes, graph.compute.copy()
-    longer = compute - reference.normal(compute)
+    longer = compute - normal
     latest = np.full(nodes.begin.shape, -np.inf)
     np.maximum.at(latest, rendezvous.of, np.nan_to_num(nodes.begin, nan=-np.inf))
     met = rendezvous.of[nodes.operation]

@@ -17,11 +17,11 @@ from llmprism.methods.prism.baseline import (
     table_of,
     without_waiting,
 )
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.durations import StepGraph, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
-from llmprism.methods.prism.graph.rendezvous import rendezvous_of
+from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
 from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -37,6 +37,7 @@ class Durations:
     ----------
     context, job : the job, and all others beside it.
     measured : its nodes and durations; ``graph`` is the same without waiting in collectives.
+    rendezvous : what begins together.
     reference : the steps that show what is normal.
     compute : excess of each rank; ``transfer`` that of each communicator.
     on_path : time on the critical path.
@@ -50,6 +51,7 @@ class Durations:
     job: JobView
     measured: StepGraph
     graph: StepGraph
+    rendezvous: Rendezvous
     reference: Reference
     compute: Table
     transfer: Table
@@ -101,6 +103,25 @@ class Durations:
             self.context, self.job, self.measured, self.traffic, reference, self.tick_ns
         )
 
+    def only_beside(self, steps: Bools) -> Durations:
+        """The same where some steps of one kind show what is normal in all."""
+        reference = Reference(np.zeros_like(self.reference.kind), steps)
+        return _measured(
+            self.context, self.job, self.measured, self.traffic, reference, self.tick_ns
+        )
+
+    def with_normal(self, normal: Floats) -> Durations:
+        """The same where ``normal`` durations of computations tell who waits for whom."""
+        return _measured(
+            self.context,
+            self.job,
+            self.measured,
+            self.traffic,
+            self.reference,
+            self.tick_ns,
+            normal,
+        )
+
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
         """The same without the excess of some rows in some steps: it is explained."""
         old = self.transfer if table == TRANSFER else self.compute
@@ -137,12 +158,14 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
 
 def _measured(
     context: Context, job: JobView, measured: StepGraph, traffic: Traffic, reference: Reference,
-    tick_ns: float,
+    tick_ns: float, normal: Floats | None = None,
 ) -> Durations:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
+    compute = reference.normal(measured.compute) if normal is None else normal
+    servers = context.topology.servers[job.phases.endpoints].astype(np.int64)
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
-    rendezvous = rendezvous_of(measured.nodes, together_ns)
-    without = without_waiting(measured, reference, rendezvous)
+    rendezvous = rendezvous_of(measured.nodes, servers, together_ns)
+    without = without_waiting(measured, compute, rendezvous)
     graph = replace(measured, compute=without)
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)
@@ -151,12 +174,13 @@ def _measured(
         job,
         measured,
         graph,
+        rendezvous,
         reference,
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
         times_on_path(
             measured,
-            (reference.normal(measured.compute), reference.normal(measured.transfer)),
+            (compute, reference.normal(measured.transfer)),
             ranks,
             rendezvous,
         ),

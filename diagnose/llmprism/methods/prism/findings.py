@@ -20,10 +20,10 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.durations import WORK, Durations, durations_of
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.durations import TRANSFER, WORK, Durations, durations_of
 from llmprism.methods.prism.groups import KINDS
-from llmprism.methods.prism.groups.base import Group, Named
+from llmprism.methods.prism.groups.base import Group, Named, rows_of
 from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.parameters import (
@@ -36,8 +36,17 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.peers import standing
 from llmprism.methods.prism.shared import with_other_jobs
-from llmprism.methods.prism.windows import MOSTLY, SHAPE, Window, best_window, gain_within, penalty
-from llmprism.numerics.arrays import Bools
+from llmprism.methods.prism.windows import (
+    MOSTLY,
+    SHAPE,
+    Window,
+    best_window,
+    gain_of_rows,
+    gain_within,
+    joint_window,
+    penalty,
+)
+from llmprism.numerics.arrays import Bools, Floats
 
 FEWEST = 3  # steps of which one may stand out
 
@@ -52,7 +61,7 @@ class Cost:
     lost_ns : of all steps of the window together.
     own_ns : what the culprit itself lost of that on the critical path.
     own_share : its share of what most steps of the window are longer by.
-    deviations : of a step's length, by which the mean in the window is off.
+    deviations : of a step's length, by which the mean of the steps that are hit is off.
     """
 
     normal_ns: float
@@ -85,6 +94,12 @@ class Candidate:
     def cost(self) -> Cost:
         """What the window costs the job."""
         return cost_of(self)
+
+    @property
+    def explains_ns(self) -> Floats:
+        """What it explains of the length of each step [ns]."""
+        inside = self.window.steps(self.durations.steps)
+        return np.where(inside, np.maximum(self.group.lost_ns, 0.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,7 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
         return found
     for one in _candidates(durations):
         named = one.group.named(one.durations, one.window)
-        if named is not None and _is_believed(one.cost):
+        if named is not None:
             named = outside.instead_of(durations.job, named, one.window)
             found = _joined(found, Finding(durations.job, named, one.window, one.cost, one.odds))
         if len(found) == MOST_FINDINGS:
@@ -137,44 +152,65 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
 
 
 def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
-    """What is slow in every step, and not among what was ``found``."""
+    """What is slow in every step, beside what was ``found`` in some of them."""
+    rest = durations.reference.kind == 0
+    for known in found:
+        rest &= ~known.window.steps(durations.steps)
+    if rest.sum() < FEWEST:
+        return
+    durations = durations if rest.all() else durations.only_beside(rest)
     length = durations.length_ns[np.isfinite(durations.length_ns)]
-    known = {one.named.name for one in found}
+    names = {known.named.name for known in found}
     for one in standing(durations):
         slow_ns = float(length.mean()) if length.size else 0.0
         normal_ns = slow_ns - one.own_ns / durations.steps
         cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, 1.0, one.odds)
-        if one.odds > 0 and cost.share > LEAST_COST and one.named.name not in known:
+        if one.odds > 0 and cost.share > LEAST_COST and one.named.name not in names:
             yield Finding(durations.job, one.named, one.window, cost, one.odds)
 
 
 def _candidates(durations: Durations) -> Iterator[Candidate]:
     """Groups with their best windows, until none exceeds its penalty; each explains its rows.
 
-    Where most steps are slow, the search begins again, compared with the others.
+    Where most steps are slow, the search begins again, compared with the others. Of two that lose
+    time in the same steps one has less than it needs alone: it is tried again when the other is
+    explained, and needs half.
     """
     warm = _warm_up(durations)
     left, rebased = durations.without(warm), False
+    outweighed: list[Candidate] = []
     open_steps = np.isfinite(durations.length_ns) & ~warm
     open_steps[durations.job.phases.first_of_epoch] = False
+    unexplained = open_steps
     for _ in range(4 * MOST_FINDINGS):
         groups = [group for groups_of in KINDS.values() for group in groups_of(left)]
         best = _likeliest(left, groups, open_steps) or _longest(left, groups, open_steps)
         if best is None:
-            return
+            break
         inside = best.window.steps(durations.steps)
-        if best.window.shape == MOSTLY and not rebased and (~inside).sum() >= FEWEST:
+        is_most = best.window.shape == MOSTLY and best.cost.share > LEAST_COST
+        if is_most and not rebased and (~inside).sum() >= FEWEST:
             left, rebased = left.compared_with(~inside), True
             continue
-        yield best
+        if not _is_believed(best.cost) and best.group.table == TRANSFER:
+            best = _longest(left, [best.group], unexplained) or best  # in steps that are longer
+            inside = best.window.steps(durations.steps)
         open_steps = open_steps & ~inside
-        is_believed = _is_believed(best.cost)
-        if is_believed:
-            left = left.shortened(np.where(inside, np.maximum(best.group.lost_ns, 0.0), 0.0))
-        if best.group.table == WORK and is_believed:
-            left = left.without(inside)
-        else:
-            left = left.explained(best.group.table, best.group.rows, inside)
+        if _is_believed(best.cost):
+            yield best
+            unexplained = unexplained & ~inside
+            left = left.shortened(best.explains_ns)
+            if best.group.table == WORK:
+                left = left.without(inside)
+                continue
+        elif best.group.is_part:
+            outweighed.append(best)
+        left = left.explained(best.group.table, best.group.rows, inside)
+    for one in outweighed:
+        again = replace(one, durations=one.durations.shortened(left.explained_ns))
+        if _is_believed(again.cost, OWN_SHARE / 2):
+            left = left.shortened(again.explains_ns)
+            yield again
 
 
 def _warm_up(durations: Durations) -> Bools:
@@ -192,13 +228,35 @@ def _likeliest(
     durations: Durations, groups: Sequence[Group], open_steps: Bools
 ) -> Candidate | None:
     """The group and window that exceed their penalty by most; None if none does."""
-    best: Candidate | None = None
-    for group in groups:
-        window = group.found or best_window(group.excess, group.error)
-        odds = window.ratio - penalty(len(KINDS) * group.siblings, durations.steps)
-        if odds > (0.0 if best is None else best.odds):
-            best = Candidate(durations, group, window, odds, open_steps)
-    return best
+    every = [_tried(durations, group, open_steps) for group in groups]
+    best = max(every, key=lambda one: one.odds, default=None)
+    if best is None or best.odds <= 0:
+        return None
+    joint = [
+        replace(one, window=joint_window(*rows_of(durations, one.group)))
+        for one in every
+        if one.group.is_part and _overlap(one, best)
+    ]
+    found = max(joint, key=lambda one: one.window.ratio) if best.group.is_part else best
+    return replace(found, odds=max(found.odds, best.odds))
+
+
+def _tried(durations: Durations, group: Group, open_steps: Bools) -> Candidate:
+    """A group with the window that is likeliest for it."""
+    window = group.found or best_window(group.excess, group.error)
+    odds = window.ratio - penalty(len(KINDS) * group.siblings, durations.steps)
+    return Candidate(durations, group, window, odds, open_steps)
+
+
+def _overlap(one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates have a rank and a step in common.
+
+    A rank, server or stage says that all of its rows are slow by one level. So what explains most
+    is the smallest that has all slow rows, and the largest that has no others.
+    """
+    first, second = one.window, other.window
+    steps = first.first <= second.last and second.first <= first.last
+    return steps and bool(np.isin(one.group.rows, other.group.rows).any())
 
 
 def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -> Candidate | None:
@@ -224,6 +282,10 @@ def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -
     best = int(np.argmax(gains)) if gains else -1
     if best < 0 or gains[best] <= AS_LIKELY:
         return None
+    if groups[best].is_part:
+        parts = [group for group in groups if group.is_part]
+        joint = [gain_of_rows(*rows_of(durations, one), hit) for one in parts]
+        return Candidate(durations, parts[int(np.argmax(joint))], window, odds, open_steps)
     return Candidate(durations, groups[best], window, odds, open_steps)
 
 
@@ -241,17 +303,18 @@ def cost_of(candidate: Candidate) -> Cost:
         return Cost(0.0, 0.0, 0.0, own_ns, 0.0, 0.0)
     usual_ns, slow_ns = float(np.median(normal)), float(slow.mean())
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
-    deviations = (slow_ns - usual_ns) / noise * np.sqrt(slow.size)
     hit &= inside & np.isfinite(length)
     longer_ns = float(np.median(durations.length_ns[hit])) - usual_ns if hit.any() else 0.0
+    left_ns = float(length[hit].mean()) - usual_ns if hit.any() else 0.0
+    deviations = left_ns / noise * np.sqrt(hit.sum())
     own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0
     lost_ns = (slow_ns - usual_ns) * slow.size
     return Cost(usual_ns, slow_ns, lost_ns, own_ns, own_share, float(deviations))
 
 
-def _is_believed(cost: Cost) -> bool:
+def _is_believed(cost: Cost, least: float = OWN_SHARE) -> bool:
     """Whether the job is slower in a window, and the culprit itself lost a good part of that."""
-    return cost.share > LEAST_COST and cost.deviations > 2.0 and cost.own_share > OWN_SHARE
+    return cost.share > LEAST_COST and cost.deviations > 2.0 and cost.own_share > least
 
 
 def _joined(found: list[Finding], new: Finding) -> list[Finding]:

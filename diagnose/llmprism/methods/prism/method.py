@@ -4,13 +4,13 @@ Its stages, each in a package of its own: records, which become connections that
 not; cycles, which divide the traffic of a class into equal parts; classes of connections that
 behave alike; steps, which decide which equal parts are training steps; kinds of traffic; jobs,
 whose components take their steps together; phases, pipelines and the timeline of every rank;
-layout; tables; and faults, which explain slow steps.
+layout; tables; and findings, which explain slow steps.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,8 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
-from llmprism.methods.prism.faults import Context, JobView, find_findings
-from llmprism.methods.prism.findings import find_findings as find_sparse_findings
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.findings import find_findings
 from llmprism.methods.prism.jobs.accumulated import DOUBTED, REASON, may_be_accumulated
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.jobs import find_jobs
@@ -79,21 +79,7 @@ def prism(
     flows: FlowTable, topology: Topology, progress: Progress
 ) -> Mapping[str, pd.DataFrame | InParts]:
     """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
-    return _with_spans(flows, *_diagnosed(flows, topology, progress, find_findings))
-
-
-@register("prism2", joining_pairs)
-def prism2(
-    flows: FlowTable, topology: Topology, progress: Progress
-) -> Mapping[str, pd.DataFrame | InParts]:
-    """The same steps and layouts, with findings from the graph of a step."""
-    return _with_spans(flows, *_diagnosed(flows, topology, progress, find_sparse_findings))
-
-
-def _with_spans(
-    flows: FlowTable, tables: dict[str, pd.DataFrame], jobs: list[Marked]
-) -> Mapping[str, pd.DataFrame | InParts]:
-    """``tables``, and the spans of all ``jobs``."""
+    tables, jobs = _diagnosed(flows, topology, progress)
     give_back()
     if not jobs:
         return tables
@@ -105,7 +91,6 @@ def _diagnosed(
     flows: FlowTable,
     topology: Topology,
     progress: Progress,
-    find: Callable[[Context], pd.DataFrame],
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
     """All tables but the spans, and what those are made of; none if nothing circulates."""
     if nothing_circulates(flows.start_ns, flows.src, flows.dst, clock_tick_ns(flows.start_ns)):
@@ -128,7 +113,7 @@ def _diagnosed(
         give_back()
     progress(0.9, "looking for causes of slow steps")
     views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
-    findings = find(Context(flows, topology, connections, views))
+    findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
     found = [_with_updates(one) for one in found]
     tables = _tables(topology, found, stepless, connections)

@@ -66,10 +66,10 @@ PEERS = 3
 """Ranks or communicators that have to do the same before one is compared with the others."""
 
 UNEQUAL = 0.08
-"""Deviation of healthy GPUs of one type from each other: up to 8 % on average, with outliers of 1.5
-times the median (Sinha et al., SC'22, "Not all GPUs are created equal")."""
+"""By which nearly all healthy GPUs of one type differ from their median: 8 % on average between the
+best and the others of a cluster (Sinha et al., SC'22, "Not all GPUs are created equal")."""
 
-UNEQUAL_LINKS = 0.1
+UNEQUAL_LINKS = 0.3
 """The same of transfers over as many hops: hashing and neighbours make them differ more."""
 
 HIT, FALSE_HIT = 0.85, 0.03

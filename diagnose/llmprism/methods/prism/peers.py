@@ -19,9 +19,9 @@ from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.network import Seen, name_part
 from llmprism.methods.prism.parameters import ALWAYS_SHARE, OWN_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
-from llmprism.methods.prism.windows import Window, log_density, penalty
+from llmprism.methods.prism.windows import Window, log_density, penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 ALWAYS = "always"
 
@@ -50,23 +50,57 @@ def standing(durations: Durations) -> Iterator[Standing]:
 
 
 def _slow_ranks(durations: Durations) -> Iterator[Standing]:
-    normal = durations.compute.normal_ns
     role = durations.job.pipelines.stage
-    ratio = beside_peers(normal, role, np.ones(normal.size, np.bool_))
-    errors = _errors(ratio, role, UNEQUAL)
-    for rank in np.flatnonzero(ratio > 1 + ALWAYS_SHARE).tolist():
-        level = float(ratio[rank] - 1)
-        odds = _odds(level / errors[rank], normal.size, durations.steps)
-        longer = 1 - 1 / ratio[rank]
-        lost = durations.on_path.compute[rank].sum() * longer
-        if lost < OWN_SHARE * normal[rank] * longer * durations.steps:
+    every = np.ones(role.size, np.bool_)
+    if not (beside_peers(durations.compute.normal_ns, role, every) > 1 + ALWAYS_SHARE).any():
+        return
+    beside = _waiting_beside_peers(durations)
+    normal = beside.compute.normal_ns
+    ratio = beside_peers(normal, role, every)
+    deviations = (ratio - 1) / _errors(ratio, role, UNEQUAL)
+    for ranks, kind in _slow_groups(beside, ratio > 1 + ALWAYS_SHARE):
+        longer = 1 - 1 / ratio[ranks]
+        lost = beside.on_path.compute[ranks].sum(axis=1) @ longer
+        if lost < OWN_SHARE * (normal[ranks] * longer).min() * durations.steps:
             continue  # others wait for what is slow
-        server = durations.server_name(int(durations.servers[rank]))
-        evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
-        named = Named(
-            "rank", "slow_passes", "slow_gpu", "address", durations.address(rank), evidence
-        )
-        yield Standing(named, _window(durations, level), float(lost), odds)
+        odds = -float(log_density(deviations[ranks]).sum())
+        odds -= penalty_always(normal.size, durations.steps)
+        named = _named(durations, int(ranks[0]), kind)
+        yield Standing(named, _window(durations, float(ratio[ranks].min() - 1)), float(lost), odds)
+
+
+def _waiting_beside_peers(durations: Durations) -> Durations:
+    """The same without waiting for what is slow in every step.
+
+    Who waits in every step takes longer than others of the same operation, not than itself.
+    """
+    graph = durations.measured
+    normal = durations.reference.normal(graph.compute)
+    order = np.argsort(graph.nodes.operation, kind="stable")
+    edges = np.flatnonzero(np.diff(graph.nodes.operation[order])) + 1
+    for own in np.split(order, edges):
+        normal[own] = nanmedian(normal[own].T, axis=1)
+    return durations.with_normal(normal)
+
+
+def _slow_groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:
+    """Servers of which all ranks are slow, and slow ranks of the others."""
+    known = durations.compute.normal_ns > 0
+    for server in np.unique(durations.servers[slow]).tolist():
+        ranks = np.flatnonzero((durations.servers == server) & known)
+        if ranks.size > 1 and slow[ranks].all():
+            yield ranks, "server"
+        else:
+            yield from ((ranks[[at]], "address") for at in np.flatnonzero(slow[ranks]).tolist())
+
+
+def _named(durations: Durations, rank: int, kind: str) -> Named:
+    server = durations.server_name(int(durations.servers[rank]))
+    if kind == "server":
+        others = {"or_causes": ["slow_gpu", "degraded_nvlink"]}
+        return Named("rank", "slow_passes", "slow_server", kind, server, others)
+    evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
+    return Named("rank", "slow_passes", "slow_gpu", kind, durations.address(rank), evidence)
 
 
 def _slow_parts(durations: Durations) -> Iterator[Standing]:
@@ -87,7 +121,7 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
         )
         for number in np.flatnonzero(np.isfinite(ratio)).tolist()
     }
-    named = name_part(durations, seen)
+    named = name_part(durations, [seen])
     if named is None:
         return
     longer = 1 - 1 / np.where(slow, ratio, 1.0)
@@ -100,7 +134,7 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
         named,
         _window(durations, most),
         float(lost),
-        odds - penalty(len(communicators), durations.steps),
+        odds - penalty_always(len(communicators), durations.steps),
     )
 
 
@@ -152,17 +186,16 @@ def beside_peers(values: Floats, role: Ints, judged: Bools) -> Floats:
 
 
 def _errors(ratio: Floats, role: Ints, least: float) -> Floats:
-    """By how much healthy peers differ: what most of them do, but no less than is usual."""
+    """By how much healthy peers differ: what most of them do, but no less than is usual.
+
+    ``least`` is what nearly all differ by at most: three standard deviations.
+    """
     errors = np.full(ratio.size, np.inf)
     for one in np.unique(role).tolist():
         own = (role == one) & np.isfinite(ratio)
         if own.any():
-            errors[own] = max(float(np.median(np.abs(ratio[own] - 1))) * TO_SIGMA, least)
+            errors[own] = max(float(np.median(np.abs(ratio[own] - 1))) * TO_SIGMA, least / 3)
     return errors
-
-
-def _odds(deviations: float, siblings: int, steps: int) -> float:
-    return -float(log_density(np.array([deviations]))[0]) - penalty(siblings, steps)
 
 
 def _window(durations: Durations, level: float) -> Window:

@@ -12,7 +12,7 @@ import numpy as np
 
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.groups.base import Named
-from llmprism.methods.prism.groups.network import SYMPTOM, log_odds, named_of, seen_in
+from llmprism.methods.prism.groups.network import SYMPTOM, log_odds, named_of, seen_in, seen_within
 from llmprism.methods.prism.windows import Window
 
 
@@ -23,14 +23,14 @@ def with_other_jobs(
     if named.symptom != SYMPTOM or not others:
         return named
     job = own.job
-    odds = log_odds(own, seen_in(own, window.steps(own.steps), window.hit(own.steps)))
+    odds = log_odds(own, seen_within(own, window))
     if not odds:
         return named
     first_ns, last_ns = job.start_ns[window.first], job.end_ns[window.last]
     for other in others:
         inside = (other.job.end_ns > first_ns) & (other.job.start_ns < last_ns)
         if inside.any() and (~inside).sum() > 1:
-            for part, more in log_odds(other, seen_in(other, inside, inside)).items():
+            for part, more in log_odds(other, [seen_in(other, inside, inside)]).items():
                 odds[part] = odds.get(part, 0.0) + more
     shown = {key: value for key, value in named.evidence.items() if key != "one_of"}
     jobs = 1 + sum(np.isfinite(other.transfer.excess).any() for other in others)

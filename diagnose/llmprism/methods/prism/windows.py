@@ -14,12 +14,15 @@ times in a recording.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from llmprism.methods.prism.parameters import FALSE_FINDINGS, LEVELS, PAUSES, SINGLE, TAIL, VARIES
 from llmprism.numerics.arrays import Bools, Floats, Ints
+
+Density = Callable[[Floats], Floats]
 
 LEVEL, WITH_PAUSES, MOSTLY = "level", "pauses", "mostly"
 WINDOWS = 3.0  # lengths of windows that differ by more than the noise of their ends, for each begin
@@ -60,6 +63,11 @@ def penalty(groups: int, steps: int) -> float:
     return float(np.log(max(groups, 1) * WINDOWS * steps / accepted))
 
 
+def penalty_always(groups: int, steps: int) -> float:
+    """The same for what is slow in all steps: there is one window."""
+    return float(np.log(max(groups, 1) / (FALSE_FINDINGS / 1000 * steps)))
+
+
 def log_density(z: Floats) -> Floats:
     """Logarithm of Student's t density, without its constant."""
     return -(TAIL + 1) / 2 * np.log1p(z * z / TAIL)
@@ -67,8 +75,25 @@ def log_density(z: Floats) -> Floats:
 
 def best_window(excess: Floats, error: float) -> Window:
     """The window of one series that is likeliest to differ."""
-    slower, faster = _gains(excess, error, 1.0), _gains(excess, error, -1.0)
-    mixed = np.log(PAUSES * np.exp(slower) + 1 - PAUSES)
+    return _best(_gains(excess, error, 1.0), _gains(excess, error, -1.0))
+
+
+def joint_window(excess: Floats, error: Floats) -> Window:
+    """The window in which all rows of ``excess`` are likeliest to differ, by one level.
+
+    A row with quite another level speaks against it. The window is that of most rows.
+    """
+    rows = list(zip(excess, error.tolist(), strict=True))
+    ratio, window = (
+        _best(*(_sum_of_gains(rows, sign, density) for sign in (1.0, -1.0)))
+        for density in (_normal, log_density)
+    )
+    return replace(window, ratio=ratio.ratio)
+
+
+def _best(slower: Floats, faster: Floats) -> Window:
+    """The likeliest window by the gains of each level in each step."""
+    mixed = np.logaddexp(np.log(PAUSES) + slower, np.log(1 - PAUSES))
     found = [
         _of_gains(slower, LEVEL, 0.0),
         _of_gains(mixed, WITH_PAUSES, SHAPE),
@@ -90,7 +115,8 @@ def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
 
     Rows that always vary together have a ``weight`` of less than one each.
     """
-    of_rows = _ratios(excess, error[:, None], 0.0, np.array(LEVELS)[:, None, None])
+    widths = np.array(LEVELS)[:, None, None]
+    of_rows = _ratios(excess, error[:, None], (0.0, widths), log_density)
     gains: Floats = (weight[:, None] * of_rows).sum(axis=1)
     return _of_gains(gains, LEVEL, SHAPE)
 
@@ -100,20 +126,42 @@ def gain_within(excess: Floats, error: float, inside: Bools) -> float:
     return float(_gains(excess[inside], error, 1.0).sum(axis=1).max(initial=0.0))
 
 
-def _gains(excess: Floats, error: float, sign: float) -> Floats:
+def gain_of_rows(excess: Floats, error: Floats, inside: Bools) -> float:
+    """Log likelihood ratio of one level in all rows in some steps, against no difference."""
+    rows = zip(excess[:, inside], error.tolist(), strict=True)
+    return float(_sum_of_gains(rows, 1.0, _normal).sum(axis=1).max(initial=0.0))
+
+
+def _sum_of_gains(rows: Iterable[tuple[Floats, float]], sign: float, density: Density) -> Floats:
+    gains: Floats = np.sum([_gains(own, error, sign, density) for own, error in rows], axis=0)
+    return gains
+
+
+def _gains(excess: Floats, error: float, sign: float, density: Density = log_density) -> Floats:
     """Log likelihood ratio of each level in each step, shape (levels, steps); 0 where unknown."""
     levels = np.array(LEVELS)[:, None]
-    gains = _ratios(excess, error, sign * levels, VARIES * levels)
+    gains = _ratios(excess, error, (sign * levels, VARIES * levels), density)
     signed: Floats = np.where(sign * excess > 0, gains, np.minimum(gains, 0.0))
     return signed
 
 
-def _ratios(excess: Floats, error: Floats | float, middle: Floats | float, width: Floats) -> Floats:
-    """Log likelihood ratio of values that vary around a ``middle`` by a ``width``; 0 if unknown."""
+def _ratios(
+    excess: Floats,
+    error: Floats | float,
+    level: tuple[Floats | float, Floats],
+    density: Density,
+) -> Floats:
+    """Log likelihood ratio of values that vary around a middle by a width; 0 if unknown."""
+    middle, width = level
     wider = np.hypot(error, width)
     base = log_density(excess / error) + np.log(wider / error)
-    ratios: Floats = np.nan_to_num(log_density((excess - middle) / wider) - base)
+    ratios: Floats = np.nan_to_num(density((excess - middle) / wider) - base)
     return ratios
+
+
+def _normal(z: Floats) -> Floats:
+    """Logarithm of the normal density, without its constant."""
+    return -z * z / 2
 
 
 def _of_gains(gains: Floats, shape: str, against: float) -> Window:

@@ -9,7 +9,9 @@ is where a ring is silent in the middle until its last rank joins.
 
 A rank *joins* an operation when the first of its connections begins; an *arrival* is the end of
 what it receives. A hop of a collective begins when both of its ends have joined, so the earliest
-begin is the latest moment at which a rank can have joined. A rank that only sends or only receives
+begin is the latest moment at which a rank can have joined. Where a ring passes several GPUs of a
+server, they are one rank here, which may have joined with one of them only. Then the last hop
+begins alone, and a GPU at either of its ends joined last. A rank that only sends or only receives
 goes on inside its server; it joins with the ranks there.
 
 Where a record holds several messages of a pipeline, only the first start and the last end of a
@@ -24,9 +26,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.measures.bursts import bursts_of
-from llmprism.methods.prism.faults.measures.collectives import one_way_collectives_of, ring_numbers
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.graph.bursts import bursts_of
+from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
 from llmprism.methods.prism.graph.slots import Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
@@ -129,7 +131,8 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
         own = part.one.connections
         src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
         for lanes in _communicators(label, slots.count > 0):
-            _add(gathered, servers, part.kind, own[lanes], (src[lanes], dst[lanes]), slots, lanes)
+            ends = src[lanes], dst[lanes]
+            _add(gathered, servers, part.kind, own[lanes], ends, slots, lanes)
     return gathered.nodes()
 
 
@@ -181,6 +184,20 @@ def _add(
         gathered.take_part(operations, int(ends[1][0]), None, times)
 
 
+def _join_last_hop(begin: Floats, start: Floats, sends: Ints, receives: Ints) -> None:
+    """Both ends of a last hop that begins alone join then; ``begin`` is written.
+
+    ``begin`` has shape (members, slots, steps), ``start`` (hops, slots, steps).
+    """
+    whole = np.isfinite(start).all(axis=0)
+    last = np.where(whole, np.nan_to_num(start).argmax(axis=0), 0)
+    latest = np.take_along_axis(start, last[None], axis=0)[0]
+    alone = whole & (begin.max(axis=0) < latest)
+    slot, step = np.nonzero(alone)
+    for ends in (sends, receives):
+        begin[ends[last[slot, step]], slot, step] = latest[slot, step]
+
+
 def _is_mostly_known(start: Floats, end: Floats) -> bool:
     """Whether all connections show where each operation begins and ends, in enough steps.
 
@@ -202,6 +219,7 @@ def _add_collective(
     arrive = np.full_like(begin, -np.inf)
     for side in (at[:lanes], at[lanes:]):
         np.minimum.at(begin, side, np.nan_to_num(start, nan=np.inf))
+    _join_last_hop(begin, start, at[:lanes], at[lanes:])
     np.maximum.at(arrive, at[lanes:], np.nan_to_num(end, nan=-np.inf))
     one_sided = np.isin(members, ends[0]) != np.isin(members, ends[1])
     server = servers[members]

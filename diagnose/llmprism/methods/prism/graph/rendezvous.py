@@ -1,8 +1,12 @@
-"""Messages that two ranks exchange at the same moment: each of them may have waited for the other.
+"""Operations that ranks begin at the same moment: each of them may have waited for the others.
 
 A program may send and receive in one call, and many libraries move no data before both sides are
 there. Then the messages of both directions begin together in every step, also if one side is late.
-So they are one *rendezvous*, which both ranks join. Any other operation is one by itself.
+So they are one *rendezvous*, which both ranks join.
+
+A collective of two levels adds up inside each server first. Then the rings over servers begin
+together at each server, though they have no rank in common: they are one rendezvous as well. So are
+those of ranks that work on one layer together. Any other operation is one by itself.
 """
 
 from __future__ import annotations
@@ -31,9 +35,12 @@ class Rendezvous:
     together_ns: Floats
 
 
-def rendezvous_of(nodes: Nodes, together_ns: float) -> Rendezvous:
-    """Find the rendezvous; what is within ``together_ns`` is at the same moment for every clock."""
-    rendezvous = np.arange(len(nodes.begin))
+def rendezvous_of(nodes: Nodes, servers: Ints, together_ns: float) -> Rendezvous:
+    """Find the rendezvous; what is within ``together_ns`` is at the same moment for every clock.
+
+    ``servers`` are those of the ranks.
+    """
+    rendezvous = _inside_servers(nodes, servers, together_ns)
     within = np.full(rendezvous.size, together_ns)
     opening = np.fmin.reduce(nodes.begin, axis=0)
     usual = nanmedian(nodes.begin - opening, axis=1)
@@ -51,6 +58,33 @@ def rendezvous_of(nodes: Nodes, together_ns: float) -> Rendezvous:
             rendezvous[other[meets]] = rendezvous[own[meets]]
             np.maximum.at(within, rendezvous[own[meets]], apart[meets])
     return Rendezvous(rendezvous, within)
+
+
+def _inside_servers(nodes: Nodes, servers: Ints, together_ns: float) -> Ints:
+    """Number of the rendezvous of each operation, where collectives begin together at all servers.
+
+    Each has one rank at each of these servers.
+    """
+    rendezvous = np.arange(len(nodes.begin))
+    alike: dict[tuple[str, int, tuple[int, ...]], Floats] = {}
+    first: dict[tuple[str, int, tuple[int, ...]], Ints] = {}
+    for number, one in enumerate(nodes.communicators):
+        operations = np.flatnonzero(nodes.communicator == number)
+        parts = np.flatnonzero(np.isin(nodes.operation, operations))
+        at = servers[nodes.rank[parts]]
+        parts = parts[np.lexsort((at, nodes.operation[parts]))]
+        places = tuple(np.unique(at).tolist())
+        if one.kind == "pp" or len(places) < 2 or parts.size != operations.size * len(places):
+            continue
+        key = (one.kind, operations.size, places)
+        join = nodes.join[parts].reshape(operations.size, -1)
+        if key not in alike:
+            alike[key], first[key] = join, operations
+            continue
+        apart = nanquantile(np.abs(join - alike[key]), RENDEZVOUS)
+        if np.isfinite(apart).any() and np.nanmax(apart) <= together_ns:
+            rendezvous[operations] = first[key]
+    return rendezvous
 
 
 def _spacing(usual_ns: Floats) -> float:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from llmprism.methods.prism.faults.measures.bursts import Bursts
+from llmprism.methods.prism.graph.bursts import Bursts
 from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.measures.bursts import SHORT
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.graph.bursts import SHORT
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 
 

@@ -53,6 +53,7 @@ class Group:
     error : standard deviation of it.
     lost_ns : what the rows lost on the critical path in each step.
     named : names the culprit for a window.
+    is_part : whether these rows are slow and others of the job need not be.
     found : the best window, if the series alone does not tell.
     """
 
@@ -63,6 +64,7 @@ class Group:
     error: float
     lost_ns: Floats
     named: Namer
+    is_part: bool = False
     found: Window | None = None
 
 
@@ -73,7 +75,7 @@ GroupsOf = Callable[[Durations], Iterable[Group]]
 def of_ranks(durations: Durations, members: Sequence[tuple[Ints, Namer]]) -> list[Group]:
     """Groups of ranks, without what all ranks of the job have in common."""
     table = durations.compute
-    base = table.excess - np.maximum(np.nan_to_num(durations.common), 0.0)
+    base = table.excess - _together(durations)
     known = [(rows[table.normal_ns[rows] > 0], namer) for rows, namer in members]
     known = [(rows, namer) for rows, namer in known if rows.size]
     if not known:
@@ -82,9 +84,21 @@ def of_ranks(durations: Durations, members: Sequence[tuple[Ints, Namer]]) -> lis
     errors = group_errors(series, [table.error[rows] for rows, _ in known])
     lost = durations.on_path.lost_ns
     return [
-        Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost(rows), namer)
+        Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost(rows), namer, True)
         for i, (rows, namer) in enumerate(known)
     ]
+
+
+def rows_of(durations: Durations, group: Group) -> tuple[Floats, Floats]:
+    """Excess of each rank of a group beside what all have in common, and its error."""
+    table = durations.compute
+    return table.excess[group.rows] - _together(durations), table.error[group.rows]
+
+
+def _together(durations: Durations) -> Floats:
+    """By how much all ranks are slower in each step."""
+    common: Floats = np.maximum(np.nan_to_num(durations.common), 0.0)
+    return common
 
 
 def _mean(excess: Floats) -> Floats:

@@ -19,10 +19,9 @@ from llmprism.methods.prism.parameters import (
     EXACT,
     FEWEST_SCATTERED,
     NOISE_FLOOR,
-    SLOW_DEVIATIONS,
     WARM_UP,
 )
-from llmprism.methods.prism.windows import Window, best_scatter
+from llmprism.methods.prism.windows import Window, best_scatter, best_window, penalty
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
@@ -49,7 +48,7 @@ def _of_durations(durations: Durations) -> Iterable[Group]:
     _, place, ranks = np.unique(durations.servers[rows], return_inverse=True, return_counts=True)
     found = _changing(own, np.hypot(table.error[rows], usual), 1 / ranks[place])
     lost = durations.on_path.lost_ns(rows)
-    yield Group(WORK, rows, 1, more, error, lost, _named, found)
+    yield Group(WORK, rows, 1, more, error, lost, _named, found=found)
 
 
 def _changing(own: Floats, error: Floats, weight: Floats) -> Window:
@@ -102,10 +101,11 @@ def named_uneven(durations: Durations) -> Named:
 
 
 def is_uneven(durations: Durations, window: Window) -> bool:
-    """Whether ranks scatter clearly more in a window."""
+    """Whether ranks scatter more in most steps of a window, and other ones in each."""
+    inside = window.steps(durations.steps)
     for group in imbalance(durations):
-        inside = group.excess[window.steps(durations.steps)]
-        inside = inside[np.isfinite(inside)]
-        clearly = SLOW_DEVIATIONS * group.error / np.sqrt(max(inside.size, 1))
-        return inside.size > 0 and float(inside.mean()) > clearly
+        found = group.found or best_window(group.excess, group.error)
+        same = found.steps(durations.steps) & inside
+        if found.ratio > penalty(1, durations.steps) and 2 * same.sum() > inside.sum():
+            return True
     return False

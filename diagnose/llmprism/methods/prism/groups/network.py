@@ -9,7 +9,7 @@ others do not. Parts that explain these observations equally well are named toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from llmprism.methods.prism.alike import habits
 from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.context import Context
 from llmprism.methods.prism.durations import TRANSFER, Durations
-from llmprism.methods.prism.faults.context import Context
-from llmprism.methods.prism.faults.measures.hops import ARROW, crossed, culprit_of
 from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.ranks import PAUSED, hidden
+from llmprism.methods.prism.links import ARROW, crossed, culprit_of
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
@@ -34,7 +34,7 @@ from llmprism.methods.prism.parameters import (
     SLOW_SHARE,
     WHOLE_SWITCH,
 )
-from llmprism.methods.prism.windows import Window
+from llmprism.methods.prism.windows import WITH_PAUSES, Window
 from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
 
@@ -78,11 +78,26 @@ class Seen:
 
 def _named(durations: Durations, window: Window) -> Named | None:
     """The part of the network that explains the slow transfers of a window best."""
-    seen = seen_in(durations, window.steps(durations.steps), window.hit(durations.steps))
+    seen = seen_within(durations, window)
     part = name_part(durations, seen)
-    if part is None and any(one.is_silent for one in seen.values()):
+    if part is None and any(one.is_silent for once in seen for one in once.values()):
         return _paused(durations, window)
+    if part is not None and part.kind == "address" and window.shape == WITH_PAUSES:
+        others = {"or_causes": [part.cause, "slow_link"]}
+        return replace(part, cause="flapping_nic", evidence={**part.evidence, **others})
     return part
+
+
+def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]]:
+    """What communicators show in a window: in each of its steps by itself where these differ.
+
+    A pause holds up whatever is sent at that moment, which is another transfer in every step.
+    """
+    inside, hit = window.steps(durations.steps), window.hit(durations.steps)
+    if window.shape != WITH_PAUSES:
+        return [seen_in(durations, inside, hit)]
+    each = np.eye(durations.steps, dtype=np.bool_)[hit]
+    return [seen_in(durations, inside, one) for one in each]
 
 
 def _paused(durations: Durations, window: Window) -> Named | None:
@@ -92,12 +107,13 @@ def _paused(durations: Durations, window: Window) -> Named | None:
     return hidden(durations, "pauses", "slow_compute", PAUSED)
 
 
-def name_part(durations: Durations, seen: Mapping[int, Seen]) -> Named | None:
+def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Named | None:
     """The part that explains best which communicators are slow; None if none is."""
-    slow = sum(one.is_slow for one in seen.values())
+    slow = {number for once in seen for number, one in once.items() if one.is_slow}
     if not slow:
         return None
-    evidence = {"slow_communicators": slow, "communicators": len(seen)}
+    every = {number for once in seen for number in once}
+    evidence = {"slow_communicators": len(slow), "communicators": len(every)}
     return named_of(durations.context, log_odds(durations, seen), evidence)
 
 
@@ -154,10 +170,10 @@ def _more(values: Floats, inside: Bools, hit: Bools) -> float:
     return float(np.median(values[hit & known])) - usual if (hit & known).any() else 0.0
 
 
-def log_odds(durations: Durations, seen: Mapping[int, Seen]) -> dict[str, float]:
+def log_odds(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> dict[str, float]:
     """Log likelihood of each part that any connection crosses, against that of none."""
     odds: dict[str, float] = {}
-    for number, one in seen.items():
+    for number, one in (item for once in seen for item in once.items()):
         connections = durations.graph.nodes.communicators[number].connections.tolist()
         for part, crossing in _crossings(durations, connections).items():
             odds[part] = odds.get(part, 0.0) + _evidence(one, crossing)

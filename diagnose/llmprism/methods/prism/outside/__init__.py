@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llmprism.methods.prism.faults.causes.incast import incast
-from llmprism.methods.prism.faults.causes.reroutes import reroutes
-from llmprism.methods.prism.faults.causes.slow_storage import slow_storage
-from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.stops.stopped import stopped
-from llmprism.methods.prism.faults.suspects.suspects import Suspect, table_of
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.explanation import Explanation, row_of
 from llmprism.methods.prism.groups.base import Named
+from llmprism.methods.prism.outside.incast import incast
+from llmprism.methods.prism.outside.reroutes import reroutes
+from llmprism.methods.prism.outside.slow_storage import slow_storage
 from llmprism.methods.prism.parameters import LEAST_SURE, MIXED
+from llmprism.methods.prism.stops.stopped import stopped
 from llmprism.methods.prism.windows import Window
 
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outside:
-    """Suspects outside the graphs of all jobs.
+    """What lies outside the graphs of all jobs.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Outside:
     shared : why transfers are slow: other traffic, and other paths.
     """
 
-    halts: tuple[Suspect, ...]
-    slow_saves: tuple[Suspect, ...]
-    shared: tuple[Suspect, ...]
+    halts: tuple[Explanation, ...]
+    slow_saves: tuple[Explanation, ...]
+    shared: tuple[Explanation, ...]
 
     def stops(self) -> Iterator[Row]:
         """Rows of the findings about stops."""
@@ -45,7 +45,7 @@ class Outside:
 
     def saves(self, job: JobView) -> Iterator[Row]:
         """Rows of the findings about slow saves of a job."""
-        return _rows(tuple(one for one in self.slow_saves if one.job is job and one.is_believed))
+        return _rows(tuple(one for one in self.slow_saves if one.job is job))
 
     def explains(self, job: JobView, named: Named, window: Window) -> bool:
         """Whether the job stopped in a window, or waited for saves and nothing else is known."""
@@ -62,7 +62,8 @@ class Outside:
         if not shown:
             return named
         best = max(shown, key=lambda one: one.confidence)
-        evidence = {**best.evidence, "or_causes": [named.cause], "one_of": best.names}
+        others = [*best.evidence.get("or_causes", ()), named.cause]
+        evidence = {**best.evidence, "or_causes": others, "one_of": _names(best)}
         return replace(
             named, symptom=best.symptom, cause=best.cause, kind=best.culprit_kind,
             name=best.culprit, evidence=evidence, sure=best.confidence,
@@ -78,10 +79,16 @@ def outside_of(context: Context) -> Outside:
     return Outside(halts, saves, (*others, *paths))
 
 
-def _common(one: Suspect, window: Window) -> int:
+def _common(one: Explanation, window: Window) -> int:
     return max(0, min(one.last, window.last) - max(one.first, window.first) + 1)
 
 
-def _rows(suspects: tuple[Suspect, ...]) -> Iterator[Row]:
-    for row in table_of(suspects).to_dict("records"):
-        yield {str(name): value for name, value in row.items()}
+def _names(one: Explanation) -> list[str]:
+    """The culprit, and which others it may be."""
+    return [*dict.fromkeys((one.culprit, *map(str, one.evidence.get("one_of", ()))))]
+
+
+def _rows(explanations: tuple[Explanation, ...]) -> Iterator[Row]:
+    for one in explanations:
+        if one.cost is not None:
+            yield row_of(one, one.cost)

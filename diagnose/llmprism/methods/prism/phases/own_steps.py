@@ -28,20 +28,21 @@ def in_own_steps(
     """The own step of each message, in order of connections (``place``), then of time.
 
     What one step has more than usual the next one lacks. ``firsts`` are the first steps of
-    attempts. ``counted``: numbers of messages have to agree as well, since sequences that differ in
-    length change bytes, too.
+    attempts. ``counted``: messages are counted, since sequences that differ in length change bytes
+    as well, and so does sampling. Then bytes only have to be more where there are more messages.
     """
     cell = place * count + step
     cells = (int(place.max(initial=0)) + 1) * count
-    counts, sizes = (np.bincount(cell, each, cells).reshape(-1, count) for each in (None, size))
-    usual, often = (np.median(each, axis=1) for each in (sizes, counts))
+    weight = np.ones(size.size) if counted else size.astype(np.float64)
+    amounts, sizes = (np.bincount(cell, each, cells).reshape(-1, count) for each in (weight, size))
+    usual, volume = (np.median(each, axis=1) for each in (amounts, sizes))
     found = step.copy()
     for row in np.flatnonzero(usual > 0).tolist():
-        extra = sizes[row] / usual[row] - 1
-        more = (counts[row] - often[row]) * extra > 0 if counted else extra != 0
+        extra = amounts[row] / usual[row] - 1
+        more = extra * (sizes[row] - volume[row]) > 0
         for one, other in _moved(extra, more, firsts):
             inside = slice(*np.searchsorted(cell, row * count + np.array([one, other + 1])))
-            own = size[inside].astype(np.float64)
+            own = weight[inside]
             number = (np.cumsum(own) - own / 2) // usual[row]
             found[inside] = one + np.clip(number.astype(np.int64), 0, other - one)
     return found

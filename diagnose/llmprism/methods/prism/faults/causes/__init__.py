@@ -1,1 +1,0 @@
-"""Causes: one module each; all of them bring suspects forward."""

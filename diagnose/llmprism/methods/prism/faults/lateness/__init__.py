@@ -1,1 +1,0 @@
-"""Own time: what each rank loses itself, neither waiting for others nor on the wire."""

@@ -1,1 +1,0 @@
-"""Measures of every step: rates, bursts, and the paths of transfers."""

@@ -1,1 +1,0 @@
-"""Passes: how long the stages of a pipeline compute, and how far they came."""

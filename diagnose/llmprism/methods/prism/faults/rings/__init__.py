@@ -1,1 +1,0 @@
-"""Rings: which rank of a collective is late."""

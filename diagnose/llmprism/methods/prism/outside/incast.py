@@ -1,0 +1,114 @@
+"""Traffic of others that several servers send to one NIC of a job: what the job sends there waits.
+
+Its records are there to be seen. The connections of a job carry something in every step; these
+carry nothing before they begin, and nothing after they end. How long the NIC is busy with them is
+what their bytes take at the speed of its link. That is what they can cost the job at most, and
+so a NIC is accused only if it is a good part of what the steps are longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.explanation import Explanation
+from llmprism.methods.prism.outside.runs import runs
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
+
+SYMPTOM = "other_traffic"
+LEAST = 0.01  # of a step in which the NIC is busy: what a finding costs at least
+IDLE = 0.25  # of the steps: a fault may last for the others
+SENDERS = 2  # one alone is a transfer, and no burst
+FAST = 0.95  # quantile of the speeds of records: merged ones are slower than the link
+SURE = 0.9
+
+
+def incast(context: Context) -> Iterator[Explanation]:
+    """Yield NICs that receive bursts of traffic that is none of their job's."""
+    for job in context.jobs:
+        if not job.count:
+            continue
+        rows, step = _others(context, job)
+        speed = _link_speed(context, job)
+        if rows.size and speed > 0:
+            yield from _at_nics(context, job, rows, step, speed)
+
+
+def _at_nics(
+    context: Context, job: JobView, rows: Codes, step: Codes, speed: float
+) -> Iterator[Explanation]:
+    """Explanations among the NICs that receive ``rows`` in the steps ``step``."""
+    flows, servers = context.flows, context.topology.servers
+    for end in np.unique(flows.dst[rows]).tolist():
+        here = flows.dst[rows] == end
+        busy_ns = np.bincount(step[here], flows.bytes[rows[here]] / speed, job.count)
+        busy = busy_ns / max(job.period_ns, 1.0)
+        for first, last in runs(busy > LEAST):
+            inside = here & (step >= first) & (step <= last)
+            senders = np.unique(servers[flows.src[rows[inside]]]).size
+            if senders >= SENDERS:
+                size = int(flows.bytes[rows[inside]].sum())
+                yield _explanation(context, job, end, (first, last), busy, senders, size)
+
+
+def _explanation(
+    context: Context, job: JobView, end: int, extent: tuple[int, int], busy: Floats,
+    senders: int, size: int,
+) -> Explanation:  # fmt: skip
+    share = float(busy[extent[0] : extent[1] + 1].mean())
+    return Explanation(
+        job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
+        *extent, min(share, 1.0), SURE, {"senders": senders, "bytes_of_others": size},
+    )  # fmt: skip
+
+
+def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
+    """Rows that endpoints of ``job`` receive from connections that are none of it; and the step."""
+    flows, connections = context.flows, context.connections
+    inside = np.zeros(len(flows.addresses), np.bool_)
+    inside[job.phases.endpoints] = True
+    chosen = inside[connections.dst] & connections.carries & ~_of_jobs(context, job)
+    rows = np.flatnonzero(chosen[connections.of_row]).astype(np.int32)
+    step = by_parts(lambda part: _step_at(job, flows.start_ns[part]), rows)
+    rows, step = rows[step < job.count], step[step < job.count]
+    used = np.zeros((len(connections), job.count), np.bool_)
+    used[connections.of_row[rows], step] = True
+    sometimes = (~used).mean(axis=1) >= IDLE
+    kept = sometimes[connections.of_row[rows]]
+    return rows[kept], step[kept]
+
+
+def _step_at(job: JobView, start_ns: Ints) -> Codes:
+    """The step of ``job`` in which each time lies; the number of steps beyond the last."""
+    return np.searchsorted(job.end_ns, start_ns).astype(np.int32)
+
+
+def _of_jobs(context: Context, job: JobView) -> Bools:
+    """Connections of ``job``, and those of other jobs.
+
+    In a job that never began again, all connections of its own carry something in every step.
+    """
+    known = np.zeros(len(context.connections), np.bool_)
+    restarted = job.phases.first_of_epoch.size > 1
+    for other in context.jobs:
+        if other.count and (other is not job or restarted):
+            for part in other.phases.classes:
+                known[part.one.connections] = True
+    return known
+
+
+def _link_speed(context: Context, job: JobView) -> float:
+    """Bytes in a nanosecond of the fastest transfers of ``job``."""
+    rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
+    speed = by_parts(lambda part: _speeds(context.flows, part), rows)
+    return float(np.quantile(speed, FAST, overwrite_input=True)) if speed.size else 0.0
+
+
+def _speeds(flows: FlowTable, rows: Codes) -> Floats:
+    """Bytes in a nanosecond of each record that takes time."""
+    lasted_ns = flows.lengths_ns(rows)
+    known = lasted_ns > 0
+    return np.asarray(flows.bytes[rows[known]] / lasted_ns[known])

@@ -1,0 +1,132 @@
+"""A graph with known durations: parents, durations and the critical path are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.baseline import Reference
+from llmprism.methods.prism.graph.durations import StepGraph, with_durations
+from llmprism.methods.prism.graph.nodes import Communicator, Nodes
+from llmprism.methods.prism.graph.path import times_on_path
+from llmprism.methods.prism.graph.rendezvous import rendezvous_of
+
+STEPS = 12
+PASS, WIRE, REDUCE = 10.0, 1.0, 5.0
+LONGER = np.random.default_rng(0).uniform(0.9, 1.1, (3, STEPS))
+
+
+def pipeline(slow: np.ndarray) -> tuple[Nodes, np.ndarray]:
+    """Two ranks: rank 0 sends to rank 1, which works; both reduce. Rank r takes slow[r] passes.
+
+    Returns the nodes, and when each step ends.
+    """
+    begin = np.zeros(STEPS)
+    end = 0.0
+    sent, got, ready0, ready1, done = (np.zeros(STEPS) for _ in range(5))
+    for step in range(STEPS):
+        begin[step] = end
+        sent[step] = end + PASS * slow[0, step]
+        got[step] = sent[step] + WIRE
+        ready0[step] = sent[step] + PASS * slow[2, step]
+        ready1[step] = got[step] + PASS * slow[1, step]
+        end = done[step] = max(ready0[step], ready1[step]) + REDUCE
+    none = np.full(STEPS, np.nan)
+    both = (
+        Communicator("pp", np.array([0]), 1.0),
+        Communicator("dp", np.array([1, 2]), 1.0),
+    )
+    nodes = Nodes(
+        both,
+        np.array([0, 1]),
+        np.array([sent, np.maximum(ready0, ready1)]),
+        np.array([got, done]),
+        np.array([0, 0, 1, 1]),
+        np.array([0, 1, 0, 1]),
+        np.array([sent, none, ready0, ready1]),
+        np.array([none, got, done, done]),
+    )
+    return nodes, done
+
+
+def graph_of(slow: np.ndarray) -> tuple[StepGraph, np.ndarray]:
+    nodes, done = pipeline(slow)
+    return with_durations(nodes, np.array([0]), 0.0), done
+
+
+def test_durations_of_computation_are_those_of_the_ranks() -> None:
+    graph, _ = graph_of(LONGER)
+    later = slice(1, None)
+    assert graph.compute[0, later] == pytest.approx(PASS * LONGER[0, later])
+    assert graph.compute[3, later] == pytest.approx(PASS * LONGER[1, later])
+    assert graph.transfer[0] == pytest.approx(WIRE)
+    assert graph.transfer[1] == pytest.approx(REDUCE)
+
+
+def test_waiting_is_no_computation() -> None:
+    """Rank 0 is ready long before rank 1; what it does meanwhile is not longer for it."""
+    slow = LONGER.copy()
+    slow[1, 5:8] *= 3
+    graph, _ = graph_of(slow)
+    assert graph.compute[2, 5:8] == pytest.approx(PASS * slow[2, 5:8])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_critical_path_fills_the_step_and_names_who_is_slow(rank: int) -> None:
+    slow = LONGER.copy()
+    slow[rank, 4:7] += 2.0
+    graph, done = graph_of(slow)
+    reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
+    normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
+    times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
+    whole = times.compute.sum(axis=0) + times.transfer.sum(axis=0)
+    assert whole[1:] == pytest.approx(np.diff(done))
+    lost = [times.lost_ns(np.array([one]))[4:7].sum() for one in (0, 1)]
+    assert lost[rank] > 2.0 * PASS * 3 * 0.9
+    assert abs(lost[1 - rank]) < PASS
+
+
+def exchanges(slow: int) -> StepGraph:
+    """Two ranks work and then exchange messages, twice in a step; messages wait for both ranks.
+
+    Before the first exchange only rank 0 works. Rank ``slow`` takes twice as long in steps 4 to 6.
+    """
+    work = np.full((2, STEPS), PASS) * LONGER[:2]
+    work[slow, 4:7] *= 2
+    joins, ends, end = np.zeros((2, STEPS)), np.zeros((2, STEPS)), 0.0
+    for step in range(STEPS):
+        joins[0, step] = end + work[0, step]
+        ends[0, step] = joins[0, step] + WIRE
+        joins[1, step] = ends[0, step] + work[:, step].max()
+        end = ends[1, step] = joins[1, step] + WIRE
+    none = np.full((2, STEPS), np.nan)
+    of = tuple(Communicator("pp", np.array([one]), 1.0) for one in (0, 1))
+    nodes = Nodes(
+        of,
+        np.array([0, 0, 1, 1]),
+        np.concatenate((joins, joins)),
+        np.concatenate((ends, ends)),
+        np.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        np.array([0, 0, 1, 1, 1, 1, 0, 0]),
+        np.concatenate((joins, none, joins, none)),
+        np.concatenate((none, ends, none, ends)),
+    )
+    return with_durations(nodes, np.array([0]), 0.0)
+
+
+def test_messages_of_both_directions_that_begin_together_are_one_rendezvous() -> None:
+    rendezvous = rendezvous_of(exchanges(0).nodes, np.arange(2), 0.0)
+    assert rendezvous.of[:2].tolist() == rendezvous.of[2:].tolist()
+    assert rendezvous.of[0] != rendezvous.of[1]
+
+
+def test_of_two_ranks_that_wait_for_each_other_only_one_can_have_lost_all() -> None:
+    graph = exchanges(0)
+    reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
+    normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
+    times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
+    first, second = np.array([0]), np.array([1])
+    whole = 2 * PASS * 3  # both passes of each of three steps
+    assert times.lost_ns(first)[4:7].sum() == pytest.approx(whole, rel=0.15)
+    assert times.lost_ns(np.array([0, 1]))[4:7].sum() == pytest.approx(whole, rel=0.15)
+    assert times.lost_ns(second, first)[4:7].sum() == pytest.approx(0.0, abs=PASS / 2)

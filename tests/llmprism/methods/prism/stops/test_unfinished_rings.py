@@ -1,0 +1,100 @@
+"""Rings whose hops sent different amounts when their job stopped."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.stops import unfinished_rings
+from llmprism.methods.prism.stops.absences import missing_from
+from llmprism.methods.prism.stops.finished_rings import Usual, _after_all
+from llmprism.methods.prism.stops.unfinished_rings import (
+    BrokenRing,
+    _of_whole,
+    stuck_in_ring,
+)
+
+
+def test_a_ring_of_two_servers_in_which_any_rank_may_be_missing_names_none(monkeypatch):
+    usual = Usual([1e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(3))
+    members, sent = np.array([0, 1]), np.array([4e5, 0.0])
+    ring = BrokenRing(members, sent, known=False, moved=4e5, begun_ns=0, usual=usual)
+    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
+    topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 2)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
+    tail = SimpleNamespace(rows={}, next_ns=int(1e9))
+    assert stuck_in_ring(SimpleNamespace(topology=topology), job, tail) is None
+
+
+@pytest.mark.parametrize(("finished", "alone"), [(4, False), (12, True)])
+def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
+    monkeypatch, finished, alone
+):
+    usual = Usual([4e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(finished + 1))
+    members, sent = np.arange(4), np.array([1e6, 2e6, 3e6, 0.0])
+    ring = BrokenRing(members, sent, known=True, moved=0.0, begun_ns=0, usual=usual)
+    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
+    topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 4)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
+    found = stuck_in_ring(
+        SimpleNamespace(topology=topology), job, SimpleNamespace(rows={}, until_ns=5)
+    )
+    assert found is not None
+    assert found.alone == alone
+
+
+@pytest.mark.parametrize("rounds", [1, 2])  # scattered what was reduced, or gathered it as well
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_whole_collective_shows_how_many_ranks_a_server_has_in_its_ring(ranks, rounds):
+    usual = Usual([1e9], apart=0.0, ranks=(1, 2, 4), waits_ns=np.zeros(20))
+    sent = 1e6 * ranks * np.array([0.0, 1.0, 2.0, 3.0])  # the last rank of the first server
+    whole = 1e6 * rounds * (4 * ranks - 1)
+    ring = BrokenRing(np.arange(4), sent, True, 0.0, 0, usual, whole)
+    missing = missing_from(sent, usual.ranks)
+    assert len([one for one in missing if one.differs < 1e-9]) == 2
+    likely = [one for one in _of_whole(ring, missing) if one.differs < 1e-9]
+    assert [(one.place, one.ranks, one.rank) for one in likely] == [(0, ranks, ranks - 1)]
+
+
+def test_bytes_of_several_collectives_exclude_no_rank():
+    usual = Usual([1e9], apart=0.0, ranks=(1, 2, 4), waits_ns=np.zeros(20))
+    sent = 1e6 * np.array([0.0, 1.0, 2.0, 3.0])
+    ring = BrokenRing(np.arange(4), sent, True, 0.0, 0, usual, 1e9)
+    missing = missing_from(sent, usual.ranks)
+    assert _of_whole(ring, missing) == missing
+
+
+def test_ranks_missing_from_rings_through_other_servers_are_named_as_well(monkeypatch):
+    """All ranks of a pipeline whose one rank stopped are missing from their collectives."""
+    usual = Usual([4e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(20))
+    sent = np.array([1e6, 2e6, 3e6, 0.0])  # the last hop leads to who is missing: the first
+    rings = [
+        BrokenRing(members, sent, True, 0.0, begun_ns, usual)
+        for members, begun_ns in ((np.arange(4), 7), (np.arange(4, 8), 5))
+    ]
+    orders = []
+    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter(rings))
+    monkeypatch.setattr(
+        unfinished_rings,
+        "in_order_of_sending",
+        lambda _, __, ___, ends: orders.append(ends) or ends[::-1],
+    )
+    topology = SimpleNamespace(servers=np.arange(8), endpoints=[SimpleNamespace(nic=0)] * 8)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=np.arange(8)), period_ns=1e6)
+    tail = SimpleNamespace(rows={}, until_ns=5)
+    found = stuck_in_ring(SimpleNamespace(topology=topology), job, tail)
+    assert len(orders[0]) == 2
+    assert {end // 4 for end in orders[0]} == {0, 1}
+    assert (found.endpoint, *found.others) == tuple(orders[0][::-1])
+
+
+def test_a_collective_ends_where_all_hops_have_sent_as_much():
+    """Two servers with four ranks each: seven chunks in each of two collectives.
+
+    The hops wait for the ranks of the other server, one after four chunks and the other after one.
+    """
+    chunks = [np.array([4.0, 7.0, 11.0, 14.0]), np.array([1.0, 7.0, 8.0, 14.0])]
+    assert _after_all(chunks) == [7.0, 14.0]
+    assert _after_all([np.array([14.0]), np.array([13.99])]) == [14.0]

@@ -134,3 +134,12 @@ FEWEST_SCATTERED = 4
 ALWAYS_SHARE = 0.15
 """Of a peer's duration: what is slow in every step has to be this much slower than its peers, since
 healthy GPUs of one type differ by as much (see UNEQUAL)."""
+
+FEWEST_STAGES = 3
+"""Of a pipeline: with two, nothing shows which of them is the usual one."""
+
+EVEN = 0.6
+"""By which a stage is longer than the others: the output layer of a small model adds half."""
+
+WORTH = 0.15
+"""Of a step: what an even division has to save; output layers cost about as much."""

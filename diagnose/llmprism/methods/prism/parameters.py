@@ -55,6 +55,10 @@ BOUNDARY = 0.05
 NEAREST = 8
 """Arrivals before a send that are tried as its parents: those before them come earlier still."""
 
+MOSTLY_SILENT = 0.5
+"""Of the silence of one hop of a ring: if all are silent together for less, none waits for a rank
+that is late to all of them."""
+
 RENDEZVOUS, AT_ONCE = 0.9, 0.1
 """Share of the steps in which messages begin together that are one exchange; and how near, of the
 time between messages. A side that waits for the other answers within a round trip."""

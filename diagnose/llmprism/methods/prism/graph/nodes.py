@@ -9,10 +9,10 @@ is where a ring is silent in the middle until its last rank joins.
 
 A rank *joins* an operation when the first of its connections begins; an *arrival* is the end of
 what it receives. A hop of a collective begins when both of its ends have joined, so the earliest
-begin is the latest moment at which a rank can have joined. Where a ring passes several GPUs of a
-server, they are one rank here, which may have joined with one of them only. Then the last hop
-begins alone, and a GPU at either of its ends joined last. A rank that only sends or only receives
-goes on inside its server; it joins with the ranks there.
+begin is the latest moment at which a rank can have joined. Where a last hop begins alone, a rank at
+either of its ends joined last. Where a ring passes several ranks of a server, what its hops send
+before they are silent tells which one (:mod:`~.silent_rings`). A rank that only sends or only
+receives goes on inside its server; it joins with the ranks there.
 
 Where a record holds several messages of a pipeline, only the first start and the last end of a
 step are known. They are two operations without a duration.
@@ -29,7 +29,8 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.bursts import bursts_of
 from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
-from llmprism.methods.prism.graph.slots import Slots, slots_of
+from llmprism.methods.prism.graph.silent_rings import Homes, Late, late_ranks, nic_order
+from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
@@ -122,7 +123,7 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     gathered = _Gathered(job.count)
     place = np.full(len(context.flows.addresses), -1)
     place[job.phases.endpoints] = np.arange(job.phases.endpoints.size)
-    servers = context.topology.servers[job.phases.endpoints]
+    of_kinds = _homes(context, job, place)
     for part, label in _parts(context, job):
         bursts = bursts_of(context, job, part)
         if not bursts.place.size:
@@ -132,7 +133,7 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
         src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
         for lanes in _communicators(label, slots.count > 0):
             ends = src[lanes], dst[lanes]
-            _add(gathered, servers, part.kind, own[lanes], ends, slots, lanes)
+            _add(gathered, of_kinds[part.kind], part.kind, own[lanes], ends, slots, lanes)
     return gathered.nodes()
 
 
@@ -150,6 +151,19 @@ def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:
             yield part, components_of_edges(src[own], dst[own]).astype(np.int64)
 
 
+def _homes(context: Context, job: JobView, place: Ints) -> dict[str, Homes]:
+    """Where ranks are, and the hops between them, by kind of traffic."""
+    servers, order = context.topology.servers[job.phases.endpoints], nic_order(context, job)
+    hops: dict[str, list[Ints]] = {}
+    for part in job.phases.classes:
+        hops.setdefault(part.kind, []).append(part.one.connections)
+    ends = context.connections.src, context.connections.dst
+    return {
+        kind: Homes(servers, order, *(place[side[np.concatenate(own)]] for side in ends))
+        for kind, own in hops.items()
+    }
+
+
 def _communicators(label: Ints, has_bursts: Bools) -> Iterator[Ints]:
     """Connections of each label, those without bursts left out."""
     order = np.argsort(label, kind="stable")
@@ -160,7 +174,7 @@ def _communicators(label: Ints, has_bursts: Bools) -> Iterator[Ints]:
 
 
 def _add(
-    gathered: _Gathered, servers: Codes, kind: str, connections: Ints, ends: tuple[Ints, Ints],
+    gathered: _Gathered, homes: Homes, kind: str, connections: Ints, ends: tuple[Ints, Ints],
     slots: Slots, lanes: Ints,
 ) -> None:  # fmt: skip
     """Add the operations of one communicator."""
@@ -172,7 +186,8 @@ def _add(
         start, end = slots.times(lanes, 1)
     of = Communicator(kind, connections, float(slots.size_bytes[lanes].max()))
     if kind != "pp":
-        _add_collective(gathered, servers, of, ends, (start, end))
+        silences = slots.silences(lanes, number) if regular else None
+        _add_collective(gathered, homes, of, ends, (start, end), silences)
     elif regular:
         operations = gathered.add(of, start[0], end[0])
         gathered.take_part(operations, int(ends[0][0]), start[0], None)
@@ -208,29 +223,48 @@ def _is_mostly_known(start: Floats, end: Floats) -> bool:
 
 
 def _add_collective(
-    gathered: _Gathered, servers: Codes, of: Communicator, ends: tuple[Ints, Ints],
-    times: tuple[Floats, Floats],
+    gathered: _Gathered, homes: Homes, of: Communicator, ends: tuple[Ints, Ints],
+    times: tuple[Floats, Floats], silences: Silences | None,
 ) -> None:  # fmt: skip
     """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
     start, end = times
-    members, at = np.unique(np.concatenate(ends), return_inverse=True)
+    late = late_ranks(homes, ends, start, silences) if silences is not None else None
+    hidden = np.empty(0, np.int64) if late is None else homes.without_hop(late.rank)
+    members, at = np.unique(np.concatenate((*ends, hidden)), return_inverse=True)
     lanes = len(start)
     begin = np.full((members.size, *start.shape[1:]), np.inf)
     arrive = np.full_like(begin, -np.inf)
-    for side in (at[:lanes], at[lanes:]):
+    for side in (at[:lanes], at[lanes : 2 * lanes]):
         np.minimum.at(begin, side, np.nan_to_num(start, nan=np.inf))
-    _join_last_hop(begin, start, at[:lanes], at[lanes:])
-    np.maximum.at(arrive, at[lanes:], np.nan_to_num(end, nan=-np.inf))
-    one_sided = np.isin(members, ends[0]) != np.isin(members, ends[1])
-    server = servers[members]
-    for home in np.unique(server[one_sided]).tolist():
-        inside = server == home
-        begin[inside & one_sided] = begin[inside].min(axis=0)
+    if late is None or not late.rank.size:
+        _join_last_hop(begin, start, at[:lanes], at[lanes : 2 * lanes])
+    np.maximum.at(arrive, at[lanes : 2 * lanes], np.nan_to_num(end, nan=-np.inf))
+    _join_inside(
+        begin, homes.servers[members], np.isin(members, ends[0]) & np.isin(members, ends[1])
+    )
     begin[np.isinf(begin)] = np.nan
     arrive[np.isinf(arrive)] = np.nan
     whole = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)
-    last_join = np.where(whole, np.fmax.reduce(begin, axis=0), np.nan)
+    last_join = np.fmax.reduce(begin, axis=0)
+    if late is not None:
+        _join_late(begin, last_join, members, late)
+    last_join = np.where(whole, last_join, np.nan)
     last_end = np.where(whole, np.fmax.reduce(end, axis=0), np.nan)
     operations = gathered.add(of, last_join, last_end)
     for member, rank in enumerate(members.tolist()):
         gathered.take_part(operations, rank, begin[member], arrive[member])
+
+
+def _join_inside(begin: Floats, server: Codes, both: Bools) -> None:
+    """Ranks that do not both send and receive join with the first one of their server."""
+    for home in np.unique(server[~both]).tolist():
+        inside = server == home
+        begin[inside & ~both] = begin[inside].min(axis=0)
+
+
+def _join_late(begin: Floats, last_join: Floats, members: Ints, late: Late) -> None:
+    """Ranks that a silent ring waited for join when it goes on."""
+    last_join[late.slot, late.step] = late.until_ns
+    own = np.isin(late.rank, members)
+    rank, slot, step = np.searchsorted(members, late.rank[own]), late.slot[own], late.step[own]
+    begin[rank, slot, step] = late.until_ns[own]

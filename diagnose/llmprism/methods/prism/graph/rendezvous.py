@@ -66,24 +66,18 @@ def _inside_servers(nodes: Nodes, servers: Ints, together_ns: float) -> Ints:
     Each has one rank at each of these servers.
     """
     rendezvous = np.arange(len(nodes.begin))
-    alike: dict[tuple[str, int, tuple[int, ...]], Floats] = {}
     first: dict[tuple[str, int, tuple[int, ...]], Ints] = {}
     for number, one in enumerate(nodes.communicators):
         operations = np.flatnonzero(nodes.communicator == number)
         parts = np.flatnonzero(np.isin(nodes.operation, operations))
         at = servers[nodes.rank[parts]]
-        parts = parts[np.lexsort((at, nodes.operation[parts]))]
         places = tuple(np.unique(at).tolist())
         if one.kind == "pp" or len(places) < 2 or parts.size != operations.size * len(places):
             continue
-        key = (one.kind, operations.size, places)
-        join = nodes.join[parts].reshape(operations.size, -1)
-        if key not in alike:
-            alike[key], first[key] = join, operations
-            continue
-        apart = nanquantile(np.abs(join - alike[key]), RENDEZVOUS)
+        same = first.setdefault((one.kind, operations.size, places), operations)
+        apart = nanquantile(np.abs(nodes.begin[operations] - nodes.begin[same]), RENDEZVOUS)
         if np.isfinite(apart).any() and np.nanmax(apart) <= together_ns:
-            rendezvous[operations] = first[key]
+            rendezvous[operations] = same
     return rendezvous
 
 

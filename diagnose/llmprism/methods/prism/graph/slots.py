@@ -8,10 +8,25 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.graph.bursts import Bursts
-from llmprism.methods.prism.parameters import BOUNDARY, IRREGULAR, LACKING, MOST_SLOTS, NEAR
+from llmprism.methods.prism.parameters import BOUNDARY, EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.missing import nanmedian
+
+
+@dataclass(frozen=True)
+class Silences:
+    """A silence within each slot, NaN where there is none; shape (connections, slots, steps).
+
+    Attributes
+    ----------
+    since_ns, until_ns : when it begins and ends; times after the origin of the job.
+    sent : bytes that the slot has sent before.
+    """
+
+    since_ns: Floats
+    until_ns: Floats
+    sent: Floats
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,19 @@ class Slots:
         usual = self._usual(self.size, lanes, number), self._usual(self._since_ns, lanes, number)
         _fill(lanes, self.offsets, bursts, usual, start, end)
         return start, end
+
+    def silences(self, lanes: Ints, number: int) -> Silences:
+        """The longest silence within each of ``number`` slots of some connections."""
+        shape = (lanes.size, number, self.steps)
+        found = Silences(*(np.full(shape, np.nan) for _ in range(3)))
+        usual = self._usual(self.size, lanes, number)
+        if number == 1:
+            usual = self.size_bytes[lanes][:, None]
+        bursts = self.start_ns, self.end_ns, self.size
+        _longest_silences(
+            lanes, self.offsets, bursts, usual, (found.since_ns, found.until_ns, found.sent)
+        )
+        return found
 
     @cached_property
     def _since_ns(self) -> Floats:
@@ -189,3 +217,33 @@ def _fill(
                         closes += 1
                     if closes <= number and edges[closes] <= before + exact:
                         end[lane, closes - 1, step] = end_ns[burst]
+
+
+@compiled
+def _longest_silences(
+    lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats], usual: Floats,
+    found: tuple[Floats, Floats, Floats],
+) -> None:  # fmt: skip
+    """Write the longest silence within each slot: where its bytes are not at the edge of one."""
+    start_ns, end_ns, size = bursts
+    since, until, sent = found
+    number, steps = since.shape[1], since.shape[2]
+    for lane in range(lanes.size):
+        total, exact = usual[lane].sum(), EXACT * usual[lane].min()
+        for step in range(steps):
+            first = offsets[lanes[lane] * steps + step]
+            last = offsets[lanes[lane] * steps + step + 1]
+            if last - first <= number or not abs(size[first:last].sum() - total) <= LACKING * total:
+                continue
+            slot, edge, before = 0, 0.0, 0.0
+            for burst in range(first, last - 1):
+                before += size[burst]
+                while slot < number - 1 and edge + usual[lane, slot] <= before + exact:
+                    edge += usual[lane, slot]
+                    slot += 1
+                rest = start_ns[burst + 1] - end_ns[burst]
+                known = until[lane, slot, step] - since[lane, slot, step]
+                if before - edge > exact and not rest <= known:
+                    since[lane, slot, step] = end_ns[burst]
+                    until[lane, slot, step] = start_ns[burst + 1]
+                    sent[lane, slot, step] = before - edge

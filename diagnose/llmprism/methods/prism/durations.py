@@ -123,7 +123,7 @@ class Durations:
         )
 
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
-        """The same without the excess of some rows in some steps: it is explained."""
+        """The same without the excess of some rows in some steps."""
         old = self.transfer if table == TRANSFER else self.compute
         excess = old.excess.copy()
         excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
@@ -133,6 +133,10 @@ class Durations:
     def shortened(self, by_ns: Floats) -> Durations:
         """The same with steps of which more is explained."""
         return replace(self, explained_ns=self.explained_ns + by_ns)
+
+    def lost_by(self, ranks: Ints, inside: Bools) -> Durations:
+        """The same where ``ranks`` lost in some steps what they and others may have lost."""
+        return replace(self, on_path=self.on_path.without(ranks, inside))
 
     def without(self, inside: Bools) -> Durations:
         """The same without the excess of everything in some steps: the program compiles in them."""

@@ -21,7 +21,7 @@ import pandas as pd
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.durations import TRANSFER, WORK, Durations, durations_of
+from llmprism.methods.prism.durations import COMPUTE, TRANSFER, WORK, Durations, durations_of
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named, rows_of
 from llmprism.methods.prism.groups.ranks import whole_job
@@ -201,6 +201,8 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             yield best
             unexplained = unexplained & ~inside
             left = left.shortened(best.explains_ns)
+            if best.group.table == COMPUTE:
+                left = left.lost_by(best.group.rows, inside)
             if best.group.table == WORK:
                 left = left.without(inside)
                 continue

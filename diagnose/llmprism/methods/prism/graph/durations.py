@@ -33,7 +33,8 @@ class StepGraph:
     ----------
     nodes : operations and participations.
     compute : of each participation's join since its latest parent, (participations, steps).
-    parent : that parent: a participation, STEP_BEFORE, or NONE, (participations, steps).
+    parent : that parent: a participation, STEP_BEFORE, or NONE, (participations, steps). Where
+        ``compute`` is not known, it is the latest one that is known.
     after_join : whether the parent is a join, not an arrival, (participations, steps).
     transfer : of each operation from its last join to its end, (operations, steps).
     position : of each join among those of its rank within a step; -1 for none.
@@ -146,7 +147,6 @@ def _learn(
         for step in range(steps):
             if np.isnan(_time(tried[usual], of_join[usual], join, arrive, before, step)):
                 compute[node, step] = np.nan  # what it usually waits for last is not known
-                parent[node, step] = NONE
 
 
 @compiled

@@ -244,12 +244,11 @@ def _add_collective(
     )
     begin[np.isinf(begin)] = np.nan
     arrive[np.isinf(arrive)] = np.nan
-    whole = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)
     last_join = np.fmax.reduce(begin, axis=0)
     if late is not None:
         _join_late(begin, last_join, members, late)
-    last_join = np.where(whole, last_join, np.nan)
-    last_end = np.where(whole, np.fmax.reduce(end, axis=0), np.nan)
+    last_join[~np.isfinite(start).all(axis=0)] = np.nan
+    last_end = np.where(np.isfinite(end).all(axis=0), np.fmax.reduce(end, axis=0), np.nan)
     operations = gathered.add(of, last_join, last_end)
     for member, rank in enumerate(members.tolist()):
         gathered.take_part(operations, rank, begin[member], arrive[member])

@@ -11,11 +11,12 @@ took least longer than normal: who waits takes longer in addition. Each of them 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from llmprism.methods.prism.graph.durations import StepGraph
+from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -51,6 +52,11 @@ class PathTimes:
         lost = np.zeros(self.compute.shape[1])
         np.add.at(lost, self.step[counts], self.longer_ns[counts])
         return lost
+
+    def without(self, ranks: Ints, inside: Bools) -> PathTimes:
+        """The same where ``ranks``, and nobody else, lost what they may have lost in some steps."""
+        paid = self._joined_by(ranks) & inside[self.step]
+        return replace(self, longer_ns=np.where(paid, 0.0, self.longer_ns))
 
     def _joined_by(self, ranks: Ints) -> Bools:
         """Which computations any of ``ranks`` may have made longer."""
@@ -111,6 +117,16 @@ def times_on_path(
     )  # fmt: skip
 
 
+def _known(nodes: Nodes, operation: int, step: int) -> int:
+    """An operation, or the last one before it in its communicator whose begin is known.
+
+    Where nothing shows the border between two of them, one follows the other at once.
+    """
+    first = int(np.searchsorted(nodes.communicator, nodes.communicator[operation]))
+    known = np.flatnonzero(np.isfinite(nodes.begin[first : operation + 1, step]))
+    return first + int(known[-1]) if known.size else operation
+
+
 def _path(
     graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], longer: Floats, step: int
 ) -> Iterator[tuple[int, Ints | None, float]]:
@@ -125,6 +141,7 @@ def _path(
     operation = int(np.nanargmax(ends))
     until = float(ends[operation])
     for _ in range(len(nodes.rank)):
+        operation = _known(nodes, operation, step)
         met = int(rendezvous.of[operation])
         own = by_rendezvous[offsets[met] : offsets[met + 1]]
         joins = nodes.join[own, step]
@@ -134,13 +151,13 @@ def _path(
         least = np.nan_to_num(longer[together, step], nan=np.inf)
         node = int(together[np.argmin(least)])
         yield operation, None, max(until - float(nodes.join[node, step]), 0.0)
-        while np.isfinite(graph.compute[node, step]):
-            yield node, together, float(graph.compute[node, step])
+        while True:
+            if np.isfinite(graph.compute[node, step]):
+                yield node, together, float(graph.compute[node, step])
+            parent = int(graph.parent[node, step])
             if not graph.after_join[node, step]:
                 break
-            node = int(graph.parent[node, step])
-            together = np.array([node])
-        parent = int(graph.parent[node, step])
-        if parent < 0 or graph.after_join[node, step]:
+            node, together = parent, np.array([parent])
+        if parent < 0:
             return
         operation, until = int(nodes.operation[parent]), float(nodes.arrive[parent, step])

@@ -236,8 +236,10 @@ def _add_collective(
     arrive = np.full_like(begin, -np.inf)
     for side in (at[:lanes], at[lanes : 2 * lanes]):
         np.minimum.at(begin, side, np.nan_to_num(start, nan=np.inf))
-    if late is None or not late.rank.size:
-        _join_last_hop(begin, start, at[:lanes], at[lanes : 2 * lanes])
+    silent = np.zeros(start.shape[1:], np.bool_)
+    if late is not None:
+        silent[late.slot, late.step] = True
+    _join_last_hop(begin, np.where(silent, np.nan, start), at[:lanes], at[lanes : 2 * lanes])
     np.maximum.at(arrive, at[lanes : 2 * lanes], np.nan_to_num(end, nan=-np.inf))
     _join_inside(
         begin, homes.servers[members], np.isin(members, ends[0]) & np.isin(members, ends[1])

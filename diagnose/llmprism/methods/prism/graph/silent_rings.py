@@ -8,7 +8,9 @@ then is silent. Along the ring this grows by a chunk for each rank of a server:
 * the hop that sends least leaves the server of the late rank, and what it has sent counts the ranks
   between the late one and the end of the server;
 * if a hop has sent nothing, the late rank is the last one before it or the first one behind it: in
-  the second case the next hop has sent one chunk less. Between two servers nothing tells which.
+  the second case the next hop has sent one chunk less. Between two servers nothing tells which;
+
+* if the hops into a server and out of it have sent nothing, all of its ranks are late.
 
 A rank that pauses in the middle of a collective has sent some chunks before, so its server is known
 only.
@@ -143,13 +145,16 @@ def _waits(
         until_ns = np.fmin(resume, np.fmin.reduce(np.where(begins_late, start, np.inf), axis=0))
         from_ns = np.fmax.reduce(np.where(begins_late, -np.inf, since), axis=0)
         waits = np.isfinite(before).all(axis=0) & (until_ns - from_ns > MOSTLY_SILENT * rest)
-        waits &= begins_late.sum(axis=0) <= 1
+        waits &= begins_late.sum(axis=0) <= 2
     return waits, before, until_ns
 
 
 def _whom(before: Floats, beside: Sequence[Ints]) -> list[int]:
     """The rank, or the ranks, that may be late, by what each hop has sent before."""
-    hops = before.size
+    hops, none = before.size, before == 0
+    both = np.flatnonzero(none & np.roll(none, 1))
+    if none.sum() == 2:
+        return beside[both[0]].tolist() if both.size == 1 else []
     least = int(np.argmin(before))
     own, first, second = (float(before[(least + more) % hops]) for more in range(3))
     of_server, of_next = beside[least], beside[(least + 1) % hops]

@@ -25,12 +25,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JobView:
-    """One job: its name, its traffic by step, its pipelines and the steps of its ranks."""
+    """One job: its name, its traffic by step, its pipelines and the steps of its ranks.
+
+    ``groups`` has the number of the data-parallel group of each endpoint, -1 where it has none.
+    """
 
     name: str
     phases: Phases
     pipelines: Pipelines
     ranks: Ranks
+    groups: Ints
 
     @property
     def count(self) -> int:

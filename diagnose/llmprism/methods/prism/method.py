@@ -112,7 +112,7 @@ def _diagnosed(
         del one
         give_back()
     progress(0.9, "looking for causes of slow steps")
-    views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
+    views = [JobView(one.name, one.phases, one.pipelines, one.ranks, one.dp_group) for one in found]
     findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
     found = [_with_updates(one) for one in found]

@@ -39,7 +39,7 @@ def test_steps_of_which_nothing_is_known_lie_between_those_around_them() -> None
     start[:, [2, 3]] = np.nan
     ranks: Any = SimpleNamespace(start=start, end=start + 60, origin_ns=1000)
     unused: Any = None
-    job = JobView("job", unused, unused, ranks)
+    job = JobView("job", unused, unused, ranks, unused)
     assert job.start_ns.tolist() == [1000, 1100, 1200, 1300, 1400, 1500]
     assert job.end_ns.tolist() == [1060, 1160, 1260, 1360, 1460, 1560]
 
@@ -50,6 +50,6 @@ def test_the_tick_of_a_clock_shows_in_lengths_where_ends_are_estimated() -> None
     end = np.cumsum(length, axis=1) + np.array([0.0, 160e3, 960e3, 250e3] * 2)[:, None]
     ranks: Any = SimpleNamespace(start=end - 30e6, end=end, origin_ns=0)
     unused: Any = None
-    assert JobView("job", unused, unused, ranks).tick_ns == 1e6
+    assert JobView("job", unused, unused, ranks, unused).tick_ns == 1e6
     ranks.end = end + np.random.default_rng(2).random(end.shape) * 1e6
-    assert JobView("job", unused, unused, ranks).tick_ns == 0
+    assert JobView("job", unused, unused, ranks, unused).tick_ns == 0

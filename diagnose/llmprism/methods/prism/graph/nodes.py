@@ -29,7 +29,7 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.bursts import bursts_of
 from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
-from llmprism.methods.prism.graph.silent_rings import Homes, Late, late_ranks, nic_order
+from llmprism.methods.prism.graph.silent_rings import Homes, Late, homes_of, joins_of, late_ranks
 from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
@@ -123,7 +123,7 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     gathered = _Gathered(job.count)
     place = np.full(len(context.flows.addresses), -1)
     place[job.phases.endpoints] = np.arange(job.phases.endpoints.size)
-    of_kinds = _homes(context, job, place)
+    homes = homes_of(context, job)
     for part, label in _parts(context, job):
         bursts = bursts_of(context, job, part)
         if not bursts.place.size:
@@ -133,7 +133,7 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
         src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
         for lanes in _communicators(label, slots.count > 0):
             ends = src[lanes], dst[lanes]
-            _add(gathered, of_kinds[part.kind], part.kind, own[lanes], ends, slots, lanes)
+            _add(gathered, homes, part.kind, own[lanes], ends, slots, lanes)
     return gathered.nodes()
 
 
@@ -149,19 +149,6 @@ def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:
             yield part, np.arange(own.size)
         elif part.kind in COLLECTIVES:
             yield part, components_of_edges(src[own], dst[own]).astype(np.int64)
-
-
-def _homes(context: Context, job: JobView, place: Ints) -> dict[str, Homes]:
-    """Where ranks are, and the hops between them, by kind of traffic."""
-    servers, order = context.topology.servers[job.phases.endpoints], nic_order(context, job)
-    hops: dict[str, list[Ints]] = {}
-    for part in job.phases.classes:
-        hops.setdefault(part.kind, []).append(part.one.connections)
-    ends = context.connections.src, context.connections.dst
-    return {
-        kind: Homes(servers, order, *(place[side[np.concatenate(own)]] for side in ends))
-        for kind, own in hops.items()
-    }
 
 
 def _communicators(label: Ints, has_bursts: Bools) -> Iterator[Ints]:
@@ -199,20 +186,6 @@ def _add(
         gathered.take_part(operations, int(ends[1][0]), None, times)
 
 
-def _join_last_hop(begin: Floats, start: Floats, sends: Ints, receives: Ints) -> None:
-    """Both ends of a last hop that begins alone join then; ``begin`` is written.
-
-    ``begin`` has shape (members, slots, steps), ``start`` (hops, slots, steps).
-    """
-    whole = np.isfinite(start).all(axis=0)
-    last = np.where(whole, np.nan_to_num(start).argmax(axis=0), 0)
-    latest = np.take_along_axis(start, last[None], axis=0)[0]
-    alone = whole & (begin.max(axis=0) < latest)
-    slot, step = np.nonzero(alone)
-    for ends in (sends, receives):
-        begin[ends[last[slot, step]], slot, step] = latest[slot, step]
-
-
 def _is_mostly_known(start: Floats, end: Floats) -> bool:
     """Whether all connections show where each operation begins and ends, in enough steps.
 
@@ -228,27 +201,21 @@ def _add_collective(
 ) -> None:  # fmt: skip
     """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
     start, end = times
-    late = late_ranks(homes, ends, start, silences) if silences is not None else None
-    hidden = np.empty(0, np.int64) if late is None else homes.without_hop(late.rank)
-    members, at = np.unique(np.concatenate((*ends, hidden)), return_inverse=True)
+    joins = joins_of(start, silences)
+    late = late_ranks(homes, ends, start, silences)
+    members, at = np.unique(np.concatenate(ends), return_inverse=True)
     lanes = len(start)
     begin = np.full((members.size, *start.shape[1:]), np.inf)
     arrive = np.full_like(begin, -np.inf)
-    for side in (at[:lanes], at[lanes : 2 * lanes]):
-        np.minimum.at(begin, side, np.nan_to_num(start, nan=np.inf))
-    silent = np.zeros(start.shape[1:], np.bool_)
-    if late is not None:
-        silent[late.slot, late.step] = True
-    _join_last_hop(begin, np.where(silent, np.nan, start), at[:lanes], at[lanes : 2 * lanes])
-    np.maximum.at(arrive, at[lanes : 2 * lanes], np.nan_to_num(end, nan=-np.inf))
-    _join_inside(
-        begin, homes.servers[members], np.isin(members, ends[0]) & np.isin(members, ends[1])
-    )
+    for side in (at[:lanes], at[lanes:]):
+        np.minimum.at(begin, side, np.nan_to_num(joins, nan=np.inf))
+    np.maximum.at(arrive, at[lanes:], np.nan_to_num(end, nan=-np.inf))
+    both = np.isin(members, ends[0]) & np.isin(members, ends[1])
+    _join_inside(begin, homes.servers[members], both)
     begin[np.isinf(begin)] = np.nan
     arrive[np.isinf(arrive)] = np.nan
     last_join = np.fmax.reduce(begin, axis=0)
-    if late is not None:
-        _join_late(begin, last_join, members, late)
+    _join_late(begin, last_join, members, late)
     last_join[~np.isfinite(start).all(axis=0)] = np.nan
     last_end = np.where(np.isfinite(end).all(axis=0), np.fmax.reduce(end, axis=0), np.nan)
     operations = gathered.add(of, last_join, last_end)
@@ -264,7 +231,7 @@ def _join_inside(begin: Floats, server: Codes, both: Bools) -> None:
 
 
 def _join_late(begin: Floats, last_join: Floats, members: Ints, late: Late) -> None:
-    """Ranks that a silent ring waited for join when it goes on."""
+    """Ranks that the others waited for join when the collective goes on."""
     last_join[late.slot, late.step] = late.until_ns
     own = np.isin(late.rank, members)
     rank, slot, step = np.searchsorted(members, late.rank[own]), late.slot[own], late.step[own]

@@ -29,12 +29,13 @@ from llmprism.methods.prism.parameters import MOSTLY_SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
-TWO = 2  # servers, between which no third hop tells what the ranks of one add
+TWO = 2  # hops of one server; and servers, between which no third hop tells what ranks add
+FEWEST = 4  # hops of which those of one server are not most
 
 
 @dataclass(frozen=True)
 class Late:
-    """Ranks that a ring waited for; arrays of equal length, and until when it was silent [ns]."""
+    """Ranks that others waited for, and until when [ns]; arrays of equal length."""
 
     rank: Ints
     slot: Ints
@@ -42,7 +43,7 @@ class Late:
     until_ns: Floats
 
 
-def hops_in_order(src: Ints, dst: Ints) -> Ints:
+def hops_in_order(src: Codes, dst: Codes) -> Ints:
     """The hops of a ring, one after the other; empty if they are no single ring.
 
     >>> hops_in_order(np.array([4, 9, 7]), np.array([7, 4, 9]))
@@ -61,73 +62,102 @@ def hops_in_order(src: Ints, dst: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Homes:
-    """Where the ranks are that collectives of one kind lead through.
+    """Where the ranks of a job are.
 
     Attributes
     ----------
-    servers : of each rank of the job, shape (ranks,).
-    in_nic_order : its ranks by server, in order of their NICs.
-    src, dst : ranks at the ends of all hops of the kind.
+    servers : of each rank, shape (ranks,).
+    groups : data-parallel group of each rank, -1 for none.
+    in_nic_order : the ranks by server, in order of their NICs.
     """
 
     servers: Codes
+    groups: Ints
     in_nic_order: Ints
-    src: Ints
-    dst: Ints
 
-    def beside(self, source: int, target: int) -> Ints:
-        """Ranks of the server of ``source`` from whose NICs hops lead to that of ``target``.
-
-        And those whose NICs are between them.
-        """
-        at, to = self.servers[source], self.servers[target]
-        leaves = (self.servers[self.src] == at) & (self.servers[self.dst] == to)
-        enters = self.servers[self.dst] == at
-        inside = self.in_nic_order[self.servers[self.in_nic_order] == at]
-        ends = np.flatnonzero(np.isin(inside, (*self.src[leaves], *self.dst[enters])))
-        return inside[ends[0] : ends[-1] + 1]
-
-    def without_hop(self, ranks: Ints) -> Ints:
-        """Those of ``ranks`` that are at the end of no hop."""
-        return np.setdiff1d(ranks, (*self.src, *self.dst))
+    def beside(self, rank: int) -> Ints:
+        """Ranks of the same server and group, in order of their NICs."""
+        if self.groups[rank] < 0:
+            return np.array([rank])
+        own = (self.servers == self.servers[rank]) & (self.groups == self.groups[rank])
+        ranks: Ints = self.in_nic_order[own[self.in_nic_order]]
+        return ranks
 
 
-def nic_order(context: Context, job: JobView) -> Ints:
-    """The ranks of ``job`` by server, in order of their NICs."""
+def homes_of(context: Context, job: JobView) -> Homes:
+    """Where the ranks of ``job`` are."""
     endpoints, topology = job.phases.endpoints, context.topology
     nic = [topology.endpoints[end].nic or 0 for end in endpoints.tolist()]
-    return np.lexsort((endpoints, nic, topology.servers[endpoints]))
+    servers = topology.servers[endpoints]
+    order = np.lexsort((endpoints, np.array(nic), servers))
+    return Homes(servers, job.groups, order)
 
 
 def late_ranks(
-    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences
-) -> Late | None:
-    """Who is late in each slot and step in which a ring is silent; None if nobody ever is.
+    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences | None
+) -> Late:
+    """Who joins a collective when all others have, in each slot and step.
 
-    ``start`` and ``silences`` have shape (hops, slots, steps).
+    ``start`` and ``silences`` have shape (hops, slots, steps); without silences, and where no ring
+    is silent, it is who is at the ends of a hop that begins last.
     """
-    if not np.isfinite(silences.sent).any():
-        return None
-    order = hops_in_order(*(homes.servers[side] for side in ends))
-    if not order.size:
-        return None
-    beside = [homes.beside(int(ends[0][hop]), int(ends[1][hop])) for hop in order.tolist()]
-    hops, steps = order.size, start.shape[2]
-    waits, before, until_ns = _waits(
-        *(
-            part[order].reshape(hops, -1)
-            for part in (start, silences.since_ns, silences.until_ns, silences.sent)
-        )
-    )
-    found = [
-        (rank, at, until_ns[at])
-        for at in np.flatnonzero(waits).tolist()
-        for rank in _whom(before[:, at], beside)
-    ]
-    if not found:
-        return None
-    rank, at, until = (np.array(part) for part in zip(*found, strict=True))
-    return Late(rank, at // steps, at % steps, until.astype(np.float64))
+    flat = start.reshape(len(start), -1)
+    rank, at, until = _behind_silences(homes, ends, flat, silences)
+    joins = joins_of(start, silences).reshape(flat.shape)
+    last_rank, last_at, last_until = _at_last_hop(homes, ends, joins)
+    other = ~np.isin(last_at, at)
+    slot, step = np.divmod(np.concatenate((at, last_at[other])), start.shape[2])
+    ranks = np.concatenate((rank, last_rank[other]))
+    return Late(ranks, slot, step, np.concatenate((until, last_until[other])))
+
+
+def joins_of(start: Floats, silences: Silences | None) -> Floats:
+    """When both ends of each hop have joined: its begin, and what it rests alone [ns].
+
+    All have the shape (hops, slots, steps). A rank that is late again to each of many collectives
+    that follow at once makes the hop at its side rest; the others have blocks enough to go on. If
+    most hops rest, they wait for a slow one.
+    """
+    if silences is None or len(start) < FEWEST:
+        return start
+    rests = silences.rest_ns > MOSTLY_SILENT * silences.rest_ns.max(axis=0)
+    alone = rests.sum(axis=0) <= TWO
+    joins: Floats = start + np.where(rests & alone, silences.rest_ns, 0.0)
+    return joins
+
+
+def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:
+    """The ranks between which a hop begins when others of both of its ends have begun."""
+    members, at = np.unique(np.concatenate(ends), return_inverse=True)
+    begin = np.full((members.size, start.shape[1]), np.inf)
+    for side in np.split(at, 2):
+        np.minimum.at(begin, side, start)
+    whole = np.flatnonzero(np.isfinite(start).all(axis=0))
+    last = start[:, whole].argmax(axis=0)
+    latest = start[last, whole]
+    alone = begin[:, whole].max(axis=0, initial=-np.inf) < latest
+    sends = np.array([homes.beside(rank)[-1] for rank in ends[0].tolist()])
+    receives = np.array([homes.beside(rank)[0] for rank in ends[1].tolist()])
+    hop, place, until_ns = last[alone], whole[alone], latest[alone]
+    ranks = np.concatenate((sends[hop], receives[hop]))
+    return ranks, np.concatenate((place, place)), np.concatenate((until_ns, until_ns))
+
+
+def _behind_silences(
+    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences | None
+) -> tuple[Ints, Ints, Floats]:
+    """The ranks that a silent ring waits for: rank, slot and step, and when it goes on."""
+    found: list[tuple[int, int, float]] = []
+    if silences is not None and np.isfinite(silences.sent).any():
+        order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
+        beside = [homes.beside(rank) for rank in ends[0][order].tolist()]
+        parts = (silences.since_ns, silences.until_ns, silences.sent)
+        flat = (part.reshape(start.shape)[order] for part in parts)
+        waits, before, until_ns = _waits(start[order], *flat)
+        for at in np.flatnonzero(waits).tolist():
+            found += [(rank, at, float(until_ns[at])) for rank in _whom(before[:, at], beside)]
+    ranks, places, ends_ns = np.array(found, np.float64).reshape(-1, 3).T
+    return ranks.astype(np.int64), places.astype(np.int64), ends_ns
 
 
 def _waits(

@@ -22,11 +22,13 @@ class Silences:
     ----------
     since_ns, until_ns : when it begins and ends; times after the origin of the job.
     sent : bytes that the slot has sent before.
+    rest_ns : how long all silences of the slot last.
     """
 
     since_ns: Floats
     until_ns: Floats
     sent: Floats
+    rest_ns: Floats
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,16 @@ class Slots:
         return start, end
 
     def silences(self, lanes: Ints, number: int) -> Silences:
-        """The longest silence within each of ``number`` slots of some connections."""
+        """The longest silence within each of ``number`` slots of some connections, and all."""
         shape = (lanes.size, number, self.steps)
-        found = Silences(*(np.full(shape, np.nan) for _ in range(3)))
+        since, until, sent = (np.full(shape, np.nan) for _ in range(3))
+        found = Silences(since, until, sent, np.zeros(shape))
         usual = self._usual(self.size, lanes, number)
         if number == 1:
             usual = self.size_bytes[lanes][:, None]
         bursts = self.start_ns, self.end_ns, self.size
-        _longest_silences(
-            lanes, self.offsets, bursts, usual, (found.since_ns, found.until_ns, found.sent)
-        )
+        parts = since, until, sent, found.rest_ns
+        _write_silences(lanes, self.offsets, bursts, usual, parts)
         return found
 
     @cached_property
@@ -220,13 +222,13 @@ def _fill(
 
 
 @compiled
-def _longest_silences(
+def _write_silences(
     lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats], usual: Floats,
-    found: tuple[Floats, Floats, Floats],
+    found: tuple[Floats, Floats, Floats, Floats],
 ) -> None:  # fmt: skip
-    """Write the longest silence within each slot: where its bytes are not at the edge of one."""
+    """Write the silences within each slot: where its bytes are not at the edge of one."""
     start_ns, end_ns, size = bursts
-    since, until, sent = found
+    since, until, sent, rests = found
     number, steps = since.shape[1], since.shape[2]
     for lane in range(lanes.size):
         total, exact = usual[lane].sum(), EXACT * usual[lane].min()
@@ -242,8 +244,10 @@ def _longest_silences(
                     edge += usual[lane, slot]
                     slot += 1
                 rest = start_ns[burst + 1] - end_ns[burst]
-                known = until[lane, slot, step] - since[lane, slot, step]
-                if before - edge > exact and not rest <= known:
+                if before - edge <= exact:
+                    continue
+                rests[lane, slot, step] += rest
+                if not rest <= until[lane, slot, step] - since[lane, slot, step]:
                     since[lane, slot, step] = end_ns[burst]
                     until[lane, slot, step] = start_ns[burst + 1]
                     sent[lane, slot, step] = before - edge

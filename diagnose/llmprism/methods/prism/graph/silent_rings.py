@@ -120,10 +120,11 @@ def joins_of(start: Floats, silences: Silences | None) -> Floats:
     """
     if silences is None or len(start) < FEWEST:
         return start
-    rests = silences.rest_ns > MOSTLY_SILENT * silences.rest_ns.max(axis=0)
-    alone = rests.sum(axis=0) <= TWO
-    joins: Floats = start + np.where(rests & alone, silences.rest_ns, 0.0)
-    return joins
+    joins: Floats = start + silences.rest_ns
+    with np.errstate(invalid="ignore"):
+        waited = joins - start.min(axis=0)
+        rests = waited > MOSTLY_SILENT * waited.max(axis=0)
+    return np.where(rests & (rests.sum(axis=0) <= TWO), joins, start)
 
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:

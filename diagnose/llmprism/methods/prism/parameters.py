@@ -49,9 +49,6 @@ LACKING = 0.02
 NEAR = 0.25
 """Of the time between bursts: how near one has to be to its usual time, where others are lost."""
 
-BOUNDARY = 0.05
-"""Of the smallest transfer: how exactly a burst has to begin where a transfer does."""
-
 NEAREST = 8
 """Arrivals before a send that are tried as its parents: those before them come earlier still."""
 

@@ -10,7 +10,7 @@ then is silent. Along the ring this grows by a chunk for each rank of a server:
 * if a hop has sent nothing, the late rank is the last one before it or the first one behind it: in
   the second case the next hop has sent one chunk less. Between two servers nothing tells which;
 
-* if the hops into a server and out of it have sent nothing, all of its ranks are late.
+* if the hops into a server and out of it have sent the same, all of its ranks are late.
 
 A rank that pauses in the middle of a collective has sent some chunks before, so its server is known
 only.
@@ -31,6 +31,7 @@ from llmprism.numerics.missing import nanmedian
 
 TWO = 2  # hops of one server; and servers, between which no third hop tells what ranks add
 FEWEST = 4  # hops of which those of one server are not most
+NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ def hops_in_order(src: Codes, dst: Codes) -> Ints:
     while len(order) < src.size:
         following = after.get(int(dst[order[-1]]), 0)
         if following in order:
-            return np.empty(0, np.int64)
+            return NONE
         order.append(following)
     closed = len(after) == src.size and dst[order[-1]] == src[0]
-    return np.array(order) if closed else np.empty(0, np.int64)
+    return np.array(order) if closed else NONE
 
 
 @dataclass(frozen=True)
@@ -149,10 +150,11 @@ def _behind_silences(
 ) -> tuple[Ints, Ints, Floats]:
     """The ranks that a silent ring waits for: rank, slot and step, and when it goes on."""
     found: list[tuple[int, int, float]] = []
-    if silences is not None and np.isfinite(silences.sent).any():
-        order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
+    shown = silences is not None and np.isfinite(silences.sent).any()
+    order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]]) if shown else NONE
+    if silences is not None and order.size:
         beside = [homes.beside(rank) for rank in ends[0][order].tolist()]
-        parts = (silences.since_ns, silences.until_ns, silences.sent)
+        parts = (silences.since_ns, silences.until_ns, silences.sent, silences.rest_ns)
         flat = (part.reshape(start.shape)[order] for part in parts)
         waits, before, until_ns = _waits(start[order], *flat)
         for at in np.flatnonzero(waits).tolist():
@@ -162,33 +164,35 @@ def _behind_silences(
 
 
 def _waits(
-    start: Floats, since: Floats, until: Floats, sent: Floats
+    start: Floats, since: Floats, until: Floats, sent: Floats, rest: Floats
 ) -> tuple[Bools, Floats, Floats]:
     """Where all hops are silent together: what each had sent before, and until when.
 
-    A hop that has sent nothing begins when the others go on.
+    A hop that has sent nothing begins when the others go on. The collective begins in effect when
+    all silences of its ring are over that all hops have in common.
     """
     with np.errstate(invalid="ignore"):
-        rest = nanmedian((until - since).T, axis=1)
+        longest = nanmedian((until - since).T, axis=1)
         resume = np.fmin.reduce(until, axis=0)
-        begins_late = start > resume - (1 - MOSTLY_SILENT) * rest
+        begins_late = start > resume - (1 - MOSTLY_SILENT) * longest
         before = np.where(begins_late, 0.0, sent)
-        until_ns = np.fmin(resume, np.fmin.reduce(np.where(begins_late, start, np.inf), axis=0))
-        from_ns = np.fmax.reduce(np.where(begins_late, -np.inf, since), axis=0)
-        waits = np.isfinite(before).all(axis=0) & (until_ns - from_ns > MOSTLY_SILENT * rest)
-        waits &= begins_late.sum(axis=0) <= 2
+        goes_on = np.fmin(resume, np.fmin.reduce(np.where(begins_late, start, np.inf), axis=0))
+        stops = np.fmax.reduce(np.where(begins_late, -np.inf, since), axis=0)
+        waits = np.isfinite(before).all(axis=0) & (goes_on - stops > MOSTLY_SILENT * longest)
+        waits &= begins_late.sum(axis=0) <= TWO
+    until_ns: Floats = (start + rest).min(axis=0)
     return waits, before, until_ns
 
 
 def _whom(before: Floats, beside: Sequence[Ints]) -> list[int]:
     """The rank, or the ranks, that may be late, by what each hop has sent before."""
-    hops, none = before.size, before == 0
-    both = np.flatnonzero(none & np.roll(none, 1))
-    if none.sum() == 2:
+    hops, at, ordered = before.size, int(np.argmin(before)), np.sort(before)
+    if hops > TWO and ordered[1] - ordered[0] < 0.5 / beside[at].size * (ordered[2] - ordered[1]):
+        least = before <= ordered[1]
+        both = np.flatnonzero(least & np.roll(least, 1))
         return beside[both[0]].tolist() if both.size == 1 else []
-    least = int(np.argmin(before))
-    own, first, second = (float(before[(least + more) % hops]) for more in range(3))
-    of_server, of_next = beside[least], beside[(least + 1) % hops]
+    own, first, second = (float(before[(at + more) % hops]) for more in range(3))
+    of_server, of_next = beside[at], beside[(at + 1) % hops]
     of_a_server = second - first if own == 0 else first - own
     if own == 0 and (hops == TWO or of_a_server <= 0):
         return [int(of_server[-1]), int(of_next[0])]

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.graph.bursts import Bursts
-from llmprism.methods.prism.parameters import BOUNDARY, EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
+from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.missing import nanmedian
@@ -205,7 +205,7 @@ def _fill(
                             start[lane, slot, step] = start_ns[burst]
                             end[lane, slot, step] = end_ns[burst]
                     continue
-                exact = BOUNDARY * usual[lane].min()
+                exact = EXACT * usual[lane].min()
                 edges = np.zeros(number + 1)
                 edges[1:] = np.cumsum(usual[lane])
                 opens, closes, before = 0, 1, 0.0

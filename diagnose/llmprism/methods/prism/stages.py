@@ -1,14 +1,12 @@
 """A stage of a pipeline that works longer than the others in every step: layers are divided badly.
 
 There is no step without it, so no comparison of steps shows it, and stages have no replicas of
-other stages. What all of them do in a step does show: with W the work of a stage, and m
-micro-batches, a step takes at least
+other stages. But the schedule says how long the passes of a step take with any work of each stage:
+:func:`passes_ns` replays it. The same total work in equal parts shows what an even division saves.
 
-    W of the stage + W / m of each other stage
-
-for whichever stage that is longest: its input comes after one pass of each stage before it, and its
-last gradient goes back through them. The same sum for stages with equal work shows what an even
-division would save.
+The work of a stage is what its ranks compute in a step; what they do while others wait for nothing
+is not seen, so that is the least it can be. The longest stage always has work, so its messages
+follow each other as fast as it works.
 
 The last stage of a healthy job has the output layer. Flows do not show layers, but gradients show
 parameters, and a pass takes as much work for each of them. So a stage with more gradients may take
@@ -18,6 +16,7 @@ longer by as much.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
 from llmprism.methods.prism.peers import ALWAYS, Standing
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import nanmedian
 
 
 def long_stages(durations: Durations) -> Iterator[Standing]:
@@ -34,40 +34,105 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     pipelines = durations.job.pipelines
     if pipelines.length < FEWEST_STAGES or pipelines.micro_batches < 1:
         return
-    work = work_of_stages_ns(durations)
+    work = least_work_ns(durations)
     if not (work > 0).all():
         return
     stage = int(np.argmax(work))
-    others = float(np.median(np.delete(work, stage)))
-    saved_ns = step_of_ns(work, pipelines.micro_batches) - step_of_ns(
-        np.full(work.size, work.mean()), pipelines.micro_batches
+    others = float(np.delete(work, stage).max())
+    level = float(work[stage] / others)
+    work = np.full(work.size, others)
+    work[stage] = max(paced_work_ns(durations, stage), level * others)
+    even, micro_batches = np.full(work.size, work.mean()), pipelines.micro_batches
+    at_once = pipelines.deepest >= micro_batches > work.size  # with fewer, both are the same
+    takes = partial(
+        passes_ns, micro_batches=micro_batches, hop_ns=hop_ns(durations), at_once=at_once
     )
-    usual = others * _gradients(durations, stage)
-    if work[stage] < max((1 + EVEN) * others, usual) or saved_ns < WORTH * durations.usual_ns:
+    saved_ns = takes(work) - takes(even)
+    if level < max(1 + EVEN, _gradients(durations, stage)) or saved_ns < WORTH * durations.usual_ns:
         return
-    level = float(work[stage] / work.mean() - 1)
     name = f"{durations.job.name} stage {stage}"
     evidence = {"stage_work_ns": np.rint(work).astype(int).tolist()}
     named = Named("group", "slow_passes", "uneven_stage", "stage", name, evidence)
-    window = Window(0, durations.steps - 1, level, 0.0, ALWAYS)
-    yield Standing(named, window, saved_ns * durations.steps, float(work[stage] / others))
+    window = Window(0, durations.steps - 1, level - 1, 0.0, ALWAYS)
+    yield Standing(named, window, saved_ns * durations.steps, level)
 
 
-def work_of_stages_ns(durations: Durations) -> Floats:
-    """Work of each stage in a step: the median of its ranks [ns]; 0 where it is not known."""
+def least_work_ns(durations: Durations) -> Floats:
+    """Work of each stage in a step as far as it is seen: median of its ranks [ns]; 0 if unknown."""
     stage, normal = durations.job.pipelines.stage, durations.compute.normal_ns
     own = [normal[(stage == one) & (normal > 0)] for one in range(durations.job.pipelines.length)]
     return np.array([float(np.median(one)) if one.size else 0.0 for one in own])
 
 
-def step_of_ns(work: Floats, micro_batches: int) -> float:
-    """How long the passes of a step take, by the stage for which it is longest [ns].
+def paced_work_ns(durations: Durations, stage: int) -> float:
+    """How long a stage that never waits works in a step: the time between its messages [ns].
 
-    >>> step_of_ns(np.array([8.0, 8.0, 8.0]), 4)
+    The usual time before a message of each kind, times their number. The last stage works from its
+    first message to its last one: it answers by itself. 0 where messages are merged.
+    """
+    nodes, pipelines = durations.measured.nodes, durations.job.pipelines
+    of = nodes.communicator[nodes.operation]
+    passes = np.array([one.kind == "pp" for one in nodes.communicators])[of]
+    sends = passes & np.isfinite(nodes.join).any(axis=1)
+    is_last, every = stage == pipelines.length - 1, []
+    for rank in np.flatnonzero(pipelines.stage == stage).tolist():
+        own = np.flatnonzero(sends & (nodes.rank == rank))
+        lanes, count = np.unique(of[own], return_counts=True)
+        if not lanes.size or (count != pipelines.micro_batches).any():
+            continue
+        joins = np.sort(nodes.join[own], axis=0)
+        if is_last:
+            first = np.fmin.reduce(nodes.arrive[passes & (nodes.rank == rank)], axis=0)
+            every.append(float(nanmedian((joins[-1] - first)[None], axis=1)[0]))
+            continue
+        order = np.argsort(nodes.join[own], axis=0, kind="stable")[1:]
+        between, lane = np.diff(joins, axis=0), of[own][order]
+        usual = (nanmedian(between[lane == one][None], axis=1)[0] for one in lanes)
+        every.append(float(sum(usual)) * pipelines.micro_batches)
+    return float(np.median(every)) if every else 0.0
+
+
+def hop_ns(durations: Durations) -> float:
+    """Usual time that a message takes from one stage to the next [ns]."""
+    graph = durations.measured
+    passes = np.array([one.kind == "pp" for one in graph.nodes.communicators])
+    own = graph.transfer[passes[graph.nodes.communicator]]
+    return float(np.nan_to_num(np.nanmedian(own))) if np.isfinite(own).any() else 0.0
+
+
+def passes_ns(work: Floats, micro_batches: int, hop_ns: float, *, at_once: bool) -> float:
+    """How long the passes of a step take, if a stage works as long as given in it [ns].
+
+    Each stage has as many forward passes ahead as there are stages behind it (1F1B), or all of them
+    ``at_once`` (GPipe). A backward pass takes twice the time of a forward pass: it has twice the
+    products of matrices (Narayanan et al., SC'21, 2.2).
+
+    >>> passes_ns(np.array([6.0, 6.0, 6.0]), 2, 0.0, at_once=False)
     12.0
     """
-    through = work + (work.sum() - work) / micro_batches
-    return float(through.max())
+    stages = work.size
+    forth, back = work / micro_batches / 3, work / micro_batches * 2 / 3
+    ends = np.zeros((2, stages, micro_batches))
+    free, done = np.zeros(stages), np.zeros((2, stages), np.int64)
+    while done[1, 0] < micro_batches:
+        for stage in range(stages):
+            ahead = micro_batches if at_once else min(stages - stage, micro_batches)
+            number, answered = done[:, stage]
+            goes_back = number - answered >= ahead or number == micro_batches
+            before = stage + 1 if goes_back else stage - 1
+            one = answered if goes_back else number
+            way = int(goes_back)
+            if one == micro_batches or (0 <= before < stages and done[way, before] <= one):
+                continue
+            if goes_back and before == stages and done[0, stage] <= one:
+                continue
+            ready = ends[0, stage, one] * way
+            if 0 <= before < stages:
+                ready = ends[way, before, one] + hop_ns
+            free[stage] = max(free[stage], ready) + (back if goes_back else forth)[stage]
+            ends[way, stage, one] = free[stage]
+            done[way, stage] += 1
+    return float(free.max())
 
 
 def _gradients(durations: Durations, stage: int) -> float:

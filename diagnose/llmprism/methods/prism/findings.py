@@ -149,11 +149,13 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
             found = _joined(found, Finding(durations.job, named, one.window, one.cost, one.odds))
         if len(found) == MOST_FINDINGS:
             break
-    return [*found, *_standing(durations, found)]
+    always = list(_standing(durations, found))
+    costs = {one.named.name: one.cost.lost_ns for one in always}
+    return [*(one for one in found if one.cost.lost_ns > costs.get(one.named.name, -1.0)), *always]
 
 
 def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
-    """What is slow in every step, beside what was ``found`` in some of them."""
+    """What is slow in every step, unless it loses more in those in which it was ``found``."""
     rest = durations.reference.kind == 0
     for known in found:
         rest &= ~known.window.steps(durations.steps)
@@ -161,12 +163,13 @@ def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
         return
     durations = durations if rest.all() else durations.only_beside(rest)
     length = durations.length_ns[np.isfinite(durations.length_ns)]
-    names = {known.named.name for known in found}
+    costs = {known.named.name: known.cost.lost_ns for known in found}
     for one in (*standing(durations), *long_stages(durations)):
         slow_ns = float(length.mean()) if length.size else 0.0
         normal_ns = slow_ns - one.own_ns / durations.steps
         cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, 1.0, one.odds)
-        if one.odds > 0 and cost.share > LEAST_COST and one.named.name not in names:
+        is_most = one.own_ns > costs.get(one.named.name, 0.0)
+        if one.odds > 0 and cost.share > LEAST_COST and is_most:
             yield Finding(durations.job, one.named, one.window, cost, one.odds)
 
 

@@ -142,5 +142,6 @@ FEWEST_STAGES = 3
 EVEN = 0.6
 """By which a stage is longer than the others: the output layer of a small model adds half."""
 
-WORTH = 0.15
-"""Of a step: what an even division has to save; output layers cost about as much."""
+WORTH = 0.1
+"""Of a step: what an even division has to save; for less, nobody starts the job again with another
+one."""

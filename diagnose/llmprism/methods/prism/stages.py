@@ -4,9 +4,9 @@ There is no step without it, so no comparison of steps shows it, and stages have
 other stages. But the schedule says how long the passes of a step take with any work of each stage:
 :func:`passes_ns` replays it. The same total work in equal parts shows what an even division saves.
 
-The work of a stage is what its ranks compute in a step; what they do while others wait for nothing
-is not seen, so that is the least it can be. The longest stage always has work, so its messages
-follow each other as fast as it works.
+The work of a stage is what its ranks compute in a step. What nothing follows is not seen: the first
+stage sends no gradients of activations. So the others are taken to work as long as the longest of
+them.
 
 The last stage of a healthy job has the output layer. Flows do not show layers, but gradients show
 parameters, and a pass takes as much work for each of them. So a stage with more gradients may take
@@ -34,16 +34,16 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     pipelines = durations.job.pipelines
     if pipelines.length < FEWEST_STAGES or pipelines.micro_batches < 1:
         return
-    work = least_work_ns(durations)
+    work = work_ns(durations)
     if not (work > 0).all():
         return
     stage = int(np.argmax(work))
     others = float(np.delete(work, stage).max())
-    level = float(work[stage] / others)
-    work = np.full(work.size, others)
-    work[stage] = max(paced_work_ns(durations, stage), level * others)
-    even, micro_batches = np.full(work.size, work.mean()), pipelines.micro_batches
+    level, micro_batches = float(work[stage] / others), pipelines.micro_batches
     at_once = pipelines.deepest >= micro_batches > work.size  # with fewer, both are the same
+    longest = span_ns(durations) if at_once and stage == work.size - 1 else work[stage]
+    work = np.where(np.arange(work.size) == stage, longest, others)
+    even = np.full(work.size, work.mean())
     takes = partial(
         passes_ns, micro_batches=micro_batches, hop_ns=hop_ns(durations), at_once=at_once
     )
@@ -57,39 +57,32 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     yield Standing(named, window, saved_ns * durations.steps, level)
 
 
-def least_work_ns(durations: Durations) -> Floats:
-    """Work of each stage in a step as far as it is seen: median of its ranks [ns]; 0 if unknown."""
+def work_ns(durations: Durations) -> Floats:
+    """Work of each stage in a step, median of its ranks [ns]; 0 where it is not known."""
     stage, normal = durations.job.pipelines.stage, durations.compute.normal_ns
     own = [normal[(stage == one) & (normal > 0)] for one in range(durations.job.pipelines.length)]
     return np.array([float(np.median(one)) if one.size else 0.0 for one in own])
 
 
-def paced_work_ns(durations: Durations, stage: int) -> float:
-    """How long a stage that never waits works in a step: the time between its messages [ns].
+def span_ns(durations: Durations) -> float:
+    """From the first message to the last stage to its last one back, median over ranks [ns].
 
-    The usual time before a message of each kind, times their number. The last stage works from its
-    first message to its last one: it answers by itself. 0 where messages are merged.
+    It works for all of this time if it is the longest. Its forward passes send nothing.
     """
     nodes, pipelines = durations.measured.nodes, durations.job.pipelines
-    of = nodes.communicator[nodes.operation]
-    passes = np.array([one.kind == "pp" for one in nodes.communicators])[of]
-    sends = passes & np.isfinite(nodes.join).any(axis=1)
-    is_last, every = stage == pipelines.length - 1, []
-    for rank in np.flatnonzero(pipelines.stage == stage).tolist():
-        own = np.flatnonzero(sends & (nodes.rank == rank))
-        lanes, count = np.unique(of[own], return_counts=True)
-        if not lanes.size or (count != pipelines.micro_batches).any():
-            continue
-        joins = np.sort(nodes.join[own], axis=0)
-        if is_last:
-            first = np.fmin.reduce(nodes.arrive[passes & (nodes.rank == rank)], axis=0)
-            every.append(float(nanmedian((joins[-1] - first)[None], axis=1)[0]))
-            continue
-        order = np.argsort(nodes.join[own], axis=0, kind="stable")[1:]
-        between, lane = np.diff(joins, axis=0), of[own][order]
-        usual = (nanmedian(between[lane == one][None], axis=1)[0] for one in lanes)
-        every.append(float(sum(usual)) * pipelines.micro_batches)
-    return float(np.median(every)) if every else 0.0
+    passes = np.array([one.kind == "pp" for one in nodes.communicators])
+    lasts = []
+    for rank in np.flatnonzero(pipelines.stage == pipelines.length - 1).tolist():
+        own = passes[nodes.communicator[nodes.operation]] & (nodes.rank == rank)
+        first, last = (
+            reduce(times[own], axis=0)
+            for reduce, times in (
+                (np.fmin.reduce, nodes.arrive),
+                (np.fmax.reduce, nodes.join),
+            )
+        )
+        lasts.append(float(nanmedian((last - first)[None], axis=1)[0]))
+    return float(np.median(lasts)) if lasts else 0.0
 
 
 def hop_ns(durations: Durations) -> float:

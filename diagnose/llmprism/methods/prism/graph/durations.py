@@ -6,6 +6,9 @@ are the arrivals and own joins that have come before it in all steps, and the la
 step is what it waited for. Computation is the time from there to the join. A parent that was not
 needed makes a duration seem shorter in all steps alike.
 
+A stage of a pipeline passes messages on in the order in which it gets them. So the message of some
+number waits for none that has a larger number, unless its lane begins when all have arrived.
+
 The step before is a parent too: the last thing that happened at the rank in it.
 """
 
@@ -53,7 +56,7 @@ def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> S
     shape = nodes.join.shape
     compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int64)
     after_join: Bools = np.zeros(shape, np.bool_)
-    position = np.full(shape[0], -1)
+    position, places = np.full(shape[0], -1), _places(nodes)
     by_rank = np.argsort(nodes.rank, kind="stable")
     for own in np.split(by_rank, np.flatnonzero(np.diff(nodes.rank[by_rank])) + 1):
         join, arrive = nodes.join[own], nodes.arrive[own]
@@ -68,12 +71,21 @@ def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> S
             after_join[own],
         )
         _learn(
-            (joins, arrivals), (join_at, arrive_at), (join, arrive), before, tolerance_ns,
-            (found, which, of_join),
+            (joins, arrivals), (join_at, arrive_at), (join, arrive), places[own], before,
+            tolerance_ns, (found, which, of_join),
         )  # fmt: skip
         compute[own], after_join[own] = found, of_join
         parent[own] = np.where(which >= 0, own[np.maximum(which, 0)], which)
     return StepGraph(nodes, compute, parent, after_join, nodes.end - nodes.begin, position)
+
+
+def _places(nodes: Nodes) -> Ints:
+    """Number of the message of each participation, and messages of its lane; 0 for collectives."""
+    first, count = np.unique(nodes.communicator, return_index=True, return_counts=True)[1:]
+    of = nodes.communicator[nodes.operation]
+    passes = np.array([one.kind == "pp" for one in nodes.communicators])[of]
+    number = nodes.operation - first[of]
+    return np.where(passes, (number, count[of]), 0).T
 
 
 def _step_before(join: Floats, arrive: Floats, first_of_epoch: Ints) -> Floats:
@@ -104,7 +116,7 @@ def _in_order(since: Floats) -> tuple[Ints, Floats]:
 @compiled
 def _learn(
     order: tuple[Ints, Ints], middle: tuple[Floats, Floats], times: tuple[Floats, Floats],
-    before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, Bools],
+    places: Ints, before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, Bools],
 ) -> None:  # fmt: skip
     """Write the duration and the parent of each join of one rank."""
     joins, arrivals = order
@@ -116,12 +128,18 @@ def _learn(
     wins = np.empty(NEAREST + OWN_JOINS + 1, np.int64)
     for number in range(joins.size):
         node = joins[number]
-        count = 0
+        count, near = 0, 0
         until = np.searchsorted(middle[1], middle[0][number] + tolerance_ns, side="right")
-        for at in range(max(0, until - NEAREST), until):
-            if arrivals[at] != node and _precedes(arrive[arrivals[at]], join[node], tolerance_ns):
-                tried[count], of_join[count] = arrivals[at], False
+        for at in range(until - 1, -1, -1):
+            one = arrivals[at]
+            if one == node or _comes_later(one, node, places, arrive, join, tolerance_ns):
+                continue
+            if _precedes(arrive[one], join[node], tolerance_ns):
+                tried[count], of_join[count] = one, False
                 count += 1
+            near += 1
+            if near == NEAREST:
+                break
         for at in range(max(0, number - OWN_JOINS), number):
             if _precedes(join[joins[at]], join[node], tolerance_ns):
                 tried[count], of_join[count] = joins[at], True
@@ -147,6 +165,18 @@ def _learn(
         for step in range(steps):
             if np.isnan(_time(tried[usual], of_join[usual], join, arrive, before, step)):
                 compute[node, step] = np.nan  # what it usually waits for last is not known
+
+
+@compiled
+def _comes_later(
+    one: int, node: int, places: Ints, arrive: Floats, join: Floats, tolerance_ns: float
+) -> bool:
+    """Whether an arrival has a larger number than a message, and the lane does not wait for all."""
+    if places[one, 1] != places[node, 1] or places[one, 0] <= places[node, 0]:
+        return False
+    last = one + places[one, 1] - 1 - places[one, 0]
+    first = node - places[node, 0]
+    return not _precedes(arrive[last], join[first], tolerance_ns)
 
 
 @compiled

@@ -23,7 +23,7 @@ from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import COMPUTE, TRANSFER, WORK, Durations, durations_of
 from llmprism.methods.prism.groups import KINDS
-from llmprism.methods.prism.groups.base import Group, Named, rows_of
+from llmprism.methods.prism.groups.base import Group, Named, Namer, rows_of
 from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.parameters import (
@@ -183,11 +183,12 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
     warm = _warm_up(durations)
     left, rebased = durations.without(warm), False
     outweighed: list[Candidate] = []
+    rejected: set[Namer] = set()
     open_steps = np.isfinite(durations.length_ns) & ~warm
     open_steps[durations.job.phases.first_of_epoch] = False
     unexplained = open_steps
     for _ in range(4 * MOST_FINDINGS):
-        groups = [group for groups_of in KINDS.values() for group in groups_of(left)]
+        groups = [one for of in KINDS.values() for one in of(left) if one.named not in rejected]
         best = _likeliest(left, groups, open_steps) or _longest(left, groups, open_steps)
         if best is None:
             break
@@ -199,9 +200,13 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
         if not _is_believed(best.cost) and best.group.table == TRANSFER:
             best = _longest(left, [best.group], unexplained) or best  # in steps that are longer
             inside = best.window.steps(durations.steps)
+        if not _is_believed(best.cost) and best.group.is_whole:
+            rejected.add(best.group.named)  # what it has in common says nothing of its parts
+            continue
         open_steps = open_steps & ~inside
         if _is_believed(best.cost):
             yield best
+            rejected.clear()
             unexplained = unexplained & ~inside
             left = left.shortened(best.explains_ns)
             if best.group.table == COMPUTE:

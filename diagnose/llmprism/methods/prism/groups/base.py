@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.durations import COMPUTE, Durations
+from llmprism.methods.prism.durations import COMPUTE, TRANSFER, Durations
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
@@ -66,6 +66,11 @@ class Group:
     named: Namer
     is_part: bool = False
     found: Window | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about all ranks of the job."""
+        return not self.is_part and self.table != TRANSFER
 
 
 GroupsOf = Callable[[Durations], Iterable[Group]]

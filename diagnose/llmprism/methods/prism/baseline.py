@@ -25,9 +25,6 @@ from llmprism.methods.prism.parameters import NOISE_FLOOR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
-FEWEST = 4  # steps of a kind that show which length is usual
-HALF_TO_SIGMA = 1.48  # half of a normal distribution is within 1 / 1.48 deviations of its middle
-CLEARLY = 4.0  # deviations by which a step has another length
 KNOWN = 0.3  # of a row's normal duration that has to be known in a step
 
 
@@ -68,26 +65,6 @@ class Reference:
             shown = own & self.healthy if (own & self.healthy).any() else own
             normal[:, own] = nanmedian(values[:, shown], axis=1)[:, None]
         return normal
-
-
-def of_usual_length(length: Floats, kind: Ints, tick_ns: float) -> Bools:
-    """Steps that are as long as most of their ``kind``, and those of unknown length.
-
-    What most have is the middle of the shortest half (Rousseeuw and Leroy, Statistica Neerlandica
-    1988): if two faults overlap, the median step may be one that only one of them makes longer.
-    """
-    usual = np.ones(length.size, np.bool_)
-    for one in np.unique(kind).tolist():
-        own = np.flatnonzero((kind == one) & np.isfinite(length))
-        if own.size < FEWEST:
-            continue
-        ordered = np.sort(length[own])
-        half = own.size // 2 + 1
-        first = int(np.argmin(ordered[half - 1 :] - ordered[: own.size - half + 1]))
-        low, high = ordered[first], ordered[first + half - 1]
-        noise = max((high - low) / 2 * HALF_TO_SIGMA, NOISE_FLOOR * low, tick_ns)
-        usual[own] = np.abs(length[own] - (low + high) / 2) <= CLEARLY * noise
-    return usual
 
 
 def table_of(

@@ -13,7 +13,6 @@ from llmprism.methods.prism.baseline import (
     Reference,
     Table,
     length_of_steps,
-    of_usual_length,
     step_effect,
     table_of,
     without_waiting,
@@ -157,9 +156,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     tick_ns = float(tick) if tick > 1 else 0.0
     graph = with_durations(nodes, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
-    kind = kinds_of(context, job)
-    length = length_of_steps(job, Reference(kind, np.ones(job.count, np.bool_)))
-    reference = Reference(kind, of_usual_length(length, kind, tick_ns))
+    reference = Reference(kinds_of(context, job), np.ones(job.count, np.bool_))
     return _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
 
 

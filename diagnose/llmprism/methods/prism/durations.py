@@ -154,7 +154,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
         return None
     tick = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     tick_ns = float(tick) if tick > 1 else 0.0
-    graph = with_durations(nodes, job.phases.first_of_epoch, tick_ns)
+    graph = with_durations(nodes, job.pipelines.stage, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
     reference = Reference(kinds_of(context, job), np.ones(job.count, np.bool_))
     return _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)

@@ -10,10 +10,14 @@ A stage of a pipeline passes messages on in the order in which it gets them. So 
 number waits for none that has a larger number, unless its lane begins when all have arrived.
 
 The step before is a parent too: the last thing that happened at the rank in it.
+
+Ranks with one role do the same, so they have the same parents. What one of them shows in a step
+holds for all: a rank that waits in some steps shows an order that others show in none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,31 +55,34 @@ class StepGraph:
     position: Ints
 
 
-def with_durations(nodes: Nodes, first_of_epoch: Ints, tolerance_ns: float) -> StepGraph:
-    """Learn parents and durations; ``tolerance_ns`` is by how much times may be wrong."""
+def with_durations(
+    nodes: Nodes, role: Ints, first_of_epoch: Ints, tolerance_ns: float
+) -> StepGraph:
+    """Learn parents and durations.
+
+    ``role`` is that of each rank, and ``tolerance_ns`` by how much times may be wrong.
+    """
     shape = nodes.join.shape
     compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int64)
     after_join: Bools = np.zeros(shape, np.bool_)
     position, places = np.full(shape[0], -1), _places(nodes)
-    by_rank = np.argsort(nodes.rank, kind="stable")
-    for own in np.split(by_rank, np.flatnonzero(np.diff(nodes.rank[by_rank])) + 1):
-        join, arrive = nodes.join[own], nodes.arrive[own]
-        before = _step_before(join, arrive, first_of_epoch)
+    for own in _alike(nodes, role):
+        join, arrive = _side_by_side(nodes.join[own]), _side_by_side(nodes.arrive[own])
+        before = [_step_before(nodes.join[one], nodes.arrive[one], first_of_epoch) for one in own]
         opening = np.fmin.reduce(join, axis=0)
         joins, join_at = _in_order(join - opening)
         arrivals, arrive_at = _in_order(arrive - opening)
-        position[own[joins]] = np.arange(joins.size)
-        found, which, of_join = (
-            np.full(join.shape, np.nan),
-            np.full(join.shape, NONE),
-            after_join[own],
-        )
+        position[own[:, joins]] = np.arange(joins.size)
+        found, which = np.full(join.shape, np.nan), np.full(join.shape, NONE)
+        of_join: Bools = np.zeros(join.shape, np.bool_)
         _learn(
-            (joins, arrivals), (join_at, arrive_at), (join, arrive), places[own], before,
-            tolerance_ns, (found, which, of_join),
+            (joins, arrivals), (join_at, arrive_at), (join, arrive), places[own[0]],
+            np.concatenate(before), len(own), tolerance_ns, (found, which, of_join),
         )  # fmt: skip
-        compute[own], after_join[own] = found, of_join
-        parent[own] = np.where(which >= 0, own[np.maximum(which, 0)], which)
+        for one, columns in zip(own, np.split(np.arange(join.shape[1]), len(own)), strict=True):
+            compute[one], after_join[one] = found[:, columns], of_join[:, columns]
+            at = which[:, columns]
+            parent[one] = np.where(at >= 0, one[np.maximum(at, 0)], at)
     return StepGraph(nodes, compute, parent, after_join, nodes.end - nodes.begin, position)
 
 
@@ -86,6 +93,34 @@ def _places(nodes: Nodes) -> Ints:
     passes = np.array([one.kind == "pp" for one in nodes.communicators])[of]
     number = nodes.operation - first[of]
     return np.where(passes, (number, count[of]), 0).T
+
+
+def _alike(nodes: Nodes, role: Ints) -> Iterator[Ints]:
+    """Participations of ranks with one role that do the same, shape (ranks, participations)."""
+    kinds = np.unique([one.kind for one in nodes.communicators], return_inverse=True)[1]
+    roles = _partners(nodes, role)
+    does = np.isfinite(nodes.join).any(axis=1), np.isfinite(nodes.arrive).any(axis=1)
+    what = np.column_stack((kinds[nodes.communicator[nodes.operation]], *does, roles))
+    number = np.unique(what, axis=0, return_inverse=True)[1].ravel()
+    order = np.lexsort((nodes.operation, number, nodes.rank))
+    alike: dict[tuple[int, bytes], list[Ints]] = {}
+    for own in np.split(order, np.flatnonzero(np.diff(nodes.rank[order])) + 1):
+        alike.setdefault((int(role[nodes.rank[own[0]]]), number[own].tobytes()), []).append(own)
+    for members in alike.values():
+        yield np.array(members)
+
+
+def _partners(nodes: Nodes, role: Ints) -> Ints:
+    """Least and greatest role of those who take part in the same operation, by participation."""
+    least, most = np.full(len(nodes.begin), role.max()), np.full(len(nodes.begin), role.min())
+    np.minimum.at(least, nodes.operation, role[nodes.rank])
+    np.maximum.at(most, nodes.operation, role[nodes.rank])
+    return np.column_stack((least, most))[nodes.operation]
+
+
+def _side_by_side(times: Floats) -> Floats:
+    """Steps of all ranks as those of one, (ranks, rows, steps) to (rows, ranks * steps)."""
+    return times.swapaxes(0, 1).reshape(times.shape[1], -1)
 
 
 def _step_before(join: Floats, arrive: Floats, first_of_epoch: Ints) -> Floats:
@@ -116,9 +151,10 @@ def _in_order(since: Floats) -> tuple[Ints, Floats]:
 @compiled
 def _learn(
     order: tuple[Ints, Ints], middle: tuple[Floats, Floats], times: tuple[Floats, Floats],
-    places: Ints, before: Floats, tolerance_ns: float, found: tuple[Floats, Ints, Bools],
+    places: Ints, before: Floats, ranks: int, tolerance_ns: float,
+    found: tuple[Floats, Ints, Bools],
 ) -> None:  # fmt: skip
-    """Write the duration and the parent of each join of one rank."""
+    """Write the duration and the parent of each join of ``ranks`` that do the same."""
     joins, arrivals = order
     join, arrive = times
     compute, parent, after_join = found
@@ -132,19 +168,19 @@ def _learn(
         until = np.searchsorted(middle[1], middle[0][number] + tolerance_ns, side="right")
         for at in range(until - 1, -1, -1):
             one = arrivals[at]
-            if one == node or _comes_later(one, node, places, arrive, join, tolerance_ns):
+            if one == node or _comes_later(one, node, places, arrive, join, ranks, tolerance_ns):
                 continue
-            if _precedes(arrive[one], join[node], tolerance_ns):
+            if _precedes(arrive[one], join[node], ranks, tolerance_ns):
                 tried[count], of_join[count] = one, False
                 count += 1
             near += 1
             if near == NEAREST:
                 break
         for at in range(max(0, number - OWN_JOINS), number):
-            if _precedes(join[joins[at]], join[node], tolerance_ns):
+            if _precedes(join[joins[at]], join[node], ranks, tolerance_ns):
                 tried[count], of_join[count] = joins[at], True
                 count += 1
-        if _precedes(before, join[node], tolerance_ns):
+        if _precedes(before, join[node], ranks, tolerance_ns):
             tried[count], of_join[count] = STEP_BEFORE, False
             count += 1
         if count == 0:
@@ -169,14 +205,14 @@ def _learn(
 
 @compiled
 def _comes_later(
-    one: int, node: int, places: Ints, arrive: Floats, join: Floats, tolerance_ns: float
+    one: int, node: int, places: Ints, arrive: Floats, join: Floats, ranks: int, tolerance_ns: float
 ) -> bool:
     """Whether an arrival has a larger number than a message, and the lane does not wait for all."""
     if places[one, 1] != places[node, 1] or places[one, 0] <= places[node, 0]:
         return False
     last = one + places[one, 1] - 1 - places[one, 0]
     first = node - places[node, 0]
-    return not _precedes(arrive[last], join[first], tolerance_ns)
+    return not _precedes(arrive[last], join[first], ranks, tolerance_ns)
 
 
 @compiled
@@ -192,11 +228,19 @@ def _time(
 
 
 @compiled
-def _precedes(parent: Floats, child: Floats, tolerance_ns: float) -> bool:
-    """Whether ``parent`` comes before ``child`` in nearly all steps in which both are known."""
-    known, late = 0, 0
-    for step in range(child.size):
-        if np.isfinite(parent[step]) and np.isfinite(child[step]):
-            known += 1
-            late += parent[step] > child[step] + tolerance_ns
-    return known >= 2 and late <= VIOLATIONS * known
+def _precedes(parent: Floats, child: Floats, ranks: int, tolerance_ns: float) -> bool:
+    """Whether ``parent`` comes before ``child`` in nearly all steps in which both are known.
+
+    And so at each of the ranks.
+    """
+    most, steps = 0, child.size // ranks
+    for first in range(0, child.size, steps):
+        known, late = 0, 0
+        for step in range(first, first + steps):
+            if np.isfinite(parent[step]) and np.isfinite(child[step]):
+                known += 1
+                late += parent[step] > child[step] + tolerance_ns
+        if late > VIOLATIONS * known:
+            return False
+        most = max(most, known)
+    return most >= 2

@@ -51,7 +51,7 @@ def pipeline(slow: np.ndarray) -> tuple[Nodes, np.ndarray]:
 
 def graph_of(slow: np.ndarray) -> tuple[StepGraph, np.ndarray]:
     nodes, done = pipeline(slow)
-    return with_durations(nodes, np.array([0]), 0.0), done
+    return with_durations(nodes, np.arange(2), np.array([0]), 0.0), done
 
 
 def test_durations_of_computation_are_those_of_the_ranks() -> None:
@@ -111,7 +111,7 @@ def exchanges(slow: int) -> StepGraph:
         np.concatenate((joins, none, joins, none)),
         np.concatenate((none, ends, none, ends)),
     )
-    return with_durations(nodes, np.array([0]), 0.0)
+    return with_durations(nodes, np.arange(2), np.array([0]), 0.0)
 
 
 def test_messages_of_both_directions_that_begin_together_are_one_rendezvous() -> None:

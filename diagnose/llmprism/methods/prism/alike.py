@@ -24,11 +24,14 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 
 
-def kinds_of(context: Context, job: JobView) -> Ints:
-    """Kind of each step of a job, 0 for the most frequent one, shape (steps,)."""
+def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
+    """Kind of each step of a job, 0 for the most frequent one, shape (steps,).
+
+    ``habit`` is not 0 for steps with a habit.
+    """
     saves = saving(context, job)[job.phases.endpoints].any(axis=0)
     seldom = saves & (2 * saves.sum() < job.count)
-    labels = [habits(job.between_ends_ns), seldom.astype(np.int64)]
+    labels = [habit, seldom.astype(np.int64)]
     labels += [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
     _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)
     order = np.argsort(-number, kind="stable")

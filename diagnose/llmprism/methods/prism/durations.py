@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.alike import kinds_of
+from llmprism.methods.prism.alike import habits, kinds_of
 from llmprism.methods.prism.baseline import (
     Reference,
     Table,
@@ -156,8 +156,29 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     tick_ns = float(tick) if tick > 1 else 0.0
     graph = with_durations(nodes, job.pipelines.stage, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
-    reference = Reference(kinds_of(context, job), np.ones(job.count, np.bool_))
-    return _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
+    every = np.ones(job.count, np.bool_)
+    reference = Reference(kinds_of(context, job, np.zeros(job.count, np.int64)), every)
+    durations = _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
+    if not habits(job.between_ends_ns).any():
+        return durations
+    habit = habits(job.between_ends_ns - _lost_alone_ns(durations))
+    reference = Reference(kinds_of(context, job, habit), every)
+    return _measured(context, job, graph, durations.traffic, reference, tick_ns)
+
+
+def _lost_alone_ns(durations: Durations) -> Floats:
+    """What a rank lost in each step that no peer of it did [ns]: this is no habit of the job."""
+    table, role = durations.compute, durations.job.pipelines.stage
+    longer = np.nan_to_num(table.excess) * table.normal_ns[:, None]
+    alone = np.zeros(durations.steps)
+    for rank in np.flatnonzero(table.normal_ns > 0).tolist():
+        peers = (role == role[rank]) & (table.normal_ns > 0)
+        peers[rank] = False
+        if peers.any():
+            beside = longer[rank] - np.median(longer[peers], axis=0)
+            own = np.minimum(beside, durations.on_path.lost_ns(np.array([rank])))
+            alone = np.maximum(alone, own)
+    return alone
 
 
 def _measured(

@@ -363,6 +363,9 @@ def row_of(finding: Finding) -> dict[str, Any]:
         ),
         "log_odds": round(finding.odds, 1),
     }
+    if window.spared:
+        hit = window.hit(window.last + 1)
+        evidence["steps"] = np.flatnonzero(hit).tolist()
     return {
         "level": named.level,
         "symptom": named.symptom,

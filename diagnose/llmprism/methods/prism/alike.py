@@ -30,8 +30,7 @@ def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
     ``habit`` is not 0 for steps with a habit.
     """
     saves = saving(context, job)[job.phases.endpoints].any(axis=0)
-    seldom = saves & (2 * saves.sum() < job.count)
-    labels = [habit, seldom.astype(np.int64)]
+    labels = [habit, saves.astype(np.int64)]
     labels += [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
     _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)
     order = np.argsort(-number, kind="stable")

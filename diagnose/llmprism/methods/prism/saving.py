@@ -1,7 +1,8 @@
 """When the NICs of a job send something to servers that are none of its own, as at checkpoints.
 
 Such bytes share the NIC with those of the job, so its transfers are slower meanwhile, in each
-checkpoint again. That is how the job works, and no fault.
+checkpoint again. That is how the job works, and no fault. What a NIC sends while its job computes
+slows nothing.
 """
 
 from __future__ import annotations
@@ -9,35 +10,44 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.numerics.arrays import Bools
+from llmprism.numerics.arrays import Bools, Floats
 
 BULK = 0.1  # of what the busiest NIC of the job moves in a step
 
 
 @measured_once
 def saving(context: Context, job: JobView) -> Bools:
-    """In which steps each address of ``job`` sends in bulk to others, (addresses, steps)."""
+    """In which steps each address sends in bulk to others while it sends for ``job``.
+
+    Shape (addresses, steps).
+    """
     flows, servers = context.flows, context.topology.servers
-    count = len(flows.addresses)
-    busy = np.zeros((count, max(job.count, 1)), np.bool_)
+    begin_ns, end_ns, usual = _sending(context, job)
     own = np.isin(servers, np.unique(servers[job.phases.endpoints]))
     rows = np.flatnonzero(own[flows.src] & ~own[flows.dst])
-    ends_ns = np.maximum.accumulate(job.end_ns)
-    first, last = (
-        np.searchsorted(ends_ns, at_ns[rows]) for at_ns in (flows.start_ns, flows.end_ns)
-    )
-    known = first < job.count
-    rows, first, last = rows[known], first[known], np.minimum(last[known], job.count - 1)
-    sent = np.zeros_like(busy, np.float64)
-    for step in range(int((last - first).max(initial=-1)) + 1):
-        inside = first + step <= last
-        share = flows.bytes[rows[inside]] / (last - first + 1)[inside]
-        np.add.at(sent, (flows.src[rows[inside]], (first + step)[inside]), share)
-    return np.asarray(sent > BULK * _usual(context, job))
+    sent = np.zeros_like(begin_ns)
+    for step in range(job.count):
+        from_ns, until_ns = begin_ns[flows.src[rows], step], end_ns[flows.src[rows], step]
+        since_ns = np.maximum(flows.start_ns[rows], from_ns)
+        both_ns = np.minimum(flows.end_ns[rows], until_ns) - since_ns
+        share = np.maximum(both_ns, 0) / np.maximum(flows.lengths_ns(rows), 1)
+        np.add.at(sent[:, step], flows.src[rows], share * flows.bytes[rows])
+    return np.asarray(sent > BULK * usual)
 
 
-def _usual(context: Context, job: JobView) -> float:
-    """Bytes that the busiest NIC of ``job`` sends in a step, mean."""
-    rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    sent = np.bincount(context.flows.src[rows], context.flows.bytes[rows])
-    return float(sent.max(initial=0.0)) / max(job.count, 1)
+def _sending(context: Context, job: JobView) -> tuple[Floats, Floats, float]:
+    """From when until when each address sends for ``job``, (addresses, steps); bytes in a step.
+
+    These are the mean of the busiest address.
+    """
+    flows = context.flows
+    shape = len(flows.addresses), max(job.count, 1)
+    begin_ns, end_ns, sent = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape[0])
+    for part in job.phases.classes:
+        known, cell = part.cells(context.connections, job.count)
+        row = part.one.traffic.row[known]
+        at = flows.src[row], cell % job.count
+        np.minimum.at(begin_ns, at, flows.start_ns[row])
+        np.maximum.at(end_ns, at, flows.end_ns[row])
+        np.add.at(sent, flows.src[row], flows.bytes[row])
+    return begin_ns, end_ns, float(sent.max(initial=0.0)) / shape[1]

@@ -5,11 +5,14 @@ for longer than usual, while the others wait between blocks, which records show 
 not bridge these silences. And nobody waits after the last round, so a slow hop ends later than the
 others, by what one block takes longer. Either may mislead: acknowledgements cross other links, and
 hops that wait end at other times than usual too. So where both show something, each counts half.
+
+Rings of one collective begin each of its parts together, so all of them go at the pace of the
+slowest one. Nobody waits after the last part: the slowest ring ends later than the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +42,21 @@ def bottlenecks(
     if not known:
         return None
     return dict(zip(connections.tolist(), np.mean(known, axis=0).tolist(), strict=True))
+
+
+def slowest_rings(durations: Durations, rings: Sequence[Ints], inside: Bools) -> Floats | None:
+    """Chance that each ring limits the others of its collective in a window; None if not shown.
+
+    Rings of one collective end together in other steps.
+    """
+    measured = [durations.traffic.of(ring) for ring in rings]
+    busy, last = (
+        np.array([np.fmax.reduce(one) for one in both]) for both in zip(*measured, strict=True)
+    )
+    apart = np.abs(last - nanmedian(last, axis=0))[:, ~inside]
+    if not np.isfinite(apart).any() or np.nanmedian(apart) > ROUNDS * np.nanmedian(busy):
+        return None
+    return _by_ends(last, busy, inside)
 
 
 def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:

@@ -9,7 +9,7 @@ others do not. Parts that explain these observations equally well are named toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context
 from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.groups.bottlenecks import bottlenecks
+from llmprism.methods.prism.groups.bottlenecks import bottlenecks, slowest_rings
 from llmprism.methods.prism.groups.ranks import PAUSED, hidden
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
 from llmprism.methods.prism.parameters import (
@@ -137,7 +137,29 @@ def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
     """What each communicator shows that has transfers in the steps that are hit."""
     known = np.isfinite(durations.transfer.excess)[:, hit].any(axis=1)
     judged = np.flatnonzero(known & (durations.transfer.normal_ns > 0)).tolist()
-    return {number: _seen(durations, number, inside, hit) for number in judged}
+    seen = {number: _seen(durations, number, inside, hit) for number in judged}
+    return seen | dict(_of_collectives(durations, seen, hit))
+
+
+def _of_collectives(
+    durations: Durations, seen: Mapping[int, Seen], hit: Bools
+) -> Iterator[tuple[int, Seen]]:
+    """What slow communicators show, of which several are rings of one collective."""
+    nodes, together = durations.graph.nodes, durations.rendezvous.of
+    _, first = np.unique(nodes.communicator, return_index=True)
+    slow = np.array([number for number, one in seen.items() if one.is_slow], np.int64)
+    meets = together[first[slow]]
+    for met in np.unique(meets).tolist():
+        rings = slow[meets == met]
+        of_rings = [nodes.communicators[ring].connections for ring in rings.tolist()]
+        chances = slowest_rings(durations, of_rings, hit) if rings.size > 1 else None
+        if chances is None:
+            continue
+        for ring, hops, chance in zip(rings.tolist(), of_rings, chances.tolist(), strict=True):
+            known = seen[ring].limits
+            if known is not None or chance < 1:
+                known = known or dict.fromkeys(hops.tolist(), 1.0)
+                yield ring, Seen(True, {hop: chance * own for hop, own in known.items()})
 
 
 def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:

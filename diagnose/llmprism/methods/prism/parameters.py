@@ -40,6 +40,10 @@ link differ by about this much of a pass."""
 IRREGULAR = 0.5
 """Of the steps: a connection with its usual number of bursts in fewer is not divided by them."""
 
+MERGED = 0.25
+"""Of the pace of a job's fastest connection: bursts of messages that are slower hold silences. Few
+links are shared by more than four transfers: most fabrics are oversubscribed 4:1 at most."""
+
 MOST_SLOTS = 600
 """Bursts of a connection in a step that are distinguished: 64 micro-batches of 8 chunks."""
 

@@ -15,23 +15,24 @@ before they are silent tells which one (:mod:`~.silent_rings`). A rank that only
 receives goes on inside its server; it joins with the ranks there.
 
 Where a record holds several messages of a pipeline, only the first start and the last end of a
-step are known. They are two operations without a duration.
+step are known. They are two operations without a duration. Most such records of a kind last for
+much longer than their bytes take, since they hold the passes between messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.graph.bursts import bursts_of
+from llmprism.methods.prism.graph.bursts import Bursts, bursts_of
 from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
 from llmprism.methods.prism.graph.silent_rings import Homes, Late, homes_of, joins_of, late_ranks
 from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
-from llmprism.methods.prism.parameters import IRREGULAR
+from llmprism.methods.prism.parameters import IRREGULAR, MERGED
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
 
@@ -124,17 +125,29 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     place = np.full(len(context.flows.addresses), -1)
     place[job.phases.endpoints] = np.arange(job.phases.endpoints.size)
     homes = homes_of(context, job)
-    for part, label in _parts(context, job):
-        bursts = bursts_of(context, job, part)
-        if not bursts.place.size:
-            continue
+    every = [(part, label, bursts_of(context, job, part)) for part, label in _parts(context, job)]
+    every = [one for one in every if one[2].place.size]
+    paces = [_paces(bursts, part.one.connections.size) for part, _, bursts in every]
+    fastest = max((float(np.nanmax(pace)) for pace in paces), default=0.0)
+    for (part, label, bursts), pace in zip(every, paces, strict=True):
         slots = slots_of(bursts, part.one.connections.size, job.count, job.ranks.origin_ns)
+        if part.kind == "pp" and np.nanmedian(pace) < MERGED * fastest:
+            slots = replace(slots, regular=np.zeros_like(slots.regular))
         own = part.one.connections
         src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
         for lanes in _communicators(label, slots.count > 0):
             ends = src[lanes], dst[lanes]
             _add(gathered, homes, part.kind, own[lanes], ends, slots, lanes)
     return gathered.nodes()
+
+
+def _paces(bursts: Bursts, connections: int) -> Floats:
+    """Bytes in a ns of each connection, median over its bursts; NaN where it has none."""
+    pace = bursts.size / np.maximum(bursts.end_ns - bursts.start_ns, 1)
+    median = np.full(connections, np.nan)
+    for own in np.split(np.arange(pace.size), np.flatnonzero(np.diff(bursts.place)) + 1):
+        median[bursts.place[own[0]]] = np.median(pace[own])
+    return median
 
 
 def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:

@@ -19,7 +19,7 @@ from llmprism.methods.prism.parameters import (
     NOISE_FLOOR,
 )
 from llmprism.methods.prism.saving import saving
-from llmprism.methods.prism.windows import SHAPE, log_density
+from llmprism.methods.prism.windows import LEVEL, SHAPE, best_window, log_density
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 
@@ -41,7 +41,8 @@ def habits(length_ns: Floats) -> Ints:
     """1 for steps that are longer at equal distances over the whole recording, 0 for others.
 
     Every distance and first step is a hypothesis, likelier than none by what its steps gain if
-    all are longer by their median. Noise is that of the shorter half of all steps.
+    all are longer by their median, and than a window of steps that are all longer. Noise is that of
+    the shorter half of all steps.
     """
     steps = length_ns.size
     known = np.isfinite(length_ns)
@@ -64,7 +65,8 @@ def habits(length_ns: Floats) -> Ints:
             if gain > best:
                 best, kind = gain, np.zeros(steps, np.int64)
                 kind[first::period] = 1
-    return kind
+    lasting = best_window(np.where(known, length_ns / middle - 1, np.nan), noise / middle)
+    return np.zeros_like(kind) if lasting.shape == LEVEL and lasting.ratio > best else kind
 
 
 def _beside(job: JobView, other: JobView) -> Ints:

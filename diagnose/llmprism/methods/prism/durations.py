@@ -25,6 +25,7 @@ from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
 from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 COMPUTE, TRANSFER, WORK = "compute", "transfer", "work"
 
@@ -167,7 +168,10 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
 
 
 def _lost_alone_ns(durations: Durations) -> Floats:
-    """What a rank lost in each step that no peer of it did [ns]: this is no habit of the job."""
+    """What a rank lost in each step that no peer of it did [ns]: this is no habit of the job.
+
+    No more than the step is longer by.
+    """
     table, role = durations.compute, durations.job.pipelines.stage
     longer = np.nan_to_num(table.excess) * table.normal_ns[:, None]
     alone = np.zeros(durations.steps)
@@ -178,7 +182,10 @@ def _lost_alone_ns(durations: Durations) -> Floats:
             beside = longer[rank] - np.median(longer[peers], axis=0)
             own = np.minimum(beside, durations.on_path.lost_ns(np.array([rank])))
             alone = np.maximum(alone, own)
-    return alone
+    length = durations.job.between_ends_ns
+    longer_ns = length - nanmedian(length[None], axis=1)[0]
+    least: Floats = np.minimum(alone, np.maximum(longer_ns, 0.0))
+    return least
 
 
 def _measured(

@@ -198,6 +198,7 @@ def _measured(
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
     rendezvous = rendezvous_of(measured.nodes, servers, together_ns)
     without = without_waiting(measured, compute, rendezvous)
+    without[measured.holds_waiting] = np.nan
     graph = replace(measured, compute=without)
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)

@@ -61,7 +61,8 @@ class Cost:
     normal_ns, slow_ns : mean length of a step outside of the window and in it.
     lost_ns : of all steps of the window together.
     own_ns : what the culprit itself lost of that on the critical path.
-    own_share : its share of what most steps of the window are longer by.
+    own_share : its share of what most steps of the window are longer by, as far as it is known who
+        lost that.
     deviations : of a step's length, by which the mean of the steps that are hit is off.
     """
 
@@ -316,6 +317,8 @@ def cost_of(candidate: Candidate) -> Cost:
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
     hit &= inside & np.isfinite(length)
     longer_ns = float(np.median(durations.length_ns[hit])) - usual_ns if hit.any() else 0.0
+    unknown_ns = float(np.median(durations.on_path.unknown_ns[hit])) if hit.any() else 0.0
+    longer_ns = max(longer_ns - max(unknown_ns, 0.0), OWN_SHARE * longer_ns)
     left_ns = float(length[hit].mean()) - usual_ns if hit.any() else 0.0
     deviations = left_ns / noise * np.sqrt(hit.sum())
     own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0

@@ -41,6 +41,14 @@ class PathTimes:
     joined: Ints
     rank: Ints
 
+    @property
+    def unknown_ns(self) -> Floats:
+        """What nobody is known to have lost in each step, shape (steps,)."""
+        lost = np.zeros(self.compute.shape[1])
+        nobody = ~np.isin(np.arange(self.step.size), self.joined)
+        np.add.at(lost, self.step[nobody], self.longer_ns[nobody])
+        return lost
+
     def lost_ns(self, ranks: Ints, but_not: Ints | None = None) -> Floats:
         """What ``ranks`` may have lost in each step, shape (steps,).
 
@@ -110,7 +118,8 @@ def times_on_path(
             else:
                 compute[nodes.rank[node], step] += duration
                 more = float(np.nan_to_num(longer[node, step]))
-                walk.add(step, more, nodes.rank[together].tolist())
+                by = [] if graph.holds_waiting[node] else nodes.rank[together].tolist()
+                walk.add(step, more, by)
     return PathTimes(
         compute, transfer, transfer_longer, np.array(walk.step, np.int64),
         np.array(walk.longer_ns), np.array(walk.joined, np.int64), np.array(walk.rank, np.int64),

@@ -141,7 +141,8 @@ def _path(
 ) -> Iterator[tuple[int, Ints | None, float]]:
     """Edges of one step, from its end: node, who joined with it, and duration.
 
-    Nobody joins a transfer. ``members`` are participations by rendezvous, and where each begins.
+    Nobody joins a transfer. Where a coarse clock shows operations at once that wait for each other,
+    the path ends. ``members`` are participations by rendezvous, and where each begins.
     """
     nodes, (by_rendezvous, offsets) = graph.nodes, members
     ends = nodes.end[:, step]
@@ -149,8 +150,10 @@ def _path(
         return
     operation = int(np.nanargmax(ends))
     until = float(ends[operation])
-    for _ in range(len(nodes.rank)):
-        operation = _known(nodes, operation, step)
+    operation = _known(nodes, operation, step)
+    passed: set[int] = set()
+    while operation not in passed:
+        passed.add(operation)
         met = int(rendezvous.of[operation])
         own = by_rendezvous[offsets[met] : offsets[met + 1]]
         joins = nodes.join[own, step]
@@ -169,4 +172,5 @@ def _path(
             node, together = parent, np.array([parent])
         if parent < 0:
             return
-        operation, until = int(nodes.operation[parent]), float(nodes.arrive[parent, step])
+        operation = _known(nodes, int(nodes.operation[parent]), step)
+        until = float(nodes.arrive[parent, step])

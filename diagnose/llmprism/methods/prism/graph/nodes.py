@@ -214,7 +214,7 @@ def _add_collective(
 ) -> None:  # fmt: skip
     """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
     start, end = times
-    joins = joins_of(start, silences)
+    joins = joins_of(homes, ends, start, silences)
     late = late_ranks(homes, ends, start, silences)
     members, at = np.unique(np.concatenate(ends), return_inverse=True)
     lanes = len(start)

@@ -104,7 +104,7 @@ def late_ranks(
     """
     flat = start.reshape(len(start), -1)
     rank, at, until = _behind_silences(homes, ends, flat, silences)
-    joins = joins_of(start, silences).reshape(flat.shape)
+    joins = joins_of(homes, ends, start, silences).reshape(flat.shape)
     last_rank, last_at, last_until = _at_last_hop(homes, ends, joins)
     other = ~np.isin(last_at, at)
     slot, step = np.divmod(np.concatenate((at, last_at[other])), start.shape[2])
@@ -112,20 +112,26 @@ def late_ranks(
     return Late(ranks, slot, step, np.concatenate((until, last_until[other])))
 
 
-def joins_of(start: Floats, silences: Silences | None) -> Floats:
+def joins_of(
+    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences | None
+) -> Floats:
     """When both ends of each hop have joined: its begin, and what it rests alone [ns].
 
     All have the shape (hops, slots, steps). A rank that is late again to each of many collectives
-    that follow at once makes the hop at its side rest; the others have blocks enough to go on. If
-    most hops rest, they wait for a slow one.
+    that follow at once makes the hop at its side rest, or both hops of its server; the others have
+    blocks enough to go on. Any other hops that rest wait for a slow one.
     """
-    if silences is None or len(start) < FEWEST:
+    order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
+    if silences is None or order.size < FEWEST:
         return start
     joins: Floats = start + silences.rest_ns
     with np.errstate(invalid="ignore"):
         waited = joins - start.min(axis=0)
         rests = waited > MOSTLY_SILENT * waited.max(axis=0)
-    return np.where(rests & (rests.sum(axis=0) <= TWO), joins, start)
+    ringed = rests[order]
+    beside = (ringed & np.roll(ringed, 1, axis=0)).sum(axis=0)
+    of_a_server = rests.sum(axis=0) - beside == 1
+    return np.where(rests & of_a_server & (beside < TWO), joins, start)
 
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:

@@ -21,7 +21,7 @@ from shared import made_once
 from tiny import simulate_one
 
 STEPS = 100
-SLOW = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.7, "from_step": 40, "to_step": 60}
+SLOW = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.4, "from_step": 40, "to_step": 60}
 
 
 @pytest.fixture

@@ -3,13 +3,15 @@
 Three things make steps differ without any fault. A program saves or evaluates at equal distances (a
 *habit*). A save is seen in the records, as bytes that go to servers of no rank. And another job
 that runs on the same links takes its share of them while it runs. Steps with the same answer to all
-three are of one kind, and each is compared with its own kind only.
+three are of one kind, and each is compared with its own kind only. Another job that changes nothing
+makes no kind.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.links import parts_of
 from llmprism.methods.prism.parameters import (
@@ -31,7 +33,8 @@ def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
     """
     saves = saving(context, job)[job.phases.endpoints].any(axis=0)
     labels = [habit, saves.astype(np.int64)]
-    labels += [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
+    beside = [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
+    labels += [label for label in beside if _changes(job.between_ends_ns, label)]
     _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)
     order = np.argsort(-number, kind="stable")
     return np.argsort(order)[kind.ravel()].astype(np.int64)
@@ -83,6 +86,18 @@ def _beside(job: JobView, other: JobView) -> Ints:
     share = np.maximum(common_ns, 0).sum(axis=1) / np.maximum(until_ns - since_ns, 1)
     whole = (share > LACKING).astype(np.int64)
     return np.where((share > LACKING) & (share < 1 - LACKING), 2 + np.arange(job.count), whole)
+
+
+def _changes(length_ns: Floats, label: Ints) -> bool:
+    """Whether steps beside another job have another length than those without it."""
+    known = np.isfinite(length_ns)
+    own, without = length_ns[known & (label > 0)], length_ns[known & (label == 0)]
+    if not own.size or not without.size:
+        return False
+    usual = float(np.median(without))
+    noise = float(np.nan_to_num(spread(length_ns[None])[0])) / np.sqrt(min(own.size, without.size))
+    least = max(HABIT_DEVIATIONS * noise, NOISE_FLOOR * usual)
+    return abs(float(np.median(own)) - usual) > least
 
 
 def _shares(context: Context, job: JobView, other: JobView) -> bool:

@@ -66,6 +66,9 @@ def _inside_servers(nodes: Nodes, servers: Ints, together_ns: float) -> Ints:
     Each has one rank at each of these servers.
     """
     rendezvous = np.arange(len(nodes.begin))
+    opens = np.full_like(nodes.begin, np.inf)
+    np.minimum.at(opens, nodes.operation, np.nan_to_num(nodes.join, nan=np.inf))
+    opens[np.isinf(opens)] = np.nan
     first: dict[tuple[str, int, tuple[int, ...]], Ints] = {}
     for number, one in enumerate(nodes.communicators):
         operations = np.flatnonzero(nodes.communicator == number)
@@ -75,7 +78,7 @@ def _inside_servers(nodes: Nodes, servers: Ints, together_ns: float) -> Ints:
         if one.kind == "pp" or len(places) < 2 or parts.size != operations.size * len(places):
             continue
         same = first.setdefault((one.kind, operations.size, places), operations)
-        apart = nanquantile(np.abs(nodes.begin[operations] - nodes.begin[same]), RENDEZVOUS)
+        apart = nanquantile(np.abs(opens[operations] - opens[same]), RENDEZVOUS)
         if np.isfinite(apart).any() and np.nanmax(apart) <= together_ns:
             rendezvous[operations] = same
     return rendezvous

@@ -25,7 +25,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.slots import Silences
-from llmprism.methods.prism.parameters import MOSTLY_SILENT
+from llmprism.methods.prism.parameters import EXACT, MOSTLY_SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -202,8 +202,9 @@ def _whom(before: Floats, beside: Sequence[Ints]) -> list[int]:
     of_a_server = second - first if own == 0 else first - own
     if own == 0 and (hops == TWO or of_a_server <= 0):
         return [int(of_server[-1]), int(of_next[0])]
-    share = first / of_a_server - 1 if of_a_server > 0 else 1.0
-    behind = round(share * of_server.size)
+    if of_a_server <= EXACT * first:
+        return []  # all of it is sent: the ring waits for the next work, and for no rank
+    behind = round((first / of_a_server - 1) * of_server.size)
     if behind < 0:
         return [int(of_next[0])]
     return [int(of_server[-1 - behind])] if behind < of_server.size else of_server.tolist()

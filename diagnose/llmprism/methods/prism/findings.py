@@ -27,6 +27,7 @@ from llmprism.methods.prism.groups.base import Group, Named, Namer, rows_of
 from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.parameters import (
+    ALWAYS_SURE,
     AS_LIKELY,
     LEAST_COST,
     MOST_FINDINGS,
@@ -171,7 +172,8 @@ def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
         cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, 1.0, one.odds)
         is_most = one.own_ns > costs.get(one.named.name, 0.0)
         if one.odds > 0 and cost.share > LEAST_COST and is_most:
-            yield Finding(durations.job, one.named, one.window, cost, one.odds)
+            named = replace(one.named, sure=one.named.sure * ALWAYS_SURE)
+            yield Finding(durations.job, named, one.window, cost, one.odds)
 
 
 def _candidates(durations: Durations) -> Iterator[Candidate]:

@@ -140,6 +140,9 @@ ALWAYS_SHARE = 0.15
 """Of a peer's duration: what is slow in every step has to be this much slower than its peers, since
 healthy GPUs of one type differ by as much (see UNEQUAL)."""
 
+ALWAYS_SURE = 0.8
+"""Confidence at most of what is slow in every step: no step shows what is healthy."""
+
 FEWEST_STAGES = 3
 """Of a pipeline: with two, nothing shows which of them is the usual one."""
 

@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.graph.durations import STEP_BEFORE
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
 from llmprism.methods.prism.peers import ALWAYS, Standing
@@ -58,10 +59,23 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
 
 
 def work_ns(durations: Durations) -> Floats:
-    """Work of each stage in a step, median of its ranks [ns]; 0 where it is not known."""
-    stage, normal = durations.job.pipelines.stage, durations.compute.normal_ns
-    own = [normal[(stage == one) & (normal > 0)] for one in range(durations.job.pipelines.length)]
-    return np.array([float(np.median(one)) if one.size else 0.0 for one in own])
+    """Work of each stage in a step, median of its ranks [ns]; 0 where it is not known.
+
+    What its ranks compute from the first message of a step to the last one, gradients that are
+    reduced meanwhile included. The update is before.
+    """
+    graph, stage = durations.graph, durations.job.pipelines.stage
+    rank, place = graph.nodes.rank, graph.position
+    passes = np.array([one.kind == "pp" for one in graph.nodes.communicators])
+    last = np.full(stage.size, -1)
+    own = passes[graph.nodes.communicator[graph.nodes.operation]]
+    np.maximum.at(last, rank[own], place[own])
+    own = np.flatnonzero((place >= 0) & (place <= last[rank]))
+    compute = np.where(graph.parent[own] == STEP_BEFORE, np.nan, graph.compute[own])
+    usual = np.nan_to_num(durations.reference.normal(compute).max(axis=1))
+    work = np.bincount(rank[own], usual, stage.size)
+    of_stages = [work[(stage == one) & (work > 0)] for one in range(durations.job.pipelines.length)]
+    return np.array([float(np.median(one)) if one.size else 0.0 for one in of_stages])
 
 
 def span_ns(durations: Durations) -> float:

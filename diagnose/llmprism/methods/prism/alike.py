@@ -97,7 +97,7 @@ def _changes(length_ns: Floats, label: Ints) -> bool:
     usual = float(np.median(without))
     noise = float(np.nan_to_num(spread(length_ns[None])[0])) / np.sqrt(min(own.size, without.size))
     least = max(HABIT_DEVIATIONS * noise, NOISE_FLOOR * usual)
-    return abs(float(np.median(own)) - usual) > least
+    return bool(abs(float(np.median(own)) - usual) > least)
 
 
 def _shares(context: Context, job: JobView, other: JobView) -> bool:

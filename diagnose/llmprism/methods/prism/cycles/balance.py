@@ -58,7 +58,7 @@ def lines_of(couple: Codes, forth: Bools) -> Ints:
 
 
 def levels_at(couple: Codes, forth: Bools, size: Ints, at: Ints) -> list[Bools]:
-    """Before which records ``at`` connections have moved equally much, if silences differ in that.
+    """Before which records ``at`` connections have moved equally much, if that can be told.
 
     None is ahead where all are as far as before the first record, if the recording begins between
     two collectives, or else as far as they are most often: both are returned. Nothing is, if all

@@ -60,17 +60,16 @@ def divisions(traffic: Traffic, fewest: int = 2, *, collective: bool = False) ->
 def _between_collectives(
     traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int, found: list[Division]
 ) -> list[Division]:
-    """``found``, or divisions before whose parts no connection is ahead, if these are finer.
+    """``found``, or divisions before whose parts no connection is ahead, if these are as fine.
 
     A rank that is late now and then makes silences inside collectives, which may be the longest.
     """
     at, gap = gaps
-    plain = [one for one in found if one.quality >= EXACT and not one.evaluated]
-    most = max((len(one) for one in plain if one.clarity > 1), default=0)
+    most = max((len(one) for one in found if one.quality >= EXACT and one.clarity > 1), default=0)
     for level in levels_at(traffic.couple, traffic.forth, traffic.size, at):
         own = _by_thresholds(traffic, at[level], gap[level], fewest)
         clear = [len(one) for one in own if one.quality >= EXACT and one.clarity >= LEVEL]
-        if max(clear, default=0) > most:
+        if max(clear, default=-1) >= most:
             return own
     return found
 

@@ -21,9 +21,9 @@ def ring(messages_ms: Sequence[float] | Floats, lost: float = 0.0, members: int 
     """
     rng = np.random.default_rng(1)
     times = np.repeat(np.array(messages_ms) * MS, members).astype(np.int64)
-    kept = np.flatnonzero(rng.random(times.size) >= lost)
-    times, couple = times[kept], kept % members
+    times = times[rng.random(times.size) >= lost]
     rows = np.arange(times.size)
+    couple = rows % members
     traffic = Traffic(
         rows, times, times + MS, np.full(rows.size, 1000), couple, np.ones(rows.size, np.bool_)
     )

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.balance import balanced_at, both_ways, levels_at
+from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
 from llmprism.methods.prism.cycles.cycles import TWO_WAY, Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
     EQUAL,
@@ -33,45 +33,22 @@ THRESHOLDS = 160  # on gaps; over six orders of magnitude, each is a twelfth sho
 MOST_GAPS = 40_000  # that are looked at, the longest ones
 TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
-LEVEL = 2.0  # clarity of parts between collectives, where others are not
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 
 
-def divisions(traffic: Traffic, fewest: int = 2, *, collective: bool = False) -> list[Division]:
-    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine.
-
-    ``collective``: whether its connections move together, so that none is ahead between steps.
-    """
+def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
+    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine."""
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
     balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at)
     found = _by_thresholds(traffic, at, gap, fewest)
-    if collective:
-        found = _between_collectives(traffic, (at, gap), fewest, found)
     if balanced is not None and balanced.sum() >= fewest - 1:
         uneven = float(gap[~balanced].sum() / gap.sum())
         whole = _where_balanced(traffic, at[balanced], gap[balanced], fewest)
         if uneven > TELLING and whole.quality > WHOLE and not _is_in_steps(whole, found):
             return [whole]
     return _two_sided(traffic, found)
-
-
-def _between_collectives(
-    traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int, found: list[Division]
-) -> list[Division]:
-    """``found``, or divisions before whose parts no connection is ahead, if these are as fine.
-
-    A rank that is late now and then makes silences inside collectives, which may be the longest.
-    """
-    at, gap = gaps
-    most = max((len(one) for one in found if one.quality >= EXACT and one.clarity > 1), default=0)
-    for level in levels_at(traffic.couple, traffic.forth, traffic.size, at):
-        own = _by_thresholds(traffic, at[level], gap[level], fewest)
-        clear = [len(one) for one in own if one.quality >= EXACT and one.clarity >= LEVEL]
-        if max(clear, default=-1) >= most:
-            return own
-    return found
 
 
 def _is_in_steps(whole: Division, found: list[Division]) -> bool:

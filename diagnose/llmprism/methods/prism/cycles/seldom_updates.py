@@ -7,10 +7,6 @@ them. So if equal parts are steps, the place between reductions and gathers is s
 them. If it is silent in some parts only, and that is the only such place, silences there end the
 steps. The parts may be cut elsewhere, as where forward passes take longer than gathers.
 
-All connections have moved the same bytes when an update begins. While ranks wait for one that is
-late, the connections behind it have moved more than those before it. So such a silence ends no
-step, be it in every second one.
-
 Silences at equal distances are believed to be updates, unless there are so few parts that this may
 be chance. One or two, or some at other distances, may also be ranks that waited for another reason.
 If they are longer than those between the parts, nothing is known about the steps.
@@ -25,9 +21,8 @@ from math import comb
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.balance import ahead_before, lines_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 
 SAME_PLACE = 2e-3  # of a part
@@ -44,7 +39,9 @@ SURE = 3  # updates, or parts between two of them, from which equal distances ar
 EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
 MOST = 8  # micro-batches of a step, or steps between two pauses, that are looked at
 SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
+PARTS = 16  # of a message that move at the same time, at most: queue pairs
 FEW = 16  # parts, up to which one or two silences mean something
+GATHERS = 0.35  # of a part: parameters move twice in it, and their gradients once
 
 
 def updates(traffic: Traffic, parts: Division) -> Ints:
@@ -82,14 +79,14 @@ def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
 
     Replicas of shards reduce gradients in every micro-batch, and gather nothing that is seen. So an
     update after every k-th micro-batch looks like an evaluation, or a saved state, after every k-th
-    step. The last step may lack what it would gather in the next one, and parts that are cut within
-    micro-batches are one more than those. ``own`` are the divisions of the same traffic.
+    step. The last step may lack what it would gather in the next one. ``own`` are the divisions
+    of the same traffic.
     """
     return any(
-        abs(len(one) * every - count) <= 1
+        len(one) * every - count in (0, 1)
         and one.quality >= EQUAL
         and one.clarity >= LONGER
-        and comb(count - 1, len(one) - 1) >= 1 / SILENT
+        and SILENT * comb(count - 1, len(one) - 1) >= 1
         for one in own
         for every in range(2, MOST + 1)
     )
@@ -127,28 +124,17 @@ class _Rests:
     @cached_property
     def inside(self) -> Ints:
         """Records that follow a silence inside parts."""
-        inside = np.flatnonzero((self.rest_ns > 0) & (self.phase > SAME_PLACE))
-        return np.setdiff1d(inside, self.cut)
-
-    @cached_property
-    def level(self) -> Bools:
-        """Whether no connection is ahead before each of these, compared with the cut before it."""
-        own = self.traffic
-        ahead = ahead_before(own.couple, own.forth, own.size)
-        cut = self.cut[np.maximum(np.searchsorted(self.cut, self.inside, side="right") - 1, 0)]
-        part = float(own.size[self.cut[0] : self.cut[-1]].sum()) / max(self.count - 1, 1)
-        lines = np.count_nonzero(np.bincount(lines_of(own.couple, own.forth)))
-        return np.abs(ahead[self.inside] - ahead[cut]) <= SAME_PLACE * part / lines
+        return np.flatnonzero((self.rest_ns > 0) & (self.phase > SAME_PLACE))
 
     @cached_property
     def longest(self) -> list[int]:
-        """Those before which no connection is ahead, after the longest silences first.
+        """Those that follow the longest silences, the longest one first.
 
         Silences as short as those between all parts are not like one that is clearly longer.
         """
-        first = self.inside[self.level]
-        first = first[np.argsort(-self.rest_ns[first], kind="stable")][: LONGEST * self.count]
-        longest_ns = self.rest_ns[first].max(initial=0)
+        first = self.inside[np.argsort(-self.rest_ns[self.inside], kind="stable")]
+        first = first[: LONGEST * self.count]
+        longest_ns = self.rest_ns[first[0]]
         least_ns = OTHERS * longest_ns
         if longest_ns >= HIDDEN * self.usual_ns:
             least_ns = max(least_ns, self.usual_ns)
@@ -195,7 +181,7 @@ def _rests_of(traffic: Traffic, parts: Division) -> _Rests | None:
     rest_ns = np.concatenate(([0], traffic.rests_ns()))
     part_ns = float(traffic.start_ns[cut[-1]] - traffic.start_ns[cut[0]]) / (place[cut[-1]] or 1)
     rests = _Rests(traffic, cut, place, rest_ns, float(np.median(rest_ns[cut])))
-    return rests if rests.longest and rests.usual_ns <= RESTS * part_ns else None
+    return rests if rests.inside.size and rests.usual_ns <= RESTS * part_ns else None
 
 
 def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
@@ -210,15 +196,45 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
     for one in rests.longest:
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        alike = np.abs(phase[inside] - phase[one]) <= SAME_PLACE
-        alike &= rest_ns[inside] * clearly > rest_ns[one]
-        if 2 * np.count_nonzero(alike) < rests.count:
-            found.append(inside[alike & rests.level])
+        if _while_ranks_begin(rests, np.sort(np.concatenate((rests.cut, *found[:1]))), one):
+            continue
+        alike = inside[np.abs(phase[inside] - phase[one]) <= SAME_PLACE]
+        alike = _without_parts(rests, alike[rest_ns[alike] * clearly > rest_ns[one]])
+        if 0 < 2 * alike.size < rests.count:
+            found.append(alike)
     after = np.floor(rests.place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS
     if after.size == 0 or np.unique(after).size < after.size:
         return None
     usual_ns = float(np.median(rest_ns[found[0]]))
     return _Seldom(found[0], after, rests.count, usual_ns, rests.usual_ns)
+
+
+def _without_parts(rests: _Rests, own: Ints) -> Ints:
+    """Those of the silences ``own`` that do not only go on with the one before."""
+    goes_on = [_while_ranks_begin(rests, own[:i], one) for i, one in enumerate(own.tolist())]
+    return own[~np.array(goes_on, np.bool_)]
+
+
+def _while_ranks_begin(rests: _Rests, first: Ints, one: int) -> bool:
+    """Whether the silence before the record ``one`` and the last of ``first`` before are one rest.
+
+    Ranks do not end their updates at the same time, nor do they all begin with the records. Some
+    have begun, and others have not: no connection has begun its second message. The parts of a
+    message may move at the same time. First messages are no more than the gathers of the first pass
+    move, but a record may hold more.
+    """
+    traffic = rests.traffic
+    before = first[first <= one]
+    between = slice(int(before[-1]) if before.size else 0, one)
+    if one - between.start > 2 * PARTS * (int(traffic.couple.max()) + 1):
+        return False
+    if rests.place[one] - rests.place[between.start] > GATHERS:
+        return False
+    line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
+    _, opens, which = np.unique(line, return_index=True, return_inverse=True)
+    ended_ns = traffic.end_ns[between][opens[which]]
+    later = np.arange(line.size) != opens[which]
+    return not bool((traffic.start_ns[between] >= ended_ns)[later].any())
 
 
 def _places(traffic: Traffic, parts: Division) -> tuple[Floats, Ints]:

@@ -8,10 +8,9 @@ Not every record is training traffic. Acknowledgements, handshakes, control mess
 services are distinguished by volume and size, never by address:
 
 - a record is *small* if it holds less than 1/64 of what a typical record of its connection
-  holds (the record in which the connection's median byte travels), and less than a mebibyte, since
-  an exporter may merge gigabytes; and its packets, where they are counted, less than half of what
-  those of the connection do: a transfer that waits for its receiver leaves short records of full
-  packets;
+  holds (the record in which the connection's median byte travels), and its packets, where they are
+  counted, less than half of what those of the connection do: a transfer that waits for its receiver
+  leaves short records of full packets;
 - a connection is an *answer* if its typical record is 1/32 or less of that of the traffic the
   other way between the same two addresses and it carries less than 5 % as much: an
   acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %. Its packets are short
@@ -41,7 +40,6 @@ from llmprism.numerics.early import INTS
 
 SMALL, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above
-DATA_BYTES = 1 << 20  # no service sends as much at once on a connection of a collective
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
 MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
 ANSWERED = 64  # connections that one may answer: those of most bytes between its ends
@@ -133,7 +131,7 @@ def find_connections(flows: FlowTable) -> Connections:
 
 def _small(flows: FlowTable, of_row: Codes, size: Ints, typical: Ints) -> Bools:
     """Whether each record is small for its connection."""
-    small: Bools = (size * SMALL < typical[of_row]) & (size < DATA_BYTES)
+    small: Bools = size * SMALL < typical[of_row]
     packets = flows.optional.get("packets")
     rows = np.flatnonzero(small)
     if packets is None or not rows.size or (packets[rows] <= 0).any():

@@ -79,9 +79,8 @@ class RepeatedBytes:
     def denies(self, parts: Codes, *, evaluated: bool) -> bool:
         """Whether nearly all records begin again after more bytes, and not after those of a part.
 
-        ``parts`` is the part of each record of the class. Where ranks wait in some steps only, an
-        exporter ends more records there: of two parts, the one with fewer records counts. If
-        records were lost, or joined in most steps, nothing is denied.
+        ``parts`` is the part of each record of the class. If records were lost, or joined in some
+        steps, nothing is denied.
         """
         if self._has_one_size():
             return False
@@ -89,8 +88,6 @@ class RepeatedBytes:
         least = max(int(np.rint(np.median(moved[moved > 0]) / self.bin_bytes)) - 1, 0)
         most = int(float(self.hop.before[-1]) / self.bin_bytes / FEWEST) + 1
         often = float(self.again[least : least + 3].max(initial=0.0))
-        records = np.bincount(parts[self.hop.own])
-        often *= records[:-1].sum() / max(np.minimum(records[:-1], records[1:]).sum(), 1)
         longer = float(self.again[least:most].max(initial=0.0))
         enough = (EVALUATED if evaluated else ALIKE) * longer
         return longer >= WHOLE and often < enough

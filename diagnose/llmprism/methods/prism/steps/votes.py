@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
@@ -61,24 +61,20 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes], single: boo
     """
     lasting = _lasting(component)
     every = [
-        _divisions(one) if lasts else []
+        divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
     count = agreed(Proposals(component.classes, proposed, single))
     if count <= FEW:
         brief = [
-            [] if lasts else _clear(_divisions(one))
+            [] if lasts else _clear(divisions(one.traffic, FEWEST))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
         shown = agreed(Proposals(component.classes, brief, single))
         if shown:
             return Agreement(shown, brief, brief)
     return Agreement(count, every, proposed)
-
-
-def _divisions(one: TrafficClass) -> list[Division]:
-    return divisions(one.traffic, FEWEST, collective=one.is_collective)
 
 
 def _lasting(component: Component) -> list[bool]:

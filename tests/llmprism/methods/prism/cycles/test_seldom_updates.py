@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import seldom_updates
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.steps.stepping import Part, find_steps
+from llmprism.numerics.early import INTS
 
 MS = 1_000_000
 MEMBERS = 4
@@ -75,6 +77,12 @@ def test_ranks_that_begin_one_after_the_other_rest_once(parts):
     assert found.count == 5
 
 
+def test_rests_that_all_go_on_with_the_one_before_are_no_updates(monkeypatch):
+    """The bytes of a step, which take equal times, still show the steps."""
+    monkeypatch.setattr(seldom_updates, "_without_parts", lambda *_given: INTS)
+    assert find_steps(sharded(5, 4, 2.5)).count == 5
+
+
 def test_many_steps_have_micro_batches_too():
     """There are more ways to choose some of 1,600 silences than a float can count."""
     found = find_steps(sharded(400, 4, 5.0))
@@ -94,6 +102,12 @@ def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
     stepping = find_steps(component)
     assert stepping.count in (steps, steps + 1)
     assert not are_micro_batches(Part(component, stepping))
+
+
+def test_silences_after_the_first_message_of_some_steps_go_on_with_the_one_before():
+    """Ranks that are ready send the first message, and wait for one that is late."""
+    component = sharded(13, 1, 4.0, stalls=[(20 * step + 1, 2.0) for step in (3, 6, 9)])
+    assert find_steps(component).count == 13
 
 
 def test_records_of_many_messages_are_no_first_messages():

@@ -26,6 +26,7 @@ from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import BOOLS, FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
 
 NONE, STEP_BEFORE = -2, -1
@@ -269,3 +270,12 @@ def _precedes(parent: Floats, child: Floats, ranks: int, tolerance_ns: float) ->
             return False
         most = max(most, known)
     return most >= 2
+
+
+compile_early(
+    _learn,
+    lambda: (
+        (INTS, INTS), (FLOATS, FLOATS), (FLOATS[:, None], FLOATS[:, None]), INTS[:, None],
+        FLOATS, 0, 0.0, (FLOATS[:, None], INTS[:, None], BOOLS[:, None]),
+    ),
+)  # fmt: skip

@@ -11,6 +11,7 @@ from llmprism.methods.prism.graph.bursts import Bursts
 from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
 
 
@@ -221,6 +222,15 @@ def _fill(
                         end[lane, closes - 1, step] = end_ns[burst]
 
 
+compile_early(
+    _fill,
+    lambda: (
+        INTS, INTS, (FLOATS,) * 3, (FLOATS[:, None],) * 2,
+        FLOATS[:, None, None], FLOATS[:, None, None],
+    ),
+)  # fmt: skip
+
+
 @compiled
 def _write_silences(
     lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats], usual: Floats,
@@ -251,3 +261,9 @@ def _write_silences(
                     since[lane, slot, step] = end_ns[burst]
                     until[lane, slot, step] = start_ns[burst + 1]
                     sent[lane, slot, step] = before - edge
+
+
+compile_early(
+    _write_silences,
+    lambda: (INTS, INTS, (FLOATS,) * 3, FLOATS[:, None], (FLOATS[:, None, None],) * 4),
+)

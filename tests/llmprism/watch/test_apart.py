@@ -104,6 +104,7 @@ def test_a_job_that_begins_is_found_while_another_one_is_followed(
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(reason="in one window a stage is named beside the rank")
 def test_a_finding_of_jobs_that_share_switches_is_looked_at_with_all_of_them(
     make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ def modules(*parts: str) -> list[Path]:
 
 
 def numbers_in(path: Path) -> Iterator[str]:
-    """Assignments of a module that hold a number which is no count of one or two."""
+    """Assignments of a module that hold a number."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign):
             values = [one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)]

@@ -99,29 +99,25 @@ class Durations:
 
     def compared_with(self, healthy: Bools) -> Durations:
         """The same, compared with some steps only: most others are slow."""
-        reference = replace(self.reference, healthy=healthy & self.reference.healthy)
-        return _measured(
-            self.context, self.job, self.measured, self.traffic, reference, self.tick_ns
-        )
+        return self._beside(replace(self.reference, healthy=healthy & self.reference.healthy))
 
     def only_beside(self, steps: Bools) -> Durations:
         """The same where some steps of one kind show what is normal in all."""
-        reference = Reference(np.zeros_like(self.reference.kind), steps)
-        return _measured(
-            self.context, self.job, self.measured, self.traffic, reference, self.tick_ns
-        )
+        return self._beside(Reference(np.zeros_like(self.reference.kind), steps))
 
     def with_normal(self, normal: Floats) -> Durations:
         """The same where ``normal`` durations of computations tell who waits for whom."""
-        return _measured(
-            self.context,
-            self.job,
-            self.measured,
-            self.traffic,
-            self.reference,
-            self.tick_ns,
-            normal,
-        )
+        return self._beside(self.reference, normal)
+
+    def with_habit(self, habit: Ints) -> Durations:
+        """The same where steps with a ``habit`` are of another kind."""
+        kind = kinds_of(self.context, self.job, habit)
+        return self._beside(Reference(kind, np.ones(self.steps, np.bool_)))
+
+    def _beside(self, reference: Reference, normal: Floats | None = None) -> Durations:
+        """The same compared with others."""
+        every = (self.measured, self.rendezvous, self.traffic, reference, self.tick_ns, normal)
+        return _measured(self.context, self.job, *every)
 
     def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
         """The same without the excess of some rows in some steps."""
@@ -157,14 +153,15 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     tick_ns = float(tick) if tick > 1 else 0.0
     graph = with_durations(nodes, job.pipelines.stage, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
-    every = np.ones(job.count, np.bool_)
-    reference = Reference(kinds_of(context, job, np.zeros(job.count, np.int64)), every)
-    durations = _measured(context, job, graph, traffic_of(context, job), reference, tick_ns)
+    together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
+    rendezvous = rendezvous_of(nodes, context.topology.servers[job.phases.endpoints], together_ns)
+    none = np.zeros(job.count, np.int64)
+    reference = Reference(kinds_of(context, job, none), np.ones(job.count, np.bool_))
+    traffic = traffic_of(context, job)
+    durations = _measured(context, job, graph, rendezvous, traffic, reference, tick_ns)
     if not habits(job.between_ends_ns).any():
         return durations
-    habit = habits(job.between_ends_ns - _lost_alone_ns(durations))
-    reference = Reference(kinds_of(context, job, habit), every)
-    return _measured(context, job, graph, durations.traffic, reference, tick_ns)
+    return durations.with_habit(habits(job.between_ends_ns - _lost_alone_ns(durations)))
 
 
 def _lost_alone_ns(durations: Durations) -> Floats:
@@ -189,14 +186,11 @@ def _lost_alone_ns(durations: Durations) -> Floats:
 
 
 def _measured(
-    context: Context, job: JobView, measured: StepGraph, traffic: Traffic, reference: Reference,
-    tick_ns: float, normal: Floats | None = None,
+    context: Context, job: JobView, measured: StepGraph, rendezvous: Rendezvous, traffic: Traffic,
+    reference: Reference, tick_ns: float, normal: Floats | None = None,
 ) -> Durations:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
     compute = reference.normal(measured.compute) if normal is None else normal
-    servers = context.topology.servers[job.phases.endpoints].astype(np.int64)
-    together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
-    rendezvous = rendezvous_of(measured.nodes, servers, together_ns)
     without = without_waiting(measured, compute, rendezvous)
     without[measured.holds_waiting] = np.nan
     graph = replace(measured, compute=without)

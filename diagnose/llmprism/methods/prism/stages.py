@@ -66,10 +66,9 @@ def work_ns(durations: Durations) -> Floats:
     """
     graph, stage = durations.graph, durations.job.pipelines.stage
     rank, place = graph.nodes.rank, graph.position
-    passes = np.array([one.kind == "pp" for one in graph.nodes.communicators])
     last = np.full(stage.size, -1)
-    own = passes[graph.nodes.communicator[graph.nodes.operation]]
-    np.maximum.at(last, rank[own], place[own])
+    messages = graph.nodes.are_messages[graph.nodes.operation]
+    np.maximum.at(last, rank[messages], place[messages])
     own = np.flatnonzero((place >= 0) & (place <= last[rank]))
     compute = np.where(graph.parent[own] == STEP_BEFORE, np.nan, graph.compute[own])
     usual = np.nan_to_num(durations.reference.normal(compute).max(axis=1))
@@ -84,26 +83,19 @@ def span_ns(durations: Durations) -> float:
     It works for all of this time if it is the longest. Its forward passes send nothing.
     """
     nodes, pipelines = durations.measured.nodes, durations.job.pipelines
-    passes = np.array([one.kind == "pp" for one in nodes.communicators])
-    lasts = []
+    messages, spans = nodes.are_messages[nodes.operation], []
     for rank in np.flatnonzero(pipelines.stage == pipelines.length - 1).tolist():
-        own = passes[nodes.communicator[nodes.operation]] & (nodes.rank == rank)
-        first, last = (
-            reduce(times[own], axis=0)
-            for reduce, times in (
-                (np.fmin.reduce, nodes.arrive),
-                (np.fmax.reduce, nodes.join),
-            )
-        )
-        lasts.append(float(nanmedian((last - first)[None], axis=1)[0]))
-    return float(np.median(lasts)) if lasts else 0.0
+        own = messages & (nodes.rank == rank)
+        first = np.fmin.reduce(nodes.arrive[own], axis=0)
+        last = np.fmax.reduce(nodes.join[own], axis=0)
+        spans.append(float(nanmedian((last - first)[None], axis=1)[0]))
+    return float(np.median(spans)) if spans else 0.0
 
 
 def hop_ns(durations: Durations) -> float:
     """Usual time that a message takes from one stage to the next [ns]."""
     graph = durations.measured
-    passes = np.array([one.kind == "pp" for one in graph.nodes.communicators])
-    own = graph.transfer[passes[graph.nodes.communicator]]
+    own = graph.transfer[graph.nodes.are_messages]
     return float(np.nan_to_num(np.nanmedian(own))) if np.isfinite(own).any() else 0.0
 
 

@@ -116,9 +116,8 @@ def _places(nodes: Nodes) -> Ints:
     """Number of the message of each participation, and messages of its lane; 0 for collectives."""
     first, count = np.unique(nodes.communicator, return_index=True, return_counts=True)[1:]
     of = nodes.communicator[nodes.operation]
-    passes = np.array([one.kind == "pp" for one in nodes.communicators])[of]
     number = nodes.operation - first[of]
-    return np.where(passes, (number, count[of]), 0).T
+    return np.where(nodes.are_messages[nodes.operation], (number, count[of]), 0).T
 
 
 def _alike(nodes: Nodes, role: Ints) -> Iterator[Ints]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +31,13 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.bursts import Bursts, bursts_of
 from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
-from llmprism.methods.prism.graph.silent_rings import Homes, Late, homes_of, joins_of, late_ranks
+from llmprism.methods.prism.graph.silent_rings import (
+    Homes,
+    Late,
+    earliest,
+    homes_of,
+    late_ranks,
+)
 from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR, MERGED
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
@@ -76,6 +83,11 @@ class Nodes:
     rank: Ints
     join: Floats
     arrive: Floats
+
+    @cached_property
+    def are_messages(self) -> Bools:
+        """Which operations are messages of a pipeline, shape (operations,)."""
+        return np.array([one.kind == "pp" for one in self.communicators])[self.communicator]
 
 
 @dataclass
@@ -124,7 +136,7 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     gathered = _Gathered(job.count)
     place = np.full(len(context.flows.addresses), -1)
     place[job.phases.endpoints] = np.arange(job.phases.endpoints.size)
-    homes = homes_of(context, job)
+    homes = homes_of(context.topology, job, place)
     every = [(part, label, bursts_of(context, job, part)) for part, label in _parts(context, job)]
     every = [one for one in every if one[2].place.size]
     paces = [_paces(bursts, part.one.connections.size) for part, _, bursts in every]
@@ -214,15 +226,10 @@ def _add_collective(
 ) -> None:  # fmt: skip
     """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
     start, end = times
-    joins = joins_of(homes, ends, start, silences)
     late = late_ranks(homes, ends, start, silences)
-    members, at = np.unique(np.concatenate(ends), return_inverse=True)
-    lanes = len(start)
-    begin = np.full((members.size, *start.shape[1:]), np.inf)
+    members, begin = earliest(ends, late.joins)
     arrive = np.full_like(begin, -np.inf)
-    for side in (at[:lanes], at[lanes:]):
-        np.minimum.at(begin, side, np.nan_to_num(joins, nan=np.inf))
-    np.maximum.at(arrive, at[lanes:], np.nan_to_num(end, nan=-np.inf))
+    np.maximum.at(arrive, np.searchsorted(members, ends[1]), np.nan_to_num(end, nan=-np.inf))
     both = np.isin(members, ends[0]) & np.isin(members, ends[1])
     _join_inside(begin, homes.servers[members], both)
     begin[np.isinf(begin)] = np.nan

@@ -17,7 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import AT_ONCE, RENDEZVOUS
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian, nanquantile
 
 
@@ -35,7 +35,7 @@ class Rendezvous:
     together_ns: Floats
 
 
-def rendezvous_of(nodes: Nodes, servers: Ints, together_ns: float) -> Rendezvous:
+def rendezvous_of(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> Rendezvous:
     """Find the rendezvous; what is within ``together_ns`` is at the same moment for every clock.
 
     ``servers`` are those of the ranks.
@@ -60,7 +60,7 @@ def rendezvous_of(nodes: Nodes, servers: Ints, together_ns: float) -> Rendezvous
     return Rendezvous(rendezvous, within)
 
 
-def _inside_servers(nodes: Nodes, servers: Ints, together_ns: float) -> Ints:
+def _inside_servers(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> Ints:
     """Number of the rendezvous of each operation, where collectives begin together at all servers.
 
     Each has one rank at each of these servers.

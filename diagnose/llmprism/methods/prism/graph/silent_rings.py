@@ -9,7 +9,6 @@ then is silent. Along the ring this grows by a chunk for each rank of a server:
   between the late one and the end of the server;
 * if a hop has sent nothing, the late rank is the last one before it or the first one behind it: in
   the second case the next hop has sent one chunk less. Between two servers nothing tells which;
-
 * if the hops into a server and out of it have sent the same, all of its ranks are late.
 
 A rank that pauses in the middle of a collective has sent some chunks before, so its server is known
@@ -20,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from llmprism.methods.prism.context import Context, JobView
+from llmprism.io.topology import Topology, in_nic_order
+from llmprism.methods.prism.context import JobView
 from llmprism.methods.prism.graph.slots import Silences
 from llmprism.methods.prism.parameters import EXACT, MOSTLY_SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
@@ -36,12 +37,19 @@ NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Late:
-    """Ranks that others waited for, and until when [ns]; arrays of equal length."""
+    """Ranks that others waited for.
+
+    Attributes
+    ----------
+    rank, slot, step, until_ns : who, where, and until when [ns]; arrays of equal length.
+    joins : when both ends of each hop have joined [ns], shape (hops, slots, steps).
+    """
 
     rank: Ints
     slot: Ints
     step: Ints
     until_ns: Floats
+    joins: Floats
 
 
 def hops_in_order(src: Codes, dst: Codes) -> Ints:
@@ -51,12 +59,13 @@ def hops_in_order(src: Codes, dst: Codes) -> Ints:
     array([0, 2, 1])
     """
     after = {a: hop for hop, a in enumerate(src.tolist())}
-    order = [0]
+    order, seen = [0], {0}
     while len(order) < src.size:
         following = after.get(int(dst[order[-1]]), 0)
-        if following in order:
+        if following in seen:
             return NONE
         order.append(following)
+        seen.add(following)
     closed = len(after) == src.size and dst[order[-1]] == src[0]
     return np.array(order) if closed else NONE
 
@@ -69,29 +78,45 @@ class Homes:
     ----------
     servers : of each rank, shape (ranks,).
     groups : data-parallel group of each rank, -1 for none.
-    in_nic_order : the ranks by server, in order of their NICs.
+    in_nic_order : the ranks, those of each server in order of their NICs.
     """
 
     servers: Codes
     groups: Ints
     in_nic_order: Ints
 
+    @cached_property
+    def first(self) -> Ints:
+        """The first rank beside each rank, shape (ranks,)."""
+        return np.array([own[0] for own in self._members])[self._number]
+
+    @cached_property
+    def last(self) -> Ints:
+        """The last rank beside each rank, shape (ranks,)."""
+        return np.array([own[-1] for own in self._members])[self._number]
+
     def beside(self, rank: int) -> Ints:
         """Ranks of the same server and group, in order of their NICs."""
-        if self.groups[rank] < 0:
-            return np.array([rank])
-        own = (self.servers == self.servers[rank]) & (self.groups == self.groups[rank])
-        ranks: Ints = self.in_nic_order[own[self.in_nic_order]]
-        return ranks
+        return self._members[int(self._number[rank])]
+
+    @cached_property
+    def _number(self) -> Ints:
+        """Ranks of one server and group have one number; who is in no group has its own."""
+        alone = np.where(self.groups < 0, np.arange(self.groups.size), -1)
+        where = np.column_stack((self.servers, self.groups, alone))
+        return np.unique(where, axis=0, return_inverse=True)[1].ravel()
+
+    @cached_property
+    def _members(self) -> list[Ints]:
+        """Ranks of each number, in order of their NICs."""
+        order = self.in_nic_order[np.argsort(self._number[self.in_nic_order], kind="stable")]
+        return np.split(order, np.flatnonzero(np.diff(self._number[order])) + 1)
 
 
-def homes_of(context: Context, job: JobView) -> Homes:
-    """Where the ranks of ``job`` are."""
-    endpoints, topology = job.phases.endpoints, context.topology
-    nic = [topology.endpoints[end].nic or 0 for end in endpoints.tolist()]
-    servers = topology.servers[endpoints]
-    order = np.lexsort((endpoints, np.array(nic), servers))
-    return Homes(servers, job.groups, order)
+def homes_of(topology: Topology, job: JobView, rank: Ints) -> Homes:
+    """Where the ranks of ``job`` are; ``rank`` is that of each endpoint."""
+    own = job.phases.endpoints
+    return Homes(topology.servers[own], job.groups, rank[in_nic_order(topology, own)])
 
 
 def late_ranks(
@@ -102,27 +127,39 @@ def late_ranks(
     ``start`` and ``silences`` have shape (hops, slots, steps); without silences, and where no ring
     is silent, it is who is at the ends of a hop that begins last.
     """
-    flat = start.reshape(len(start), -1)
-    rank, at, until = _behind_silences(homes, ends, flat, silences)
-    joins = joins_of(homes, ends, start, silences).reshape(flat.shape)
-    last_rank, last_at, last_until = _at_last_hop(homes, ends, joins)
+    joins, behind = start, (NONE, NONE, np.empty(0))
+    if silences is not None and np.isfinite(silences.sent).any():
+        order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
+        joins = _joins_of(order, start, silences)
+        behind = _behind_silences(homes, ends[0][order], order, start, silences)
+    rank, at, until = behind
+    last_rank, last_at, last_until = _at_last_hop(homes, ends, joins.reshape(len(start), -1))
     other = ~np.isin(last_at, at)
     slot, step = np.divmod(np.concatenate((at, last_at[other])), start.shape[2])
     ranks = np.concatenate((rank, last_rank[other]))
-    return Late(ranks, slot, step, np.concatenate((until, last_until[other])))
+    return Late(ranks, slot, step, np.concatenate((until, last_until[other])), joins)
 
 
-def joins_of(
-    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences | None
-) -> Floats:
+def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
+    """The ranks at the ends of hops, and the earliest time of each one's hops; inf for none.
+
+    ``times`` have shape (hops, ...), those of the ranks (ranks, ...).
+    """
+    members, at = np.unique(np.concatenate(ends), return_inverse=True)
+    first = np.full((members.size, *times.shape[1:]), np.inf)
+    for side in np.split(at, 2):
+        np.minimum.at(first, side, np.nan_to_num(times, nan=np.inf))
+    return members, first
+
+
+def _joins_of(order: Ints, start: Floats, silences: Silences) -> Floats:
     """When both ends of each hop have joined: its begin, and what it rests alone [ns].
 
     All have the shape (hops, slots, steps). A rank that is late again to each of many collectives
     that follow at once makes the hop at its side rest, or both hops of its server; the others have
     blocks enough to go on. Any other hops that rest wait for a slow one.
     """
-    order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
-    if silences is None or order.size < FEWEST:
+    if order.size < FEWEST:
         return start
     joins: Floats = start + silences.rest_ns
     with np.errstate(invalid="ignore"):
@@ -136,33 +173,28 @@ def joins_of(
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:
     """The ranks between which a hop begins when others of both of its ends have begun."""
-    members, at = np.unique(np.concatenate(ends), return_inverse=True)
-    begin = np.full((members.size, start.shape[1]), np.inf)
-    for side in np.split(at, 2):
-        np.minimum.at(begin, side, start)
     whole = np.flatnonzero(np.isfinite(start).all(axis=0))
+    _, begin = earliest(ends, start[:, whole])
     last = start[:, whole].argmax(axis=0)
     latest = start[last, whole]
-    alone = begin[:, whole].max(axis=0, initial=-np.inf) < latest
-    sends = np.array([homes.beside(rank)[-1] for rank in ends[0].tolist()])
-    receives = np.array([homes.beside(rank)[0] for rank in ends[1].tolist()])
+    alone = begin.max(axis=0, initial=-np.inf) < latest
     hop, place, until_ns = last[alone], whole[alone], latest[alone]
-    ranks = np.concatenate((sends[hop], receives[hop]))
+    ranks = np.concatenate((homes.last[ends[0][hop]], homes.first[ends[1][hop]]))
     return ranks, np.concatenate((place, place)), np.concatenate((until_ns, until_ns))
 
 
 def _behind_silences(
-    homes: Homes, ends: tuple[Ints, Ints], start: Floats, silences: Silences | None
+    homes: Homes, sends: Ints, order: Ints, start: Floats, silences: Silences
 ) -> tuple[Ints, Ints, Floats]:
-    """The ranks that a silent ring waits for: rank, slot and step, and when it goes on."""
+    """The ranks that a silent ring waits for: rank, slot and step, and when it goes on.
+
+    ``sends`` has the rank that each hop leaves, in the ``order`` of the ring; none if it is none.
+    """
     found: list[tuple[int, int, float]] = []
-    shown = silences is not None and np.isfinite(silences.sent).any()
-    order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]]) if shown else NONE
-    if silences is not None and order.size:
-        beside = [homes.beside(rank) for rank in ends[0][order].tolist()]
-        parts = (silences.since_ns, silences.until_ns, silences.sent, silences.rest_ns)
-        flat = (part.reshape(start.shape)[order] for part in parts)
-        waits, before, until_ns = _waits(start[order], *flat)
+    if order.size:
+        beside = [homes.beside(rank) for rank in sends.tolist()]
+        parts = (start, silences.since_ns, silences.until_ns, silences.sent, silences.rest_ns)
+        waits, before, until_ns = _waits(*(part[order].reshape(order.size, -1) for part in parts))
         for at in np.flatnonzero(waits).tolist():
             found += [(rank, at, float(until_ns[at])) for rank in _whom(before[:, at], beside)]
     ranks, places, ends_ns = np.array(found, np.float64).reshape(-1, 3).T

@@ -61,7 +61,7 @@ def monitor(
 @app.command()
 def soak(
     jobs: Annotated[int, typer.Option(min=1, help="That train.")] = 20,
-    hours: Annotated[float, typer.Option(min=0.5, help="Of simulated time.")] = 4.0,
+    hours: Annotated[float, typer.Option(min=0.5, help="Of simulated time.")] = 6.0,
     speed: Annotated[float, typer.Option(min=1, help="Simulated seconds in one second.")] = 60.0,
 ) -> None:
     """Watch simulated hours in compressed time: a part of results/reference/monitor.md."""

@@ -1,4 +1,4 @@
-"""Variants of both methods: ``paper`` with one part of ``prism``, and ``prism`` without one part.
+"""Variants of both methods: ``paper`` with a part of ``prism``, ``prism`` with a simpler stage.
 
 Importing this module registers every variant as a method of ``llmprism`` under its name.
 """
@@ -6,9 +6,7 @@ Importing this module registers every variant as a method of ``llmprism`` under 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -22,18 +20,19 @@ from llmprism.io.topology import Topology
 from llmprism.methods.paper import StagedMethod, timeline
 from llmprism.methods.paper.cutting import Cuts
 from llmprism.methods.paper.parallelism import classify_pairs
-from llmprism.methods.prism import method
-from llmprism.methods.prism.cycles import divisions
-from llmprism.methods.prism.jobs import jobs
-from llmprism.methods.prism.phases import phases
-from llmprism.methods.prism.records import connections
-from llmprism.methods.prism.tables import pair_table
-from llmprism.methods.prism.timeline import gathers
+from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.jobs.jobs import job_of
+from llmprism.methods.prism.method import StagedPrism
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.records.connections import Connections, find_connections
+from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.timeline.closings import Closings
+from llmprism.methods.prism.timeline.timeline import Ranks, find_timeline
 from llmprism.model import KINDS, Jobs, Pairs, Progress
 from llmprism.numerics.arrays import Grouped, Ints
 
 Tables = Mapping[str, pd.DataFrame]
-Change = tuple[ModuleType, str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Variant:
 REPAIRED: list[Variant] = []
 """``paper`` with parts of ``prism``."""
 REDUCED: list[Variant] = []
-"""``prism`` without one part."""
+"""``prism`` with a simpler stage."""
 
 
 def _silent(_fraction: float, _doing: str) -> None:
@@ -109,63 +108,41 @@ def _repaired(name: str, meaning: str, parts: Iterable[str]) -> None:
 
 def _carrying(flows: FlowTable) -> FlowTable:
     """The records that may carry training data."""
-    found = connections.find_connections(flows)
+    found = find_connections(flows)
     kept = found.carries[found.of_row] & ~found.small
     names = ("start_ns", "end_ns", "src", "dst", "bytes", "path")
     optional = {name: column[kept] for name, column in flows.optional.items()}
     return replace(flows, optional=optional, **{name: getattr(flows, name)[kept] for name in names})
 
 
-def _reduced(name: str, meaning: str, *changes: Change) -> None:
-    @methods.register(name)
-    def run(flows: FlowTable, topology: Topology, progress: Progress) -> Tables:
-        with ExitStack() as stack:
-            for module, attribute, new in changes:
-                stack.enter_context(patch.object(module, attribute, new))
-            return methods.get("prism")(flows, topology, progress)
-
+def _reduced(name: str, meaning: str, **stages: Any) -> None:
+    methods.register(name)(StagedPrism(**stages))
     REDUCED.append(Variant(name, meaning))
 
 
-def _first(value: Any, *_rest: Any) -> Any:
-    return value
+def _unscreened(flows: FlowTable) -> Connections:
+    found = find_connections(flows)
+    none = np.zeros(len(found), np.bool_)
+    return replace(found, answer=none, light=none)
 
 
-def _separate(_connections: Any, parts: list[Any], _servers: Any, *, unknown: bool) -> Ints:
-    del unknown
-    return np.arange(len(parts))
+def _separate(_flows: Any, _topology: Any, _connections: Any, parts: list[Part]) -> list[Job]:
+    return [job_of([part], [part]) for part in parts if part.stepping.count]
 
 
-def _none_unseen(found: list[Any], *_rest: Any) -> list[Any]:
-    return [np.empty(0, np.int32) for _ in found]
+def _phases_as_they_are(_flows: Any, _connections: Any, phases: Phases, _pipelines: Any) -> Phases:
+    return phases
 
 
-def _none_mirrored(_topology: Any, _members: Any, _pairs: Any) -> pd.DataFrame:
-    columns = {"src": int, "dst": int, "kind": str, "confidence": float}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+def _at_ends(phases: Phases, pipelines: Pipelines, closings: Closings | None = None) -> Ranks:
+    return find_timeline(phases, replace(pipelines, length=1), closings)
 
 
-def _without_answers(src: Any, *_rest: Any) -> Any:
-    return np.zeros(src.size, np.bool_)
+def _as_they_are(
+    _connections: Any, _phases: Any, _pipelines: Any, ranks: Ranks, _sharing: Any
+) -> Ranks:
+    return ranks
 
-
-def _without_repetitions(flows: FlowTable, *_rest: Any) -> Any:
-    return np.zeros(len(flows), np.bool_)
-
-
-def _regular(*_given: Any) -> Ints:
-    return np.empty(0, np.int64)
-
-
-def _phases_as_they_are(_flows: Any, _connections: Any, found: Any, _pipelines: Any) -> Any:
-    return found
-
-
-def _at_ends(found: Any, pipelines: Any, closings: Any) -> Any:
-    return find_timeline(found, replace(pipelines, length=1), closings)
-
-
-find_timeline = method.find_timeline
 
 _repaired(
     "paper + records", "acknowledgements, control messages and services are left out", ["records"]
@@ -177,38 +154,19 @@ _repaired("paper + kinds", "kinds of pairs from volumes, directions and shapes",
 _repaired("paper + steps", "steps from parts of equal volume instead of change points", ["cuts"])
 _repaired("paper + all four", "all of these", ["records", "jobs", "pairs", "cuts"])
 
-_reduced(
-    "prism - screening",
-    "acknowledgements and the smallest flows count as data",
-    (connections, "_answers", _without_answers),
-    (connections, "LIGHT_SHARE", 0.0),
-    (connections, "LIGHT_BYTES", 0.0),
-)
-_reduced("prism - repetitions", "a transfer seen by two exporters counts twice",
-         (connections, "_seen_twice", _without_repetitions))  # fmt: skip
-_reduced("prism - regularity", "connections that are idle in most steps stay in their job",
-         (jobs, "irregular", _regular))  # fmt: skip
-_reduced("prism - services", "whatever repeats is a job", (jobs, "_training", _first))
+_reduced("prism - screening", "acknowledgements and the smallest flows count as data",
+         connections=_unscreened)  # fmt: skip
 _reduced("prism - synchrony", "parts that share no connection are jobs of their own",
-         (jobs, "together", _separate))  # fmt: skip
-_reduced("prism - silent NICs", "only NICs that were seen belong to a job",
-         (jobs, "silent_of", _none_unseen), (pair_table, "mirrored", _none_mirrored))  # fmt: skip
-_reduced("prism - joined parts", "a slow rank's silence inside a step cuts it",
-         (divisions, "repaired", _first))  # fmt: skip
-_reduced("prism - repaired ends", "the end of a rank's step is its own last record",
-         (phases, "repaired", _first), (gathers, "repaired", _first))  # fmt: skip
+         jobs=_separate)  # fmt: skip
 _reduced("prism - late gathers", "parameters gathered in the next step count as its end",
-         (method, "with_late_gathers", _phases_as_they_are))  # fmt: skip
+         gathers=_phases_as_they_are)  # fmt: skip
 _reduced("prism - first activations", "a step begins where the last one ended",
-         (method, "find_timeline", _at_ends))  # fmt: skip
-_reduced(
-    "prism - updates",
-    "what sends nothing after the last gradients is host work",
-    (method, "with_updates", lambda _connections, _phases, _pipelines, ranks, _sharing: ranks),
-)
+         timeline=_at_ends)  # fmt: skip
+_reduced("prism - updates", "what sends nothing after the last gradients is host work",
+         updates=_as_they_are)  # fmt: skip
 _reduced("prism - ring sizes", "bytes of messages do not show the members of a ring",
-         (method, "find_ring_share", lambda *_given: None))  # fmt: skip
+         rings=lambda *_given: None)  # fmt: skip
 _reduced("prism - replicas", "groups that NVLink joins stay apart",
-         (method, "find_replicas", lambda *_given: []))  # fmt: skip
+         replicas=lambda *_given: [])  # fmt: skip
 _reduced("prism - refusal", "records longer than a step have a timeline",
-         (method, "refusal", lambda *_given: None))  # fmt: skip
+         refusal=lambda *_given: None)  # fmt: skip

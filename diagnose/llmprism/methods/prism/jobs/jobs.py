@@ -49,25 +49,29 @@ LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
 
 
-def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
-    """The jobs, in order of their first record."""
-    lone = topology.lone
-    every = _parts(flows, connections, lone)
-    parts = _training([part for part in every if part.stepping.count])
-    idle = [part for part in every if not part.stepping.count]
-    label = together(connections, parts, topology.servers, unknown=topology.servers_unknown)
+def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -> list[Part]:
+    """Components with their steps, without traffic that does not repeat."""
+    return _parts(flows, connections, topology.lone)
+
+
+def find_jobs(
+    flows: FlowTable, topology: Topology, connections: Connections, parts: list[Part]
+) -> list[Job]:
+    """The jobs of the ``parts``, in order of their first record."""
+    stepping = _training([part for part in parts if part.stepping.count])
+    idle = [part for part in parts if not part.stepping.count]
+    label = together(connections, stepping, topology.servers, unknown=topology.servers_unknown)
     marked = dict.fromkeys(label.tolist())
     labelled = [
-        [part for part, mark in zip(parts, label, strict=True) if mark == one] for one in marked
+        [part for part, mark in zip(stepping, label, strict=True) if mark == one] for one in marked
     ]
     labelled, idle = with_same_rings(labelled, idle, topology.servers)
     jobs = []
     for own in labelled:
         own += twins_of(connections, own, idle, topology.servers)
-        ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
-        agreeing = _agreeing(flows, connections, own, lone)
+        agreeing = _agreeing(flows, connections, own, topology.lone)
         if all(part.stepping.count for part in agreeing):
-            jobs.append(Job(ends, (agreeing,)))
+            jobs.append(job_of(own, agreeing))
     jobs = without_attempts(restarted(jobs, connections), connections)
     jobs = with_short_attempts(flows, connections, jobs)
     jobs = sorted(jobs, key=_opening)
@@ -76,6 +80,12 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
         Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
         for job, unseen in zip(jobs, silent, strict=True)
     ]
+
+
+def job_of(parts: Sequence[Part], stepping: Sequence[Part]) -> Job:
+    """The job whose members are the endpoints of ``parts``; its steps are those of ``stepping``."""
+    ends = np.unique(np.concatenate([part.component.endpoints for part in parts]))
+    return Job(ends, (tuple(stepping),))
 
 
 def _training(parts: list[Part]) -> list[Part]:

@@ -49,11 +49,6 @@ LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
 
 
-def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -> list[Part]:
-    """Components with their steps, without traffic that does not repeat."""
-    return _parts(flows, connections, topology.lone)
-
-
 def find_jobs(
     flows: FlowTable, topology: Topology, connections: Connections, parts: list[Part]
 ) -> list[Job]:
@@ -112,11 +107,9 @@ def _rate(component: Component) -> float:
     return total / max(end - begin, 1) / component.endpoints.size
 
 
-def _parts(flows: FlowTable, connections: Connections, lone: Bools) -> list[Part]:
-    """Components with their steps, without traffic that does not repeat.
-
-    ``lone``: which endpoints are the only NIC of their server.
-    """
+def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -> list[Part]:
+    """Components with their steps, without traffic that does not repeat."""
+    lone = topology.lone
     little = connections.minor | exchanged(connections)
     to_unseen = np.zeros_like(little) if connections.to_unseen is None else connections.to_unseen
     parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {}, lone)

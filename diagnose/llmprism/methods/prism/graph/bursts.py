@@ -25,6 +25,16 @@ SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distingui
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """Records by burst, then time: the number of the burst, [ns], [ns], [bytes]."""
+
+    burst: Ints
+    start_ns: Ints
+    end_ns: Ints
+    size: Ints
+
+
+@dataclass(frozen=True)
 class Bursts:
     """Bursts of a class of connections, by connection, then time; equal length arrays.
 
@@ -34,6 +44,7 @@ class Bursts:
     row : row of the first record.
     step : training step.
     start_ns, end_ns, size : [ns], [bytes].
+    pieces : the records that they are made of.
     """
 
     place: Ints
@@ -42,6 +53,7 @@ class Bursts:
     start_ns: Ints
     end_ns: Ints
     size: Ints
+    pieces: Pieces
 
 
 def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
@@ -54,14 +66,15 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     place, step = cell // job.count, cell % job.count
     start, end = flows.start_ns[row], flows.end_ns[row]
     if not row.size:
-        return Bursts(place, row, step, start, end, size)
+        return Bursts(place, row, step, start, end, size, Pieces(place, start, end, size))
     opens = np.ones(row.size, np.bool_)
     opens[1:] = start[1:] - latest_in_groups(cell, end)[:-1] > SHORT * job.period_ns
     opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
+    pieces = Pieces(np.cumsum(opens) - 1, start, end, size)
     found = Bursts(
         place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),
-        np.add.reduceat(size, at),
+        np.add.reduceat(size, at), pieces,
     )  # fmt: skip
     return _in_own_steps(job, found) if part.kind == "pp" else found
 

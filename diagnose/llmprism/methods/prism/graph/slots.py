@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.graph.bursts import Bursts
+from llmprism.methods.prism.graph.bursts import Pieces as Records
 from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
@@ -33,6 +34,16 @@ class Silences:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """Records by connection, step and time; offsets, times and sizes as in :class:`Slots`."""
+
+    offsets: Ints
+    start_ns: Floats
+    end_ns: Floats
+    size: Floats
+
+
+@dataclass(frozen=True)
 class Slots:
     """Bursts of the connections of one class, in order of connection, step and time.
 
@@ -43,6 +54,7 @@ class Slots:
     size_bytes : usual bytes of each connection in a step.
     offsets : first burst of each connection and step, shape (connections * steps + 1,).
     start_ns, end_ns, size : of each burst; times after the origin of the job.
+    pieces : the records that bursts are made of, in the same order.
     steps : number of steps.
     """
 
@@ -53,6 +65,7 @@ class Slots:
     start_ns: Floats
     end_ns: Floats
     size: Floats
+    pieces: Pieces
     steps: int
 
     def times(self, lanes: Ints, number: int) -> tuple[Floats, Floats]:
@@ -64,7 +77,9 @@ class Slots:
         start, end = np.full(shape, np.nan), np.full(shape, np.nan)
         bursts = self.start_ns, self.end_ns, self.size
         usual = self._usual(self.size, lanes, number), self._usual(self._since_ns, lanes, number)
-        _fill(lanes, self.offsets, bursts, usual, start, end)
+        pieces = self.pieces.start_ns, self.pieces.end_ns, self.pieces.size
+        of_cells = self.offsets, self.pieces.offsets
+        _fill(lanes, of_cells, bursts, pieces, usual, start, end)
         return start, end
 
     def silences(self, lanes: Ints, number: int) -> Silences:
@@ -102,12 +117,9 @@ class Slots:
 def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Slots:
     """Number the bursts of one class."""
     known = (bursts.step >= 0) & (bursts.step < steps)
-    cell = (bursts.place * steps + bursts.step)[known]
-    order = np.lexsort((bursts.start_ns[known], cell))
-    start, end, size = (
-        values[known][order].astype(np.float64)
-        for values in (bursts.start_ns - origin_ns, bursts.end_ns - origin_ns, bursts.size)
-    )
+    every = np.where(known, bursts.place * steps + bursts.step, -1)
+    cell, order = every[known], np.lexsort((bursts.start_ns[known], every[known]))
+    start, end, size = _ordered(bursts, known, order, origin_ns)
     held = np.bincount(cell, minlength=connections * steps)
     volume = np.bincount(cell[order], size, connections * steps).astype(np.float64)
     volume = volume.reshape(connections, steps)
@@ -118,7 +130,29 @@ def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Sl
     usual = np.nan_to_num(nanmedian(np.where(by_step > 0, volume, np.nan), axis=1))
     offsets = np.concatenate(([0], np.cumsum(held)))
     regular &= _is_stable(volume, np.cumsum(size), by_step == count[:, None], offsets, count)
-    return Slots(count, regular, usual, offsets, start, end, size, steps)
+    pieces = _pieces_of(bursts, every, connections * steps, origin_ns)
+    return Slots(count, regular, usual, offsets, start, end, size, pieces, steps)
+
+
+def _pieces_of(bursts: Bursts, cell: Ints, cells: int, origin_ns: int) -> Pieces:
+    """The records of bursts that are in a ``cell``, -1 for none."""
+    of_piece = cell[bursts.pieces.burst]
+    known = of_piece >= 0
+    order = np.lexsort((bursts.pieces.start_ns[known], of_piece[known]))
+    held = np.bincount(of_piece[known], minlength=cells)
+    own = _ordered(bursts.pieces, known, order, origin_ns)
+    return Pieces(np.concatenate(([0], np.cumsum(held))), *own)
+
+
+def _ordered(
+    values: Bursts | Records, known: Bools, order: Ints, origin_ns: int
+) -> tuple[Floats, Floats, Floats]:
+    """Starts, ends and sizes of those that are known."""
+    start, end, size = (
+        one[known][order].astype(np.float64)
+        for one in (values.start_ns - origin_ns, values.end_ns - origin_ns, values.size)
+    )
+    return start, end, size
 
 
 def _is_stable(volume: Floats, sent: Floats, usual: Bools, offsets: Ints, count: Ints) -> Bools:
@@ -170,14 +204,17 @@ def _only_place(start_ns: Floats, since_ns: Floats) -> int:
 
 @compiled
 def _fill(
-    lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats],
-    usually: tuple[Floats, Floats], start: Floats, end: Floats,
+    lanes: Ints, of_cells: tuple[Ints, Ints], bursts: tuple[Floats, Floats, Floats],
+    pieces: tuple[Floats, Floats, Floats], usually: tuple[Floats, Floats],
+    start: Floats, end: Floats,
 ) -> None:  # fmt: skip
-    """Write the times of each slot; bursts that are not one to a slot are matched by bytes.
+    """Write the times of each slot; where bursts are not one to a slot, records match by bytes.
 
     Where records are lost, those that are left are matched by the time between them.
     """
+    offsets, of_pieces = of_cells
     start_ns, end_ns, size = bursts
+    begins_ns, ends_ns, bytes_of = pieces
     usual, since_ns = usually
     number, steps = start.shape[1], start.shape[2]
     for lane in range(lanes.size):
@@ -210,22 +247,23 @@ def _fill(
                 edges = np.zeros(number + 1)
                 edges[1:] = np.cumsum(usual[lane])
                 opens, closes, before = 0, 1, 0.0
-                for burst in range(first, last):
+                cell = lanes[lane] * steps + step
+                for piece in range(of_pieces[cell], of_pieces[cell + 1]):
                     while opens < number and edges[opens] < before - exact:
                         opens += 1
                     if opens < number and edges[opens] <= before + exact:
-                        start[lane, opens, step] = start_ns[burst]
-                    before += size[burst]
+                        start[lane, opens, step] = begins_ns[piece]
+                    before += bytes_of[piece]
                     while closes <= number and edges[closes] < before - exact:
                         closes += 1
                     if closes <= number and edges[closes] <= before + exact:
-                        end[lane, closes - 1, step] = end_ns[burst]
+                        end[lane, closes - 1, step] = ends_ns[piece]
 
 
 compile_early(
     _fill,
     lambda: (
-        INTS, INTS, (FLOATS,) * 3, (FLOATS[:, None],) * 2,
+        INTS, (INTS,) * 2, (FLOATS,) * 3, (FLOATS,) * 3, (FLOATS[:, None],) * 2,
         FLOATS[:, None, None], FLOATS[:, None, None],
     ),
 )  # fmt: skip

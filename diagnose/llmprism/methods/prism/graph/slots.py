@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.graph.bursts import Bursts
-from llmprism.methods.prism.graph.bursts import Pieces as Records
 from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
@@ -35,10 +34,9 @@ class Silences:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Records by connection, step and time; offsets, times and sizes as in :class:`Slots`."""
+    """Ends and sizes of records by connection, step and begin; ``offsets`` as of bursts."""
 
     offsets: Ints
-    start_ns: Floats
     end_ns: Floats
     size: Floats
 
@@ -77,7 +75,7 @@ class Slots:
         start, end = np.full(shape, np.nan), np.full(shape, np.nan)
         bursts = self.start_ns, self.end_ns, self.size
         usual = self._usual(self.size, lanes, number), self._usual(self._since_ns, lanes, number)
-        pieces = self.pieces.start_ns, self.pieces.end_ns, self.pieces.size
+        pieces = self.pieces.end_ns, self.pieces.size
         of_cells = self.offsets, self.pieces.offsets
         _fill(lanes, of_cells, bursts, pieces, usual, start, end)
         return start, end
@@ -119,7 +117,10 @@ def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Sl
     known = (bursts.step >= 0) & (bursts.step < steps)
     every = np.where(known, bursts.place * steps + bursts.step, -1)
     cell, order = every[known], np.lexsort((bursts.start_ns[known], every[known]))
-    start, end, size = _ordered(bursts, known, order, origin_ns)
+    start, end, size = (
+        values[known][order].astype(np.float64)
+        for values in (bursts.start_ns - origin_ns, bursts.end_ns - origin_ns, bursts.size)
+    )
     held = np.bincount(cell, minlength=connections * steps)
     volume = np.bincount(cell[order], size, connections * steps).astype(np.float64)
     volume = volume.reshape(connections, steps)
@@ -140,19 +141,11 @@ def _pieces_of(bursts: Bursts, cell: Ints, cells: int, origin_ns: int) -> Pieces
     known = of_piece >= 0
     order = np.lexsort((bursts.pieces.start_ns[known], of_piece[known]))
     held = np.bincount(of_piece[known], minlength=cells)
-    own = _ordered(bursts.pieces, known, order, origin_ns)
-    return Pieces(np.concatenate(([0], np.cumsum(held))), *own)
-
-
-def _ordered(
-    values: Bursts | Records, known: Bools, order: Ints, origin_ns: int
-) -> tuple[Floats, Floats, Floats]:
-    """Starts, ends and sizes of those that are known."""
-    start, end, size = (
+    end, size = (
         one[known][order].astype(np.float64)
-        for one in (values.start_ns - origin_ns, values.end_ns - origin_ns, values.size)
+        for one in (bursts.pieces.end_ns - origin_ns, bursts.pieces.size)
     )
-    return start, end, size
+    return Pieces(np.concatenate(([0], np.cumsum(held))), end, size)
 
 
 def _is_stable(volume: Floats, sent: Floats, usual: Bools, offsets: Ints, count: Ints) -> Bools:
@@ -205,22 +198,23 @@ def _only_place(start_ns: Floats, since_ns: Floats) -> int:
 @compiled
 def _fill(
     lanes: Ints, of_cells: tuple[Ints, Ints], bursts: tuple[Floats, Floats, Floats],
-    pieces: tuple[Floats, Floats, Floats], usually: tuple[Floats, Floats],
+    pieces: tuple[Floats, Floats], usually: tuple[Floats, Floats],
     start: Floats, end: Floats,
 ) -> None:  # fmt: skip
-    """Write the times of each slot; where bursts are not one to a slot, records match by bytes.
+    """Write the times of each slot; bursts that are not one to a slot are matched by bytes.
 
+    So are records within a burst, but only their ends are: what follows at once may have waited.
     Where records are lost, those that are left are matched by the time between them.
     """
     offsets, of_pieces = of_cells
     start_ns, end_ns, size = bursts
-    begins_ns, ends_ns, bytes_of = pieces
+    ends_ns, bytes_of = pieces
     usual, since_ns = usually
     number, steps = start.shape[1], start.shape[2]
     for lane in range(lanes.size):
         for step in range(steps):
-            first = offsets[lanes[lane] * steps + step]
-            last = offsets[lanes[lane] * steps + step + 1]
+            cell = lanes[lane] * steps + step
+            first, last = offsets[cell], offsets[cell + 1]
             if last == first:
                 continue
             if number == 1:
@@ -246,13 +240,15 @@ def _fill(
                 exact = EXACT * usual[lane].min()
                 edges = np.zeros(number + 1)
                 edges[1:] = np.cumsum(usual[lane])
-                opens, closes, before = 0, 1, 0.0
-                cell = lanes[lane] * steps + step
-                for piece in range(of_pieces[cell], of_pieces[cell + 1]):
+                opens, before = 0, 0.0
+                for burst in range(first, last):
                     while opens < number and edges[opens] < before - exact:
                         opens += 1
                     if opens < number and edges[opens] <= before + exact:
-                        start[lane, opens, step] = begins_ns[piece]
+                        start[lane, opens, step] = start_ns[burst]
+                    before += size[burst]
+                closes, before = 1, 0.0
+                for piece in range(of_pieces[cell], of_pieces[cell + 1]):
                     before += bytes_of[piece]
                     while closes <= number and edges[closes] < before - exact:
                         closes += 1
@@ -263,7 +259,7 @@ def _fill(
 compile_early(
     _fill,
     lambda: (
-        INTS, (INTS,) * 2, (FLOATS,) * 3, (FLOATS,) * 3, (FLOATS[:, None],) * 2,
+        INTS, (INTS,) * 2, (FLOATS,) * 3, (FLOATS,) * 2, (FLOATS[:, None],) * 2,
         FLOATS[:, None, None], FLOATS[:, None, None],
     ),
 )  # fmt: skip

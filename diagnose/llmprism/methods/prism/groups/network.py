@@ -21,7 +21,7 @@ from llmprism.methods.prism.context import Context
 from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks, slowest_rings
-from llmprism.methods.prism.groups.ranks import PAUSED, hidden
+from llmprism.methods.prism.groups.ranks import PAUSED, any_of_job, hidden
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
@@ -80,8 +80,9 @@ def _named(durations: Durations, window: Window) -> Named | None:
     """The part of the network that explains the slow transfers of a window best."""
     seen = seen_within(durations, window)
     part = name_part(durations, seen)
-    if part is None and any(one.is_silent for once in seen for one in once.values()):
-        return _paused(durations, window)
+    if part is None:
+        silent = any(one.is_silent for once in seen for one in once.values())
+        return _paused(durations, window) if silent else any_of_job(durations, window)
     if part is not None and part.kind == "address" and window.shape == WITH_PAUSES:
         others = {"or_causes": [part.cause, "slow_link"]}
         return replace(part, cause="flapping_nic", evidence={**part.evidence, **others})

@@ -54,6 +54,7 @@ def habits(length_ns: Floats) -> Ints:
     if known.sum() < 2 * FEWEST_HABITS:
         return kind
     middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
+    known &= np.nan_to_num(length_ns) > middle / 2  # less is no whole step
     noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
     off = np.where(known, (length_ns - middle) / noise, 0.0)
     usual = log_density(off)

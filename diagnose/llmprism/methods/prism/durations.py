@@ -18,7 +18,7 @@ from llmprism.methods.prism.baseline import (
     without_waiting,
 )
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.graph.durations import StepGraph, with_durations
+from llmprism.methods.prism.graph.durations import StepGraph, roles_of, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
 from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
@@ -151,10 +151,12 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
         return None
     tick = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     tick_ns = float(tick) if tick > 1 else 0.0
-    graph = with_durations(nodes, job.pipelines.stage, job.phases.first_of_epoch, tick_ns)
+    servers = context.topology.servers[job.phases.endpoints]
+    role = roles_of(nodes, job.pipelines.stage, servers)
+    graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
-    rendezvous = rendezvous_of(nodes, context.topology.servers[job.phases.endpoints], together_ns)
+    rendezvous = rendezvous_of(nodes, servers, together_ns)
     none = np.zeros(job.count, np.int64)
     reference = Reference(kinds_of(context, job, none), np.ones(job.count, np.bool_))
     traffic = traffic_of(context, job)

@@ -58,6 +58,18 @@ class StepGraph:
     holds_waiting: Bools
 
 
+def roles_of(nodes: Nodes, stage: Ints, servers: Ints) -> Ints:
+    """A number for the ranks of one ``stage`` that join collectives for as many ranks.
+
+    A ring enters a server at one NIC. So its rank joins for others there that never join any.
+    """
+    joins = np.zeros(stage.size, np.bool_)
+    joins[nodes.rank[~nodes.are_messages[nodes.operation]]] = True
+    beside = (servers == servers[:, None]) & (stage == stage[:, None])
+    others = np.where(joins, (beside & ~joins).sum(axis=1), 0)
+    return np.unique(np.column_stack((stage, others)), axis=0, return_inverse=True)[1].ravel()
+
+
 def with_durations(
     nodes: Nodes, role: Ints, first_of_epoch: Ints, tolerance_ns: float
 ) -> StepGraph:

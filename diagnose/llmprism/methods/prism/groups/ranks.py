@@ -130,4 +130,4 @@ def hidden(durations: Durations, symptom: str, cause: str, others: list[str]) ->
     found = [durations.server_name(one) for one in np.unique(durations.servers).tolist()]
     few = {"one_of": found} if len(found) <= MOST_NAMED else {}
     evidence = {"or_causes": others, **few}
-    return Named("job", symptom, cause, "job", durations.job.name, evidence)
+    return Named("job", symptom, cause, "job", durations.job.name, evidence, 1 / len(found))

@@ -43,12 +43,14 @@ from llmprism.methods.prism.windows import (
     SHAPE,
     Window,
     best_window,
+    fades,
     gain_of_rows,
     gain_within,
     joint_window,
     penalty,
 )
 from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.missing import nanmedian
 
 FEWEST = 3  # steps of which one may stand out
 
@@ -242,13 +244,21 @@ def _unexplained(durations: Durations, open_steps: Bools) -> Iterator[Candidate]
 
 
 def _warm_up(durations: Durations) -> Bools:
-    """The steps with which an attempt begins, if all ranks are slow in them, shape (steps,)."""
+    """The steps with which an attempt begins, if all ranks are slow in them, shape (steps,).
+
+    Where computing is hidden behind transfers, all of these are slow, less in every step.
+    """
     warm = np.zeros(durations.steps, np.bool_)
-    for group in whole_job(durations):
-        for first in durations.job.phases.first_of_epoch.tolist():
-            window = best_window(group.excess[first : first + WARM_UP], group.error)
-            if window.shape != MOSTLY and window.ratio > SHAPE:
-                warm[first : first + WARM_UP] = True
+    transfers = durations.transfer.excess.copy()
+    transfers[:, durations.job.phases.first_of_epoch] = np.nan
+    together = nanmedian(transfers.T, axis=1)
+    for first in durations.job.phases.first_of_epoch.tolist():
+        begin = slice(first, first + WARM_UP)
+        for group in whole_job(durations):
+            window = best_window(group.excess[begin], group.error)
+            warm[begin] |= window.shape != MOSTLY and window.ratio > SHAPE
+        error = float(np.median(durations.transfer.error)) if len(transfers) else NOISE_FLOOR
+        warm[begin] |= fades(together[begin], error)
     return warm
 
 

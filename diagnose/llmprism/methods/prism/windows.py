@@ -121,6 +121,16 @@ def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
     return _of_gains(gains, LEVEL, SHAPE)
 
 
+def fades(excess: Floats, error: float) -> bool:
+    """Whether a series is likelier to begin slow and to become normal than to have one level."""
+    since = np.arange(excess.size)
+    most = np.array(LEVELS)[:, None, None]
+    fading = most * np.array([0.3, 0.5, 0.7])[:, None] ** since
+    gains = _ratios(excess, error, (fading, VARIES * fading), log_density).cumsum(axis=2)
+    level = _gains(excess, error, 1.0)
+    return bool(gains.max() > max(level.cumsum(axis=1).max(), SHAPE) + SHAPE / 2)
+
+
 def gain_within(excess: Floats, error: float, inside: Bools) -> float:
     """Log likelihood ratio of the best level in some steps, against no difference."""
     return float(_gains(excess[inside], error, 1.0).sum(axis=1).max(initial=0.0))

@@ -43,7 +43,7 @@ from llmprism.methods.prism.windows import (
     SHAPE,
     Window,
     best_window,
-    fades,
+    fading,
     gain_of_rows,
     gain_within,
     joint_window,
@@ -244,21 +244,24 @@ def _unexplained(durations: Durations, open_steps: Bools) -> Iterator[Candidate]
 
 
 def _warm_up(durations: Durations) -> Bools:
-    """The steps with which an attempt begins, if all ranks are slow in them, shape (steps,).
+    """The steps with which an attempt begins, if all of the job is slow in them, shape (steps,).
 
-    Where computing is hidden behind transfers, all of these are slow, less in every step.
+    For as long as it is less slow in every step, or for a few steps if all ranks are.
     """
     warm = np.zeros(durations.steps, np.bool_)
+    firsts = durations.job.phases.first_of_epoch
     transfers = durations.transfer.excess.copy()
-    transfers[:, durations.job.phases.first_of_epoch] = np.nan
+    transfers[:, firsts] = np.nan
     together = nanmedian(transfers.T, axis=1)
-    for first in durations.job.phases.first_of_epoch.tolist():
-        begin = slice(first, first + WARM_UP)
-        for group in whole_job(durations):
-            window = best_window(group.excess[begin], group.error)
-            warm[begin] |= window.shape != MOSTLY and window.ratio > SHAPE
-        error = float(np.median(durations.transfer.error)) if len(transfers) else NOISE_FLOOR
-        warm[begin] |= fades(together[begin], error)
+    error = float(np.median(durations.transfer.error)) if len(transfers) else NOISE_FLOOR
+    series = [(group.excess, group.error) for group in whole_job(durations)]
+    for first in firsts.tolist():
+        for excess, noise in series:
+            window = best_window(excess[first : first + WARM_UP], noise)
+            is_slow = window.shape != MOSTLY and window.ratio > SHAPE
+            warm[first : first + WARM_UP] |= is_slow
+        for excess, noise in (*series, (together, error)):
+            warm[first : first + fading(excess[first : first + 2 * WARM_UP], noise)] = True
     return warm
 
 

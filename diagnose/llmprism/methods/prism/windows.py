@@ -27,6 +27,7 @@ Density = Callable[[Floats], Floats]
 LEVEL, WITH_PAUSES, MOSTLY = "level", "pauses", "mostly"
 WINDOWS = 3.0  # lengths of windows that differ by more than the noise of their ends, for each begin
 SHAPE = 2.0  # log odds of the rarer shape
+ENDS = (3, 4, 5, 7, 10)  # steps of a warm-up
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,21 @@ def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
     return _of_gains(gains, LEVEL, SHAPE)
 
 
-def fades(excess: Floats, error: float) -> bool:
-    """Whether a series is likelier to begin slow and to become normal than to have one level."""
-    since = np.arange(excess.size)
-    most = np.array(LEVELS)[:, None, None]
-    fading = most * np.array([0.3, 0.5, 0.7])[:, None] ** since
-    gains = _ratios(excess, error, (fading, VARIES * fading), log_density).cumsum(axis=2)
-    level = _gains(excess, error, 1.0)
-    return bool(gains.max() > max(level.cumsum(axis=1).max(), SHAPE) + SHAPE / 2)
+def fading(excess: Floats, error: float) -> int:
+    """Steps for which a series is slow at first, and less in each one; 0 if a level is as likely.
+
+    Of a level that lasts, or begins later, no step has to be less than the one before.
+    """
+    since, first = np.arange(excess.size), np.array(LEVELS)[:, None]
+    level = largest_sums(_gains(excess, error, 1.0))[0].max()
+    most, steps = max(level, SHAPE) + SHAPE / 2, 0
+    for ends in ENDS:
+        expected = first * np.maximum(1 - since / ends, 0.0)
+        varies = VARIES * np.where(excess > 0, expected, 0.0)  # a faster one speaks against it
+        gains = _ratios(excess, error, (expected, varies), log_density)
+        if gains.sum(axis=1).max() > most:
+            most, steps = gains.sum(axis=1).max(), ends
+    return steps
 
 
 def gain_within(excess: Floats, error: float, inside: Bools) -> float:

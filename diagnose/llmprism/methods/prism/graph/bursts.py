@@ -26,7 +26,10 @@ SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distingui
 
 @dataclass(frozen=True)
 class Pieces:
-    """Records by burst, then time: the number of the burst, [ns], [ns], [bytes]."""
+    """Records of messages by burst, then time: the number of the burst, [ns], [ns], [bytes].
+
+    In a collective that waits, a record ends before it is done: there a burst is one piece.
+    """
 
     burst: Ints
     start_ns: Ints
@@ -71,12 +74,11 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     opens[1:] = start[1:] - latest_in_groups(cell, end)[:-1] > SHORT * job.period_ns
     opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
-    pieces = Pieces(np.cumsum(opens) - 1, start, end, size)
-    found = Bursts(
-        place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),
-        np.add.reduceat(size, at), pieces,
-    )  # fmt: skip
-    return _in_own_steps(job, found) if part.kind == "pp" else found
+    until, sent = np.maximum.reduceat(end, at), np.add.reduceat(size, at)
+    own = place[at], row[at], step[at], start[at], until, sent
+    if part.kind != "pp":
+        return Bursts(*own, Pieces(np.arange(at.size), start[at], until, sent))
+    return _in_own_steps(job, Bursts(*own, Pieces(np.cumsum(opens) - 1, start, end, size)))
 
 
 def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:

@@ -95,30 +95,10 @@ def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]
     A pause holds up whatever is sent at that moment, which is another transfer in every step.
     """
     inside, hit = window.steps(durations.steps), window.hit(durations.steps)
-    if window.shape != WITH_PAUSES and window.first != window.last:
+    if window.shape != WITH_PAUSES:
         return [seen_in(durations, inside, hit)]
-    steps = np.flatnonzero(hit).tolist()
-    each = np.eye(durations.steps, dtype=np.bool_)[steps]
-    return [
-        _meanwhile(durations, seen_in(durations, inside, one), step)
-        for one, step in zip(each, steps, strict=True)
-    ]
-
-
-def _meanwhile(durations: Durations, seen: dict[int, Seen], step: int) -> dict[int, Seen]:
-    """What is slow in a step, and of the others what transfers while one of these is slow."""
-    graph, nodes = durations.graph, durations.graph.nodes
-    slow = np.array([number for number, one in seen.items() if one.is_slow], np.int64)
-    own = np.flatnonzero(np.isin(nodes.communicator, slow))
-    longer = graph.transfer[own, step] - nanmedian(graph.transfer[own], axis=1)
-    since_ns, until_ns = np.full((2, len(nodes.communicators)), np.nan)
-    for operation in own[np.argsort(np.nan_to_num(longer))].tolist():
-        since_ns[nodes.communicator[operation]] = nodes.begin[operation, step]
-        until_ns[nodes.communicator[operation]] = nodes.end[operation, step]
-    begin, end = nodes.begin[:, step, None], nodes.end[:, step, None]
-    beside = ((begin < until_ns[slow]) & (end > since_ns[slow])).any(axis=1)
-    active = set(nodes.communicator[beside].tolist())
-    return {number: one for number, one in seen.items() if one.is_slow or number in active}
+    each = np.eye(durations.steps, dtype=np.bool_)[hit]
+    return [seen_in(durations, inside, one) for one in each]
 
 
 def _paused(durations: Durations, window: Window) -> Named | None:

@@ -24,7 +24,7 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import COMPUTE, TRANSFER, WORK, Durations, durations_of
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named, Namer, rows_of
-from llmprism.methods.prism.groups.ranks import of_job, whole_job
+from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.parameters import (
     ALWAYS_SURE,
@@ -227,20 +227,6 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
         if _is_believed(again.cost, OWN_SHARE / 2):
             left = left.shortened(again.explains_ns)
             yield again
-    yield from _unexplained(left, unexplained)
-
-
-def _unexplained(durations: Durations, open_steps: Bools) -> Iterator[Candidate]:
-    """Steps that are longer for certain, and nothing that is measured tells why."""
-    for _ in range(MOST_FINDINGS):
-        found = _longer(durations, open_steps)
-        if found is None:
-            return
-        window, odds = found
-        one = Candidate(durations, of_job(durations), window, odds, open_steps)
-        if _is_believed(one.cost):
-            yield one
-        open_steps = open_steps & ~window.steps(durations.steps)
 
 
 def _warm_up(durations: Durations) -> Bools:
@@ -306,10 +292,15 @@ def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -
     That something happened follows from the steps. So the group only has to be likelier than its
     siblings, which is less than it needs by itself.
     """
-    found = _longer(durations, open_steps)
-    if found is None:
+    if open_steps.sum() < FEWEST:
         return None
-    window, odds = found
+    length = durations.left_ns / max(durations.usual_ns, 1.0) - 1
+    noise = float(np.nan_to_num(spread(length[None])[0]))
+    shown = np.where(open_steps, length, np.nan)
+    window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
+    odds = window.ratio - penalty(1, durations.steps)
+    if odds <= 0:
+        return None
     hit = window.hit(durations.steps)
     gains = [
         gain_within(group.excess, group.error, hit) - float(np.log(group.siblings))
@@ -323,18 +314,6 @@ def _longest(durations: Durations, groups: Sequence[Group], open_steps: Bools) -
         joint = [gain_of_rows(*rows_of(durations, one), hit) for one in parts]
         return Candidate(durations, parts[int(np.argmax(joint))], window, odds, open_steps)
     return Candidate(durations, groups[best], window, odds, open_steps)
-
-
-def _longer(durations: Durations, open_steps: Bools) -> tuple[Window, float] | None:
-    """The window of ``open_steps`` that are longer for certain, and its log odds; None without."""
-    if open_steps.sum() < FEWEST:
-        return None
-    length = durations.left_ns / max(durations.usual_ns, 1.0) - 1
-    noise = float(np.nan_to_num(spread(length[None])[0]))
-    shown = np.where(open_steps, length, np.nan)
-    window = best_window(shown, max(noise, NOISE_FLOOR, durations.tick_ns / durations.usual_ns))
-    odds = window.ratio - penalty(1, durations.steps)
-    return (window, odds) if odds > 0 else None
 
 
 def cost_of(candidate: Candidate) -> Cost:

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from llmprism.methods.prism.durations import COMPUTE, WORK, Durations
+from llmprism.methods.prism.durations import COMPUTE, Durations
 from llmprism.methods.prism.groups.base import Group, Named, group_errors, of_ranks
 from llmprism.methods.prism.groups.imbalance import is_uneven, named_uneven
-from llmprism.methods.prism.parameters import MIXED, MOST_NAMED, NOISE_FLOOR
+from llmprism.methods.prism.parameters import MIXED, MOST_NAMED
 from llmprism.methods.prism.windows import Window
 
 SLOW = ["slow_gpu", "slow_server", "degraded_nvlink"]
@@ -107,13 +107,6 @@ def whole_job(durations: Durations) -> Iterable[Group]:
     if rows.size:
         error = group_errors(durations.common[None], [table.error[rows]])[0]
         yield Group(COMPUTE, rows, 1, durations.common, float(error), lost, any_of_job)
-
-
-def of_job(durations: Durations) -> Group:
-    """The job, of which only the length of its steps is known."""
-    rows = np.arange(durations.servers.size)
-    longer = np.nan_to_num(durations.left_ns - durations.usual_ns)
-    return Group(WORK, rows, 1, longer / durations.usual_ns, NOISE_FLOOR, longer, any_of_job)
 
 
 def any_of_job(durations: Durations, window: Window) -> Named | None:

@@ -1,7 +1,7 @@
 """How long after a slow step its alert is posted, while records come at their own pace.
 
-The monitor is a process of its own, as ``llmprism watch --alertmanager URL`` runs. It first gets the
-records of some minutes together, and learns the jobs. From then on it gets those of each second
+The monitor is a process of its own, as ``llmprism watch --alertmanager URL`` runs. It first gets
+the records of a minute together, and learns the jobs. From then on it gets those of each second
 when that second is over. In the first job, one GPU becomes slow.
 """
 
@@ -109,8 +109,8 @@ def _ends_s(run: Run) -> pd.Series:
     """The end of each step since the first record [s]."""
     steps = pd.read_parquet(run.folder / "truth" / "steps.parquet")
     begin_ns = pd.read_parquet(run.flows, columns=["start_ns"])["start_ns"].min()
-    ends_ns: pd.Series = steps.groupby("step")["end_ns"].max()
-    return (ends_ns - begin_ns) / NS
+    ends_ns = pd.Series(steps.groupby("step")["end_ns"].max())
+    return ends_ns.sub(begin_ns).div(NS)
 
 
 def _server(run: Run) -> str:

@@ -31,8 +31,8 @@ from prism_sim.run_folder import Run
 
 _JOB = "benchmarks/job.yaml"
 _CHANGES: dict[str, Any] = {"duration_s": 220, "jobs.0.dp": 2, "cluster.servers": 16}
-_BEFORE_S = 90  # of records before those that come at their own pace
-_SLOW_S = 110
+_BEFORE_S = 60  # of records before those that come at their own pace
+_SLOW_S = 125
 _FAULT = {"kind": "slow_gpu", "job": "gpt", "rank": 37, "factor": 0.6, "from_s": _SLOW_S}
 _AFTER_S = 60  # of records after the first slow step, if there is no alert
 _LEARNING_S = 3_600

@@ -156,7 +156,9 @@ class Monitor:
         else:
             state = self._folder.state
             others = [one for one in state.jobs if one.name in turn.others]
-            tables = read_parts(state.parts, self._folder.parts, COLUMNS, others)
+            since_ns = max(span.start_ns, turn.since_ns)
+            parts = [one for one in state.parts if one.last_ns > since_ns]
+            tables = read_parts(parts, self._folder.parts, COLUMNS, others)
             self._tracker.learn(followed, tables, span, state, turn)
 
     def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:

@@ -67,6 +67,7 @@ class Delay:
 
 def measure(jobs: int, folder: Path) -> Delay:
     """Watch so many jobs of 128 GPUs in ``folder``, a new one."""
+    folder.mkdir(parents=True)
     calm = simulated(load(_JOB, _CHANGES), RESULTS / "worlds")
     slow = simulated(
         load(_JOB, {**_CHANGES, "faults": [_FAULT | {"to_s": 220}]}), RESULTS / "worlds"

@@ -86,10 +86,10 @@ _DELAY = """
 
 `python -m evaluation delay {options}` makes this part. Jobs of 128 GPUs take steps of
 {step_s:.1f} s, and their records come at their own pace, second by second. `llmprism watch` is a
-process of its own; it has learned the jobs from the minute before. Then one GPU becomes slow. The delay is
-that from the end of the first slow step to the HTTP request that names its server. Two usual steps
-and {late_s:.0f} s are allowed. *Cores* is CPU time in a second. *Memory* is the peak: the first
-diagnosis has it.
+process of its own; it has learned the jobs from the minute before. Then one GPU becomes slow. The
+delay is that from the end of the first slow step to the HTTP request that names its server. Two
+usual steps and {late_s:.0f} s are allowed. *Cores* is CPU time in a second. *Memory* is the peak,
+which the first diagnosis has.
 
 | GPUs | records/s | jobs learned in | delay | allowed | met | cores | memory |
 |---|---|---|---|---|---|---|---|

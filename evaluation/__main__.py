@@ -71,6 +71,16 @@ def soak(
 
 
 @app.command()
+def delay(
+    jobs: Annotated[list[int] | None, typer.Option(help="Of 128 GPUs; may be repeated.")] = None,
+) -> None:
+    """Measure how soon an alert is posted: a part of results/reference/monitor.md."""
+    from evaluation.monitoring.page import write_delay
+
+    typer.echo(write_delay(jobs or [4, 16, 78]))
+
+
+@app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
     from evaluation.twins import page

@@ -1,4 +1,4 @@
-"""Writes the comparison: ``python -m evaluation monitor``."""
+"""Writes the page of the monitor: ``python -m evaluation monitor``, ``soak`` and ``delay``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring.comparing import Comparison, Found, compare
+from evaluation.monitoring.delay import LATE_S, Delay
+from evaluation.monitoring.delay import measure as measure_delay
 from evaluation.monitoring.rate import SETTINGS, measure
 from evaluation.monitoring.soak import HOUR_S, Look, soak
 from evaluation.paths import REFERENCE
@@ -18,6 +20,7 @@ from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.tracking.tracker import CALM
 
 PAGE = REFERENCE / "monitor.md"
+_PART = "\n## "
 _HEAD = """# A monitor beside one diagnosis of the same records
 
 `python -m evaluation monitor --worlds {number}` makes this page, on the first worlds of each family
@@ -78,13 +81,28 @@ larger if other work is done on the machine: then more processes than cores run 
 """
 _STRETCHES = 12
 
+_DELAY = """
+## How soon an alert is posted
+
+`python -m evaluation delay {options}` makes this part. Jobs of 128 GPUs take steps of
+{step_s:.1f} s, and their records come at their own pace, second by second. `llmprism watch` is a
+process of its own; it has learned the jobs from the minute before. Then one GPU becomes slow. The
+delay is that from the end of the first slow step to the HTTP request that names its server. Two
+usual steps and {late_s:.0f} s are allowed. *Cores* is CPU time in a second. *Memory* is the peak,
+which the first diagnosis has.
+
+| GPUs | records/s | jobs learned in | delay | allowed | met | cores | memory |
+|---|---|---|---|---|---|---|---|
+{rows}
+"""
+
 
 def write(number: int) -> Path:
     """Compare ``number`` worlds of each family, and write the page."""
     rows = [_row(world, _compared(world)) for world in worlds("develop", number)]
-    text = _HEAD.format(number=number) + "\n".join(rows) + "\n" + _rates()
-    PAGE.write_text(text + _soak_before(), encoding="utf-8")
-    return PAGE
+    _, *parts = _page().split(_PART)
+    head = _HEAD.format(number=number) + "\n".join(rows) + "\n"
+    return _put(_PART.join([head, *parts]), _rates())
 
 
 def write_soak(jobs: int, hours: float, speed: float) -> Path:
@@ -109,9 +127,37 @@ def write_soak(jobs: int, hours: float, speed: float) -> Path:
             for name in ("sent", "dropped", "faults", "cpu_s", "exit_code")
         },
     )
-    before = PAGE.read_text(encoding="utf-8").removesuffix(_soak_before())
-    PAGE.write_text(before + text, encoding="utf-8")
-    return PAGE
+    return _put(_page(), text)
+
+
+def write_delay(jobs: Sequence[int]) -> Path:
+    """Measure the delay of an alert among so many jobs each, and write that part of the page."""
+    with TemporaryDirectory() as folder:
+        found = [measure_delay(count, Path(folder) / f"{count}") for count in jobs]
+    options = " ".join(f"--jobs {count}" for count in jobs)
+    return put_delays(options, found)
+
+
+def put_delays(options: str, found: Sequence[Delay]) -> Path:
+    """Write the part about the delay of an alert."""
+    step_s = (found[0].limit_s - LATE_S) / 2
+    rows = "\n".join(map(_delay_row, found))
+    return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=rows))
+
+
+def _delay_row(one: Delay) -> str:
+    is_met = one.alert_s is not None and one.alert_s <= one.limit_s
+    cells = [
+        f"{one.gpus:,}",
+        f"{one.records_per_s:,.0f}",
+        f"{one.learned_s:.0f} s",
+        "none" if one.alert_s is None else f"{one.alert_s:.1f} s",
+        f"{one.limit_s:.1f} s",
+        "yes" if is_met else "no",
+        f"{one.cores:.2f}",
+        f"{one.memory_bytes / 2**30:.1f} GiB",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _stretches(looks: Sequence[Look]) -> Iterator[str]:
@@ -124,11 +170,23 @@ def _stretches(looks: Sequence[Look]) -> Iterator[str]:
         yield f"| {own[-1].sent_s / HOUR_S:.1f} | {lag_s:,.0f} s | {memory_mib:.0f} MiB |"
 
 
-def _soak_before() -> str:
-    """The part about the soak as the page has it now."""
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    at = text.find(_SOAK.split("`", maxsplit=1)[0])
-    return text[at:] if at >= 0 else ""
+def _page() -> str:
+    """The page as it is now."""
+    return PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+
+
+def _put(page: str, part: str) -> Path:
+    """Write the page with a part in place of that with the same title, or at its end."""
+    head, *parts = page.split(_PART)
+    part = part.removeprefix(_PART)
+    titles = [one.partition("\n")[0] for one in parts]
+    title = part.partition("\n")[0]
+    if title in titles:
+        parts[titles.index(title)] = part
+    else:
+        parts.append(part)
+    PAGE.write_text(_PART.join([head, *parts]), encoding="utf-8")
+    return PAGE
 
 
 def _rates() -> str:

@@ -20,6 +20,7 @@ from llmprism.ingest.records import OPTIONAL, SCHEMA
 from llmprism.ingest.repetitions import Repetitions
 from llmprism.ingest.screening import screen
 from llmprism.ingest.sources import Source
+from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, write_flows
 
 Progress = Callable[[float, str], None]
@@ -155,11 +156,12 @@ def _read(
 
 def _named(table: pa.Table, source: Source, options: Options) -> pa.Table:
     """Give observation points the names the user gave; the file's where a source has none."""
-    names = {one: one or source.label for one in table["observer"].unique().to_pylist()}
-    for one, name in names.items():
-        plain, mark, rest = name.partition("#")
-        names[one] = options.points.get(plain, plain) + mark + rest
-    column = pa.array([names[one] for one in table["observer"].to_pylist()], pa.string())
+
+    def name_of(observer: str | None) -> str:
+        plain, mark, rest = (observer or source.label).partition("#")
+        return options.points.get(plain, plain) + mark + rest
+
+    column = each_once(table["observer"], name_of, pa.string())
     return table.set_column(SCHEMA.get_field_index("observer"), SCHEMA.field("observer"), column)
 
 

@@ -8,7 +8,7 @@ plain IPv4.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -104,11 +104,19 @@ def integers(values: pa.ChunkedArray, bits: int = 63) -> pa.Array:
 
 def addresses(column: pa.ChunkedArray) -> pa.Array:
     """Return addresses as text in one notation; empty text is null."""
-    coded = _short(column).combine_chunks().dictionary_encode()
+    return each_once(_short(column), plain_address, pa.string())
+
+
+def each_once(
+    column: pa.ChunkedArray, value: Callable[[str | None], Any], kind: pa.DataType
+) -> pa.Array:
+    """Return what each text is replaced by, found once for all that are equal."""
+    coded = column.combine_chunks().dictionary_encode("encode")
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
-    names = pa.array([plain_address(one) for one in coded.dictionary.to_pylist()], pa.string())
-    return pc.take(names, coded.indices)
+    return pc.take(
+        pa.array([value(one) for one in coded.dictionary.to_pylist()], kind), coded.indices
+    )
 
 
 def _short(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -137,9 +145,7 @@ def plain_address(text: str | None) -> str | None:
 
 def protocols(column: pa.ChunkedArray) -> pa.Array:
     """Return IP protocol numbers from numbers or names; null for what is neither."""
-    texts = column.cast(pa.string()).to_pylist()
-    known: dict[str | None, int | None] = {text: _protocol(text) for text in set(texts)}
-    return pa.array([known[text] for text in texts], pa.int32())
+    return each_once(column.cast(pa.string()), _protocol, pa.int32())
 
 
 def _protocol(text: str | None) -> int | None:

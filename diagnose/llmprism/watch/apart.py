@@ -1,8 +1,8 @@
 """A diagnosis of a window without the jobs that go on as they were.
 
 A job is diagnosed without the records of others, as in a file that is divided. But jobs that cross
-the same switches may slow each other. So what such a job has that is new is looked at again,
-together with all others that cross switches.
+the same switches show more about a part of the network than one of them. So if a finding about the
+network is new, it is looked at again, together with all others that cross switches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def diagnose_window(
     UserError : the records allow no diagnosis.
     """
     options = Options(homes=network.leaf_of)
-    without = {address for one in state.jobs if one.name in others for address in one.addresses}
+    without = [one for one in state.jobs if one.name in others]
     seen = write_window(state.parts, folder.parts, span, options, flows, without)
     senders = np.isin(network.topology.addresses, [*seen.senders])
     codes = np.flatnonzero(senders).astype(np.int32)
@@ -59,16 +59,16 @@ def staying(
 ) -> frozenset[str]:
     """Those of ``others`` that cannot have to do with what a diagnosis without them found.
 
-    They are all, if it found nothing new of jobs that cross switches.
+    They are all, if it found nothing new about the network.
     """
     known = {one.place for one in state.incidents if one.stage != "resolved"}
     new = {
-        str(row["job"])
+        str(row["culprit"])
         for row in diagnosis.findings.to_dict("records")
-        if place_of({"culprit": row["culprit"]}, network.parts) not in known
+        if row["level"] == "network"
+        and place_of({"culprit": row["culprit"]}, network.parts) not in known
     }
-    own = diagnosis.jobs[diagnosis.jobs["job"].isin(new)]
-    if not any(_crosses(one["address"], network) for _, one in own.groupby("job")):
+    if not new:
         return others
     crossing = {one.name for one in state.jobs if _crosses(one.addresses, network)}
     return others - crossing

@@ -121,7 +121,8 @@ class Monitor:
                 state.count(fate, count)
             if found.records.num_rows:
                 name = f"{state.commit}.parquet"
-                part = write_part(found.records, found.notes, self._folder.parts, name)
+                folder = self._folder.parts
+                part = write_part(found.records, found.notes, folder, name, state.jobs)
                 state.parts.append(part)
                 latest = taken.watermark_ns or part.last_ns
                 state.watermark_ns = max(state.watermark_ns or latest, latest)
@@ -153,8 +154,12 @@ class Monitor:
         if followed is None:
             self._tracker.forget()
         else:
-            later = read_parts(self._folder.state.parts, self._folder.parts, COLUMNS)
-            self._tracker.learn(followed, later, span, self._folder.state, turn.others)
+            state = self._folder.state
+            others = [one for one in state.jobs if one.name in turn.others]
+            since_ns = max(span.start_ns, turn.since_ns)
+            parts = [one for one in state.parts if one.last_ns > since_ns]
+            tables = read_parts(parts, self._folder.parts, COLUMNS, others)
+            self._tracker.learn(followed, tables, span, state, turn)
 
     def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:
         """What happened, by a diagnosis and by the steps of other jobs."""
@@ -186,14 +191,15 @@ class Monitor:
         Jobs that may have to do with what was found are diagnosed with those that were due; and
         all are, if the records of some allow no diagnosis.
         """
-        if turn.others:
+        if turn.others or turn.since_ns:
+            recent = Span(max(span.start_ns, turn.since_ns), span.end_ns)
             with suppress(UserError):
-                diagnosis = self._without(state, span, turn.others)
+                diagnosis = self._without(state, recent, turn.others)
                 others = staying(diagnosis, self._network, state, turn.others)
                 if others == turn.others:
                     return diagnosis, turn
                 if others:
-                    return self._without(state, span, others), turn.only(others)
+                    return self._without(state, recent, others), turn.only(others)
         return self._whole(state, span, is_last), Turn()
 
     def _whole(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:

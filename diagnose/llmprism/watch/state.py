@@ -19,6 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -36,6 +37,8 @@ class Part:
     ----------
     first_ns, last_ns : start of the first record, and end of the last one [ns].
     notes : how the records were cut, as their sources tell.
+    groups : of each row group, the mark of the job whose addresses all of its records have; empty
+        if it is that of several, or if the file is not divided.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Part:
     first_ns: int
     last_ns: int
     notes: dict[str, list[int]] = field(default_factory=dict)
+    groups: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -62,6 +66,11 @@ class KnownJob:
     last_step: int = -1
     ends_ns: dict[int, int] = field(default_factory=dict)
     seen_ns: int = 0
+
+    @property
+    def mark(self) -> str:
+        """Its name with a hash of its addresses: another one if those change."""
+        return f"{self.name}/{crc32(' '.join(self.addresses).encode()):08x}"
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 A part has the records that were taken together, as their readers gave them. The window is made from
 all parts that reach into it as one ingest makes a flow table: in order of time, each record once,
-even if several switches saw it.
+even if several switches saw it. Records within a known job are in row groups of their own, so that
+a diagnosis of few jobs reads their records only.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,8 +25,14 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import Part, State, force_names
+from llmprism.watch.state import KnownJob, Part, State, force_names
 
+_GROUP = 1_000  # records of each job, at least, in a part that is divided
+_AS_WRITTEN: Any = {
+    "compression": "zstd",
+    "store_schema": False,
+    "use_dictionary": ["src", "dst", "observer", "path"],  # times hardly repeat
+}
 _CUTS = ("idle_gap_ns", "active_timeout_ns")
 
 
@@ -34,17 +44,47 @@ class Span:
     end_ns: int
 
 
-def write_part(records: pa.Table, notes: Notes, folder: Path, name: str) -> Part:
+def write_part(
+    records: pa.Table, notes: Notes, folder: Path, name: str, jobs: Sequence[KnownJob]
+) -> Part:
     """Write records as a part, and force it to the disk."""
-    path = folder / name
+    path, groups = folder / name, _by_job(records, jobs)
     with path.open("wb") as file:
-        pq.write_table(records, file, compression="zstd", store_schema=False)
+        with pq.ParquetWriter(
+            file, groups[0][1].schema, compression="zstd", store_schema=False
+        ) as out:
+            for _, own in groups:
+                out.write_table(own, row_group_size=max(own.num_rows, 1))
         file.flush()
         os.fsync(file.fileno())
     force_names(folder)
     cuts = {cut: sorted(getattr(notes, cut)) for cut in _CUTS}
     first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
-    return Part(name, records.num_rows, int(first), int(last), cuts)
+    marks = [mark for mark, _ in groups]
+    return Part(name, records.num_rows, int(first), int(last), cuts, marks)
+
+
+def _by_job(records: pa.Table, jobs: Sequence[KnownJob]) -> list[tuple[str, pa.Table]]:
+    """The records within each job, with its mark, and all others; undivided if they are few."""
+    if records.num_rows < _GROUP * len(jobs) or len(jobs) < 2:
+        return [("", records)]
+    ordered = sorted(jobs, key=lambda one: one.seen_ns)
+    place_of = {address: place for place, one in enumerate(ordered) for address in one.addresses}
+    values = pa.array([*place_of], pa.string())
+    places = np.array([*place_of.values(), -1])
+    src, dst = (
+        places[pc.index_in(records[side], value_set=values).fill_null(-1).to_numpy()]
+        for side in ("src", "dst")
+    )
+    place = np.where(src == dst, src, -1)
+    records = records.take(pa.array(np.argsort(place, kind="stable")))
+    begin = np.searchsorted(np.sort(place), np.arange(-1, len(ordered) + 1))
+    marks = ["", *(one.mark for one in ordered)]
+    return [
+        (mark, records.slice(first, last - first))
+        for mark, (first, last) in zip(marks, pairwise(begin.tolist()), strict=True)
+        if last > first
+    ]
 
 
 def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
@@ -78,7 +118,7 @@ class Seen:
     Attributes
     ----------
     recorded_ns : when the first one begins, and when the last one ends [ns].
-    senders : addresses that send.
+    senders : addresses that send, or that a job has which is left out.
     """
 
     recorded_ns: tuple[int, int] = (2**63 - 1, 0)
@@ -98,20 +138,21 @@ def write_window(
     span: Span,
     options: Options,
     target: Path,
-    without: Collection[str] = (),
+    without: Sequence[KnownJob] = (),
 ) -> Seen:
     """Write the records that start in a window as a flow table, in bounded memory.
 
-    Those from or to addresses that are to be left out (``without``) are not written.
+    Those from or to addresses of the jobs ``without`` are not written.
     """
-    seen = Seen()
+    addresses = {address for one in without for address in one.addresses}
+    seen = Seen(senders=set(addresses))
     inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
     notes = Notes()
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
-    tables = _inside(inside, folder, span, seen)
-    write_in_order((_without(one, without) for one in tables), target, options, notes)
+    tables = _inside(inside, folder, span, seen, without)
+    write_in_order((_without(one, addresses) for one in tables), target, options, notes)
     return seen
 
 
@@ -123,9 +164,14 @@ def _without(records: pa.Table, addresses: Collection[str]) -> pa.Table:
     return records.filter(pc.invert(pc.or_(*sides)))
 
 
-def _inside(parts: Sequence[Part], folder: Path, span: Span, seen: Seen) -> Iterator[pa.Table]:
-    for part in parts:
-        records = pq.read_table(folder / part.name).cast(SCHEMA)
+def _inside(
+    parts: Sequence[Part], folder: Path, span: Span, seen: Seen, without: Sequence[KnownJob]
+) -> Iterator[pa.Table]:
+    for part, table in zip(parts, read_parts(parts, folder, None, without), strict=True):
+        records = table.cast(SCHEMA)
+        if without:
+            first, last = max(part.first_ns, span.start_ns), min(part.last_ns, span.end_ns)
+            seen.recorded_ns = min(seen.recorded_ns[0], first), max(seen.recorded_ns[1], last)
         start = records["start_ns"]
         inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
         records = records.filter(inside)
@@ -133,6 +179,17 @@ def _inside(parts: Sequence[Part], folder: Path, span: Span, seen: Seen) -> Iter
         yield records
 
 
-def read_parts(parts: Sequence[Part], folder: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Some columns of each part."""
-    return (pq.read_table(folder / one.name, columns=[*columns]) for one in parts)
+def read_parts(
+    parts: Sequence[Part],
+    folder: Path,
+    columns: Sequence[str] | None,
+    without: Sequence[KnownJob] = (),
+) -> Iterator[pa.Table]:
+    """Some columns of each part; where it is divided, not the records of the jobs ``without``."""
+    marks = {one.mark for one in without}
+    for part in parts:
+        with pq.ParquetFile(folder / part.name) as file:
+            count = file.num_row_groups
+            groups = part.groups if len(part.groups) == count else [""] * count
+            needed = [place for place, mark in enumerate(groups) if mark not in marks]
+            yield file.read_row_groups(needed, columns=columns and [*columns])

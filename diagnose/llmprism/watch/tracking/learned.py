@@ -79,11 +79,13 @@ def learned_from(
 ) -> Learned:
     """What a diagnosis teaches; ``others`` are jobs that were not diagnosed, and stay as they are.
 
-    ``records`` are all that are stored: those of the window, and later ones.
+    ``records`` are all of its jobs that are stored: those of the window, and later ones.
     """
     inside = records.end_ns < span.end_ns
-    window = records.where(inside)
+    window = records.where(inside & (records.end_ns >= span.start_ns))
     seen = np.isin(np.arange(len(numbers.addresses)), numbers.sources(window.lane))
+    for one in others.values():
+        seen[one.members] = True
     fresh, idle = _subjects(diagnosis, span, numbers)
     subjects = fresh | others  # NONE stays the first
     window = window.where(~idle[numbers.sources(window.lane)])
@@ -93,6 +95,7 @@ def learned_from(
     for place, (name, one) in enumerate(fresh.items()):
         every = found.own[place] if place else found.own.sum()
         one.bound = float(STRANGE * found.outside[place] + LITTLE * every) / lasts_ns
+        one.records_per_ns = found.rows(place).size / lasts_ns
         if name != NONE:
             own = window.take(found.rows(place))
             one.progress = progress_of(diagnosis, name, ends[name], own, numbers)

@@ -33,6 +33,7 @@ class Subject:
     period_ns : usual length of its steps [ns]; 0 if none is known.
     progress : its steps; None if it has none, or cannot be followed.
     bound : rate of traffic from outside above which it has changed [bytes/ns].
+    records_per_ns : that it sends.
     pause_ns : from then until the next one [ns].
     """
 
@@ -41,6 +42,7 @@ class Subject:
     period_ns: float = 0.0
     progress: Progress | None = None
     bound: float = 0.0
+    records_per_ns: float = 0.0
     pause_ns: int = 0
     _outside: float = 0.0
     _is_new: bool = False

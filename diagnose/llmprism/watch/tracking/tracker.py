@@ -30,6 +30,8 @@ from llmprism.watch.window import Span
 CALM = 16  # windows from one diagnosis to the next, at most
 RECORD_NS = 100_000  # that each record adds to the time of a diagnosis, about
 SHARE = 0.5  # of the time, for diagnoses of windows without a change
+RECENT = 10  # steps, at least, of a job that has changed: in fewer, it could not be followed
+QUICKLY = 200_000  # records that are diagnosed in some seconds
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,13 @@ class Turn:
     is_due : whether anything is diagnosed.
     others : jobs that are not diagnosed, because they go on as they were.
     steps : those that ``others`` have completed.
+    since_ns : the diagnosis needs no records that start before [ns].
     """
 
     is_due: bool = True
     others: frozenset[str] = frozenset()
     steps: pd.DataFrame = field(default_factory=NO_STEPS.copy)
+    since_ns: int = 0
 
     def only(self, others: frozenset[str]) -> Turn:
         """The same with fewer ``others``."""
@@ -86,8 +90,17 @@ class Tracker:
         self._changed = frozenset(name for name, one in subjects if one.has_changed(span.end_ns))
         due = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))
         jobs = frozenset(learned.subjects) - {NONE}
-        turn = Turn(bool(due), jobs, steps)
-        return turn.only(jobs - _with_sharers(due, jobs, known))
+        every = _with_sharers(due, jobs, known)
+        since_ns = self._recent_ns(every, span) if due == self._changed else 0
+        return Turn(bool(due), jobs, steps, since_ns).only(jobs - every)
+
+    def _recent_ns(self, names: frozenset[str], span: Span) -> int:
+        """Since when records show what has changed, without more of them than needed [ns]."""
+        assert self._learned is not None
+        own = [one for name, one in self._learned.subjects.items() if name in names]
+        quickly_ns = QUICKLY / max(sum(one.records_per_ns for one in own), 1e-12)
+        steps_ns = RECENT * max((one.period_ns for one in own), default=0.0)
+        return max(span.start_ns, span.end_ns - int(max(quickly_ns, steps_ns)))
 
     def learn(
         self,
@@ -95,16 +108,17 @@ class Tracker:
         tables: Iterable[pa.Table],
         span: Span,
         state: State,
-        others: frozenset[str],
+        turn: Turn,
     ) -> None:
-        """Learn from a diagnosis of all but ``others``; ``tables`` have all stored records."""
+        """Learn from the diagnosis of a turn; ``tables`` have all stored records of its jobs."""
         assert self._topology is not None
-        settings = self.settings
+        settings, others = self.settings, turn.others
         before = self._learned.subjects if self._learned is not None else {}
         numbers = self._learned.numbers if self._learned else Numbers(self._topology.addresses)
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
-        self._learned = learned_from(followed.diagnosis, records, span, numbers, kept)
+        shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
+        self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept)
         if not others:
             self._whole_ns = span.end_ns
         waiting = {one.job for one in state.incidents if one.stage == "new"}
@@ -112,12 +126,16 @@ class Tracker:
             self._changed |= {NONE}  # a job has stopped; another window shows whether it has
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
-        least_ns = int(RECORD_NS * len(records) / SHARE)  # as if all were diagnosed together
+        stored = sum(one.records for one in state.parts)
+        least_ns = int(RECORD_NS * stored / SHARE)  # as if all were diagnosed together
+        unexplained = self._changed.difference(followed.diagnosis.findings["job"])
         for name, one in self._learned.subjects.items():
             if name not in others:
                 old = before.get(name) if name not in self._changed else None
                 most_ns = settings.window_ns // 2 if name in open_at else CALM * settings.window_ns
                 one.pause_ns = max(min(self._later_ns(name, one, old), most_ns), least_ns)
+                if turn.since_ns > span.start_ns and name in unexplained:
+                    one.pause_ns = 0  # the whole window may show why it has changed
         self._changed = frozenset()
 
     def _later_ns(self, name: str, one: Subject, old: Subject | None) -> int:

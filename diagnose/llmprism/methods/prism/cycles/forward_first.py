@@ -28,15 +28,14 @@ def begin_with_backward(
     earliest, latest = np.full(cells, np.inf), np.full(cells, -np.inf)
     np.minimum.at(earliest, cell, start_ns[own].astype(np.float64))
     np.maximum.at(latest, cell, end_ns[own].astype(np.float64))
-    moved = np.bincount(cell, size[own], cells).reshape(-1, 2)
-    both = moved.min(axis=1) > 0
-    begin, end = (times.reshape(-1, 2)[both] for times in (earliest, latest))
-    moved = moved[both]
-    first = begin.argmin(axis=1)
-    rows, second = np.arange(first.size), 1 - first
+    moved = np.bincount(cell, size[own], cells)
+    both = (moved[::2] > 0) & (moved[1::2] > 0)
+    begin, end, moved = (each.reshape(-1, 2)[both].T for each in (earliest, latest, moved))
     pace = (end - begin) / moved
-    turned = end[rows, first] <= begin[rows, second]
-    turned &= pace[rows, first] > SLOWER * pace[rows, second]
+    is_first = begin[0] <= begin[1]  # whether the direction of the first row comes first
+    turned = np.where(is_first, end[0] <= begin[1], end[1] <= begin[0])
+    faster, slower = np.where(is_first, pace[::-1], pace)
+    turned &= slower > SLOWER * faster
     return bool(turned.size and turned.mean() >= MOSTLY)
 
 

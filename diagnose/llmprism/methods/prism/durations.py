@@ -152,7 +152,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
         return None
     tick = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     tick_ns = float(tick) if tick > 1 else 0.0
-    servers = context.topology.servers[job.phases.endpoints]
+    servers = context.topology.servers[job.phases.endpoints].astype(np.int64)
     role = roles_of(nodes, job.pipelines.stage, servers)
     graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
     graph.compute[:, job.phases.first_of_epoch] = np.nan

@@ -9,7 +9,6 @@ explained in its steps, and the search goes on, until nothing exceeds its penalt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
+from llmprism.methods.prism import explanation
 from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import COMPUTE, TRANSFER, WORK, Durations, durations_of
@@ -56,30 +56,18 @@ FEWEST = 3  # steps of which one may stand out
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(explanation.Cost):
     """What a window costs its job.
 
     Attributes
     ----------
-    normal_ns, slow_ns : mean length of a step outside of the window and in it.
-    lost_ns : of all steps of the window together.
-    own_ns : what the culprit itself lost of that on the critical path.
+    own_ns : what the culprit itself lost of ``lost_ns`` on the critical path.
     own_share : its share of what most steps of the window are longer by, as far as it is known who
         lost that.
-    deviations : of a step's length, by which the mean of the steps that are hit is off.
     """
 
-    normal_ns: float
-    slow_ns: float
-    lost_ns: float
     own_ns: float
     own_share: float
-    deviations: float
-
-    @property
-    def share(self) -> float:
-        """By how much steps are longer, as a share of a normal one."""
-        return self.slow_ns / self.normal_ns - 1 if self.normal_ns > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -154,8 +142,8 @@ def findings_of(durations: Durations, outside: Outside) -> list[Finding]:
         if len(found) == MOST_FINDINGS:
             break
     always = list(_standing(durations, found))
-    costs = {one.named.name: one.cost.lost_ns for one in always}
-    return [*(one for one in found if one.cost.lost_ns > costs.get(one.named.name, -1.0)), *always]
+    names = {one.named.name for one in always}
+    return [*(one for one in found if one.named.name not in names), *always]
 
 
 def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
@@ -171,7 +159,7 @@ def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
     for one in (*standing(durations), *long_stages(durations)):
         slow_ns = float(length.mean()) if length.size else 0.0
         normal_ns = slow_ns - one.own_ns / durations.steps
-        cost = Cost(normal_ns, slow_ns, one.own_ns, one.own_ns, 1.0, one.odds)
+        cost = Cost(normal_ns, slow_ns, one.own_ns, one.odds, one.own_ns, 1.0)
         is_most = one.own_ns > costs.get(one.named.name, 0.0)
         if one.odds > 0 and cost.share > LEAST_COST and is_most:
             named = replace(one.named, sure=one.named.sure * ALWAYS_SURE)
@@ -327,7 +315,7 @@ def cost_of(candidate: Candidate) -> Cost:
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())
     if not slow.size or normal.size < 2:
-        return Cost(0.0, 0.0, 0.0, own_ns, 0.0, 0.0)
+        return Cost(0.0, 0.0, 0.0, 0.0, own_ns, 0.0)
     usual_ns, slow_ns = float(np.median(normal)), float(slow.mean())
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)
     hit &= inside & np.isfinite(length)
@@ -338,7 +326,7 @@ def cost_of(candidate: Candidate) -> Cost:
     deviations = left_ns / noise * np.sqrt(hit.sum())
     own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0
     lost_ns = (slow_ns - usual_ns) * slow.size
-    return Cost(usual_ns, slow_ns, lost_ns, own_ns, own_share, float(deviations))
+    return Cost(usual_ns, slow_ns, lost_ns, float(deviations), own_ns, own_share)
 
 
 def _is_believed(cost: Cost, least: float = OWN_SHARE) -> bool:
@@ -360,7 +348,7 @@ def _joined(found: list[Finding], new: Finding) -> list[Finding]:
             lost = max(both) if gap < 0 else sum(both)  # what is left of the same steps is in both
             cost = Cost(
                 old.cost.normal_ns, old.cost.normal_ns + lost / steps, lost,
-                old.cost.own_ns + new.cost.own_ns, old.cost.own_share, old.cost.deviations,
+                old.cost.deviations, old.cost.own_ns + new.cost.own_ns, old.cost.own_share,
             )  # fmt: skip
             joined = Finding(old.job, old.named, window, cost, max(old.odds, new.odds))
             return [*found[:at], joined, *found[at + 1 :]]
@@ -369,34 +357,17 @@ def _joined(found: list[Finding], new: Finding) -> list[Finding]:
 
 def row_of(finding: Finding) -> dict[str, Any]:
     """The row of a finding in its table."""
-    job, window, cost, named = finding.job, finding.window, finding.cost, finding.named
+    window, cost, named = finding.window, finding.cost, finding.named
+    lost = cost.own_ns / max(cost.normal_ns, 1.0) / (window.last - window.first + 1)
     evidence = {
         **named.evidence,
-        "normal_step_ns": round(cost.normal_ns),
-        "slow_step_ns": round(cost.slow_ns),
-        "step_share": round(cost.share, 4),
-        "step_deviations": round(min(cost.deviations, 1e6), 1),
-        "lost_share_of_a_step": round(
-            cost.own_ns / max(cost.normal_ns, 1.0) / (window.last - window.first + 1), 4
-        ),
+        "lost_share_of_a_step": round(lost, 4),
         "log_odds": round(finding.odds, 1),
     }
     if window.spared:
-        hit = window.hit(window.last + 1)
-        evidence["steps"] = np.flatnonzero(hit).tolist()
-    return {
-        "level": named.level,
-        "symptom": named.symptom,
-        "cause": named.cause,
-        "job": job.name,
-        "culprit_kind": named.kind,
-        "culprit": named.name,
-        "first_step": window.first,
-        "last_step": window.last,
-        "start_ns": int(job.start_ns[window.first]),
-        "end_ns": int(job.end_ns[window.last]),
-        "magnitude": window.level / (1 + window.level),
-        "cost": max(cost.lost_ns, 0.0),
-        "confidence": finding.confidence,
-        "evidence": json.dumps(evidence, sort_keys=True),
-    }
+        evidence["steps"] = np.flatnonzero(window.hit(window.last + 1)).tolist()
+    known = explanation.Explanation(
+        finding.job, named.level, named.symptom, named.cause, named.kind, named.name,
+        window.first, window.last, window.level / (1 + window.level), finding.confidence, evidence,
+    )  # fmt: skip
+    return explanation.row_of(known, cost)

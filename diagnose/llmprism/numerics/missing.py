@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from llmprism.numerics.arrays import Floats, by_parts
+from llmprism.numerics.arrays import Floats, Ints, by_parts
 
 TO_SIGMA = 1.4826  # median distance from the median to the deviation of a normal distribution
 
@@ -30,6 +30,24 @@ def _nanmedian(values: Floats, axis: int) -> Floats:
     high = np.take_along_axis(ordered, np.minimum(known // 2, values.shape[axis] - 1), axis=axis)
     middle = np.where(known > 0, (low + high) / 2, np.nan)
     return np.squeeze(middle, axis=axis)
+
+
+def group_medians(values: Floats, group: Ints) -> Floats:
+    """Median of the group of each of the ``values``, without NaN; NaN where there is nothing.
+
+    ``group`` numbers them from 0 on.
+
+    >>> group_medians(np.array([1.0, 5.0, np.nan, 3.0]), np.array([0, 1, 1, 0]))
+    array([2., 5., 5., 2.])
+    """
+    ordered = values[np.lexsort((values, group))]  # NaN come last in each group
+    size, known = np.bincount(group), np.bincount(group, np.isfinite(values)).astype(np.int64)
+    last = np.cumsum(size) - 1
+    first = last - size + 1
+    low = ordered[np.minimum(first + np.maximum(known - 1, 0) // 2, values.size - 1)]
+    high = ordered[np.minimum(first + known // 2, last)]
+    middle: Floats = np.where(known > 0, (low + high) / 2, np.nan)
+    return middle[group]
 
 
 def nanquantile(values: Floats, share: float) -> Floats:

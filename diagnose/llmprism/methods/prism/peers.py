@@ -21,7 +21,7 @@ from llmprism.methods.prism.groups.network import Seen, name_part
 from llmprism.methods.prism.parameters import ALWAYS_SHARE, OWN_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
 from llmprism.methods.prism.windows import Window, log_density, penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.missing import TO_SIGMA, group_medians
 
 ALWAYS = "always"
 
@@ -76,11 +76,9 @@ def _waiting_beside_peers(durations: Durations) -> Durations:
     """
     graph = durations.measured
     normal = durations.reference.normal(graph.compute)
-    order = np.argsort(graph.nodes.operation, kind="stable")
-    edges = np.flatnonzero(np.diff(graph.nodes.operation[order])) + 1
-    for own in np.split(order, edges):
-        normal[own] = nanmedian(normal[own].T, axis=1)
-    return durations.with_normal(normal)
+    _, shown, kind = np.unique(durations.reference.kind, return_index=True, return_inverse=True)
+    of_kinds = [group_medians(normal[:, step], graph.nodes.operation) for step in shown.tolist()]
+    return durations.with_normal(np.column_stack(of_kinds)[:, kind])
 
 
 def _slow_groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 
 import numpy as np
@@ -196,7 +197,8 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
     for one in rests.longest:
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        if _while_ranks_begin(rests, np.sort(np.concatenate((rests.cut, *found[:1]))), one):
+        before = max(_latest(known, one) for known in (rests.cut, *found[:1]))
+        if _while_ranks_begin(rests, before, one):
             continue
         alike = inside[np.abs(phase[inside] - phase[one]) <= SAME_PLACE]
         alike = _without_parts(rests, alike[rest_ns[alike] * clearly > rest_ns[one]])
@@ -211,12 +213,19 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
 
 def _without_parts(rests: _Rests, own: Ints) -> Ints:
     """Those of the silences ``own`` that do not only go on with the one before."""
-    goes_on = [_while_ranks_begin(rests, own[:i], one) for i, one in enumerate(own.tolist())]
+    before = [0, *own.tolist()]
+    goes_on = [_while_ranks_begin(rests, *pair) for pair in pairwise(before)]
     return own[~np.array(goes_on, np.bool_)]
 
 
-def _while_ranks_begin(rests: _Rests, first: Ints, one: int) -> bool:
-    """Whether the silence before the record ``one`` and the last of ``first`` before are one rest.
+def _latest(known: Ints, one: int) -> int:
+    """The last of ``known`` records up to ``one``; the first record if there is none."""
+    at = int(np.searchsorted(known, one, side="right"))
+    return int(known[at - 1]) if at else 0
+
+
+def _while_ranks_begin(rests: _Rests, before: int, one: int) -> bool:
+    """Whether the silences ``before`` a record and before the record ``one`` are one rest.
 
     Ranks do not end their updates at the same time, nor do they all begin with the records. Some
     have begun, and others have not: no connection has begun its second message. The parts of a
@@ -224,11 +233,10 @@ def _while_ranks_begin(rests: _Rests, first: Ints, one: int) -> bool:
     move, but a record may hold more.
     """
     traffic = rests.traffic
-    before = first[first <= one]
-    between = slice(int(before[-1]) if before.size else 0, one)
-    if one - between.start > 2 * PARTS * (int(traffic.couple.max()) + 1):
+    between = slice(before, one)
+    if one - before > 2 * PARTS * (int(traffic.couple.max()) + 1):
         return False
-    if rests.place[one] - rests.place[between.start] > GATHERS:
+    if rests.place[one] - rests.place[before] > GATHERS:
         return False
     line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
     _, opens, which = np.unique(line, return_index=True, return_inverse=True)

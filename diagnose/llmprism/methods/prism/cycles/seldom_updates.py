@@ -197,7 +197,7 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
     for one in rests.longest:
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        before = max(_latest(known, one) for known in (rests.cut, *found[:1]))
+        before = max(own[own <= one].max(initial=0) for own in (rests.cut, *found[:1]))
         if _while_ranks_begin(rests, before, one):
             continue
         alike = inside[np.abs(phase[inside] - phase[one]) <= SAME_PLACE]
@@ -216,12 +216,6 @@ def _without_parts(rests: _Rests, own: Ints) -> Ints:
     before = [0, *own.tolist()]
     goes_on = [_while_ranks_begin(rests, *pair) for pair in pairwise(before)]
     return own[~np.array(goes_on, np.bool_)]
-
-
-def _latest(known: Ints, one: int) -> int:
-    """The last of ``known`` records up to ``one``; the first record if there is none."""
-    at = int(np.searchsorted(known, one, side="right"))
-    return int(known[at - 1]) if at else 0
 
 
 def _while_ranks_begin(rests: _Rests, before: int, one: int) -> bool:

@@ -28,8 +28,8 @@ def exam(
 ) -> None:
     """Grade the methods on drawn worlds, and write a page and its figures."""
     results = results_of(of, worlds, METHODS)
-    figures = document(results, worlds)
-    text = json.dumps(_rounded(figures), indent=1) + "\n"
+    figures = _rounded(document(results, worlds))
+    text = json.dumps(figures, indent=1) + "\n"
     out.with_suffix(".json").write_text(text, encoding="utf-8")
     out.write_text(page_of(figures), encoding="utf-8")
     if of != "develop":

@@ -20,7 +20,7 @@ from llmprism.methods.prism.parameters import (
     LACKING,
     NOISE_FLOOR,
 )
-from llmprism.methods.prism.saving import saving
+from llmprism.methods.prism.saving import saving_steps
 from llmprism.methods.prism.windows import LEVEL, SHAPE, best_window, log_density
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
@@ -31,8 +31,7 @@ def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
 
     ``habit`` is not 0 for steps with a habit.
     """
-    saves = saving(context, job)[job.phases.endpoints].any(axis=0)
-    labels = [habit, saves.astype(np.int64)]
+    labels = [habit, saving_steps(context, job).astype(np.int64)]
     beside = [_beside(job, other) for other in context.jobs if _shares(context, job, other)]
     labels += [label for label in beside if _changes(job.between_ends_ns, label)]
     _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)

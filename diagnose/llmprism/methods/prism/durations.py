@@ -24,7 +24,7 @@ from llmprism.methods.prism.graph.path import PathTimes, times_on_path
 from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
 from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
 from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
-from llmprism.methods.prism.saving import saving
+from llmprism.methods.prism.saving import saving_steps
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -162,8 +162,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     reference = Reference(kinds_of(context, job, none), np.ones(job.count, np.bool_))
     traffic = traffic_of(context, job)
     durations = _measured(context, job, graph, rendezvous, traffic, reference, tick_ns)
-    saves = saving(context, job)[job.phases.endpoints].any(axis=0)
-    length_ns = np.where(saves, np.nan, job.between_ends_ns)  # these are known to be of a kind
+    length_ns = np.where(saving_steps(context, job), np.nan, job.between_ends_ns)  # known kinds
     if not habits(length_ns).any():
         return durations
     return durations.with_habit(habits(length_ns - _lost_alone_ns(durations)))

@@ -232,8 +232,7 @@ def _warm_up(durations: Durations) -> Bools:
     for first in firsts.tolist():
         for excess, noise in series:
             window = best_window(excess[first : first + WARM_UP], noise)
-            is_slow = window.shape != MOSTLY and window.ratio > SHAPE
-            warm[first : first + WARM_UP] |= is_slow
+            warm[first : first + WARM_UP] |= window.shape != MOSTLY and window.ratio > SHAPE
         for excess, noise in (*series, (together, error)):
             warm[first : first + fading(excess[first : first + 2 * WARM_UP], noise)] = True
     return warm
@@ -346,10 +345,8 @@ def _joined(found: list[Finding], new: Finding) -> list[Finding]:
             steps = last - first + 1
             both = old.cost.lost_ns, new.cost.lost_ns
             lost = max(both) if gap < 0 else sum(both)  # what is left of the same steps is in both
-            cost = Cost(
-                old.cost.normal_ns, old.cost.normal_ns + lost / steps, lost,
-                old.cost.deviations, old.cost.own_ns + new.cost.own_ns, old.cost.own_share,
-            )  # fmt: skip
+            slow_ns, own_ns = old.cost.normal_ns + lost / steps, old.cost.own_ns + new.cost.own_ns
+            cost = replace(old.cost, slow_ns=slow_ns, lost_ns=lost, own_ns=own_ns)
             joined = Finding(old.job, old.named, window, cost, max(old.odds, new.odds))
             return [*found[:at], joined, *found[at + 1 :]]
     return [*found, new]

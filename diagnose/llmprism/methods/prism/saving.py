@@ -35,6 +35,11 @@ def saving(context: Context, job: JobView) -> Bools:
     return np.asarray(sent > BULK * usual)
 
 
+def saving_steps(context: Context, job: JobView) -> Bools:
+    """In which steps any NIC of a job does, shape (steps,)."""
+    return np.asarray(saving(context, job)[job.phases.endpoints].any(axis=0))
+
+
 def _sending(context: Context, job: JobView) -> tuple[Floats, Floats, float]:
     """From when until when each address sends for ``job``, (addresses, steps); bytes in a step.
 

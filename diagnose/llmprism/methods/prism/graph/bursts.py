@@ -25,11 +25,8 @@ SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distingui
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Records of messages by burst, then time: the number of the burst, [ns], [ns], [bytes].
-
-    In a collective that waits, a record ends before it is done: there a burst is one piece.
-    """
+class Records:
+    """Records of messages by burst, then time: the number of the burst, [ns], [ns], [bytes]."""
 
     burst: Ints
     start_ns: Ints
@@ -47,7 +44,7 @@ class Bursts:
     row : row of the first record.
     step : training step.
     start_ns, end_ns, size : [ns], [bytes].
-    pieces : the records that they are made of.
+    pieces : the records that they are made of. None of a collective: a record ends where it waits.
     """
 
     place: Ints
@@ -56,7 +53,7 @@ class Bursts:
     start_ns: Ints
     end_ns: Ints
     size: Ints
-    pieces: Pieces
+    pieces: Records | None = None
 
 
 def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
@@ -69,16 +66,19 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     place, step = cell // job.count, cell % job.count
     start, end = flows.start_ns[row], flows.end_ns[row]
     if not row.size:
-        return Bursts(place, row, step, start, end, size, Pieces(place, start, end, size))
+        return Bursts(place, row, step, start, end, size)
     opens = np.ones(row.size, np.bool_)
     opens[1:] = start[1:] - latest_in_groups(cell, end)[:-1] > SHORT * job.period_ns
     opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
-    until, sent = np.maximum.reduceat(end, at), np.add.reduceat(size, at)
-    own = place[at], row[at], step[at], start[at], until, sent
+    found = Bursts(
+        place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),
+        np.add.reduceat(size, at),
+    )  # fmt: skip
     if part.kind != "pp":
-        return Bursts(*own, Pieces(np.arange(at.size), start[at], until, sent))
-    return _in_own_steps(job, Bursts(*own, Pieces(np.cumsum(opens) - 1, start, end, size)))
+        return found
+    pieces = Records(np.cumsum(opens) - 1, start, end, size)
+    return _in_own_steps(job, replace(found, pieces=pieces))
 
 
 def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:

@@ -65,8 +65,8 @@ def roles_of(nodes: Nodes, stage: Ints, servers: Ints) -> Ints:
     """
     joins = np.zeros(stage.size, np.bool_)
     joins[nodes.rank[~nodes.are_messages[nodes.operation]]] = True
-    beside = (servers == servers[:, None]) & (stage == stage[:, None])
-    others = np.where(joins, (beside & ~joins).sum(axis=1), 0)
+    beside = np.unique(np.column_stack((servers, stage)), axis=0, return_inverse=True)[1].ravel()
+    others = np.where(joins, np.bincount(beside, ~joins)[beside], 0).astype(np.int64)
     return np.unique(np.column_stack((stage, others)), axis=0, return_inverse=True)[1].ravel()
 
 

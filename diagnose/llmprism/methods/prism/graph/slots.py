@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from llmprism.methods.prism.graph.bursts import Bursts
+from llmprism.methods.prism.graph.bursts import Bursts, Records
 from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
@@ -52,7 +52,7 @@ class Slots:
     size_bytes : usual bytes of each connection in a step.
     offsets : first burst of each connection and step, shape (connections * steps + 1,).
     start_ns, end_ns, size : of each burst; times after the origin of the job.
-    pieces : the records that bursts are made of, in the same order.
+    pieces : the records that bursts are made of, in the same order, or these themselves.
     steps : number of steps.
     """
 
@@ -131,19 +131,20 @@ def slots_of(bursts: Bursts, connections: int, steps: int, origin_ns: int) -> Sl
     usual = np.nan_to_num(nanmedian(np.where(by_step > 0, volume, np.nan), axis=1))
     offsets = np.concatenate(([0], np.cumsum(held)))
     regular &= _is_stable(volume, np.cumsum(size), by_step == count[:, None], offsets, count)
-    pieces = _pieces_of(bursts, every, connections * steps, origin_ns)
+    pieces = Pieces(offsets, end, size)
+    if bursts.pieces is not None:
+        pieces = _in_cells(bursts.pieces, every, connections * steps, origin_ns)
     return Slots(count, regular, usual, offsets, start, end, size, pieces, steps)
 
 
-def _pieces_of(bursts: Bursts, cell: Ints, cells: int, origin_ns: int) -> Pieces:
+def _in_cells(records: Records, cell: Ints, cells: int, origin_ns: int) -> Pieces:
     """The records of bursts that are in a ``cell``, -1 for none."""
-    of_piece = cell[bursts.pieces.burst]
+    of_piece = cell[records.burst]
     known = of_piece >= 0
-    order = np.lexsort((bursts.pieces.start_ns[known], of_piece[known]))
+    order = np.lexsort((records.start_ns[known], of_piece[known]))
     held = np.bincount(of_piece[known], minlength=cells)
     end, size = (
-        one[known][order].astype(np.float64)
-        for one in (bursts.pieces.end_ns - origin_ns, bursts.pieces.size)
+        one[known][order].astype(np.float64) for one in (records.end_ns - origin_ns, records.size)
     )
     return Pieces(np.concatenate(([0], np.cumsum(held))), end, size)
 
@@ -198,8 +199,7 @@ def _only_place(start_ns: Floats, since_ns: Floats) -> int:
 @compiled
 def _fill(
     lanes: Ints, of_cells: tuple[Ints, Ints], bursts: tuple[Floats, Floats, Floats],
-    pieces: tuple[Floats, Floats], usually: tuple[Floats, Floats],
-    start: Floats, end: Floats,
+    pieces: tuple[Floats, Floats], usually: tuple[Floats, Floats], start: Floats, end: Floats,
 ) -> None:  # fmt: skip
     """Write the times of each slot; bursts that are not one to a slot are matched by bytes.
 

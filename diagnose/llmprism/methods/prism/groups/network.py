@@ -83,7 +83,7 @@ def _named(durations: Durations, window: Window) -> Named | None:
     if part is None:
         silent = any(one.is_silent for once in seen for one in once.values())
         return _paused(durations, window) if silent else any_of_job(durations, window)
-    if part is not None and part.kind == "address" and window.shape == WITH_PAUSES:
+    if part.kind == "address" and window.shape == WITH_PAUSES:
         others = {"or_causes": [part.cause, "slow_link"]}
         return replace(part, cause="flapping_nic", evidence={**part.evidence, **others})
     return part

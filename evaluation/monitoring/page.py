@@ -135,11 +135,6 @@ def write_delay(jobs: Sequence[int]) -> Path:
     with TemporaryDirectory() as folder:
         found = [measure_delay(count, Path(folder) / f"{count}") for count in jobs]
     options = " ".join(f"--jobs {count}" for count in jobs)
-    return put_delays(options, found)
-
-
-def put_delays(options: str, found: Sequence[Delay]) -> Path:
-    """Write the part about the delay of an alert."""
     step_s = (found[0].limit_s - LATE_S) / 2
     rows = "\n".join(map(_delay_row, found))
     return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=rows))

@@ -62,13 +62,9 @@ def staying(
     They are all, if it found nothing new about the network.
     """
     known = {one.place for one in state.incidents if one.stage != "resolved"}
-    new = {
-        str(row["culprit"])
-        for row in diagnosis.findings.to_dict("records")
-        if row["level"] == "network"
-        and place_of({"culprit": row["culprit"]}, network.parts) not in known
-    }
-    if not new:
+    findings = diagnosis.findings[diagnosis.findings["level"] == "network"]
+    culprits = ({"culprit": one} for one in findings["culprit"])
+    if all(place_of(one, network.parts) in known for one in culprits):
         return others
     crossing = {one.name for one in state.jobs if _crosses(one.addresses, network)}
     return others - crossing

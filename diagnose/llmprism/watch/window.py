@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +27,6 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, Part, State, force_names
 
 _GROUP = 1_000  # records of each job, at least, in a part that is divided
-_AS_WRITTEN: Any = {
-    "compression": "zstd",
-    "store_schema": False,
-    "use_dictionary": ["src", "dst", "observer", "path"],  # times hardly repeat
-}
 _CUTS = ("idle_gap_ns", "active_timeout_ns")
 
 

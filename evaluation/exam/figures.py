@@ -147,10 +147,18 @@ def _window(row: Row) -> str:
     return f"{number}: {low:g}" if low == high else f"{number}: {low:g} to {high:g}"
 
 
+def _from_first(row: Row) -> str:
+    if not row["from_first"]:
+        return "no"
+    if row["stops"]:
+        return "yes, and the job stops"
+    return "yes, with peers" if row["peers"] else "yes, without peers"
+
+
 GROUPS: Mapping[str, Callable[[Row], Iterable[str]]] = {
     "slowdown of the job": _slowdown,
     "steps of the window": _due(_window),
-    "from the first record on": _due(lambda row: "yes" if row["from_first"] else "no"),
+    "from the first record on": _due(_from_first),
     "telemetry": lambda row: row["telemetry"] if row["due"] else [],
     "kind of fault": _due(lambda row: row["kind"]),
 }

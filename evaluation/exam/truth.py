@@ -12,12 +12,14 @@ coefficient of variation c, records can show a fault if s sqrt(n) / c is at leas
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from evaluation.exam.peers import has_peers
 from llmprism.kinds import OTHER
 from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
@@ -36,12 +38,17 @@ def of_world(run: Run, scenario: Scenario) -> Row:
     """Jobs, steps, telemetry and faults of one world."""
     steps, ranks, faults = run.truth("steps"), run.truth("ranks"), run.truth("faults")
     seen = seen_addresses(run.truth("pairs"))
+    topology = json.loads(run.topology.read_text(encoding="utf-8"))
     return {
         "jobs": len(scenario.jobs),
         "job_steps": len(steps[["job", "step"]].drop_duplicates()),
         "telemetry": telemetry_of(scenario.collector.model_dump(mode="json")),
         "faults": [
-            of_fault(fault, steps) | {"culprit_seen": is_seen(fault, ranks, seen)}
+            of_fault(fault, steps)
+            | {
+                "culprit_seen": is_seen(fault, ranks, seen),
+                "peers": has_peers(fault, job_of(fault, affected_jobs(fault)), ranks, topology),
+            }
             for _, fault in faults.iterrows()
         ],
     }

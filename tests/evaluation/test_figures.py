@@ -13,7 +13,7 @@ from evaluation.paths import REFERENCE
 
 EMPTY = [[0.0] * 4 for _ in range(len(answers.BINS) - 1)]
 FAULT = {"kind": "slow_gpu", "stops": False, "slowdown": 0.1, "due": True, "window_steps": 3,
-         "from_first": False, "shown": True, "culprit_seen": True}  # fmt: skip
+         "from_first": False, "peers": True, "shown": True, "culprit_seen": True}  # fmt: skip
 FOUND = {"steps_right": True, "detected": True, "first": True, "cause": True, "delay": 2,
          "in_set": True, "set_size": 1, "one_of_causes": True, "cost": 0.005}  # fmt: skip
 MISSED = {"steps_right": True, "detected": False, "first": False, "cause": False, "delay": None,
@@ -105,7 +105,7 @@ def test_groups_have_their_own_faults_and_slowdown_also_those_that_are_not_due()
     }
     assert of["slowdown of the job"] == {"1 to 3 %": share(1, 1), "6 to 12 %": share(0, 1)}
     assert of["steps of the window"] == {"1": share(0, 1), "until the job stops": share(1, 1)}
-    assert of["from the first record on"] == {"yes": share(0, 1), "no": share(1, 1)}
+    assert of["from the first record on"] == {"yes, with peers": share(0, 1), "no": share(1, 1)}
     assert of["telemetry"] == dict.fromkeys(("sampled packets", "1 s late or more"), share(1, 2))
     assert made["due"] == 2
     assert made["faults"] == 3

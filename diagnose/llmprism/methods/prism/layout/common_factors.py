@@ -11,7 +11,7 @@ Megatron papers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -26,13 +26,48 @@ IN_FEED_FORWARD = 0.25  # ... that feed-forward layers have a factor 7: 8,960, 1
 NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
 
 
-def by_chance(divisor: int, sizes: int, activations: Ints) -> float:
-    """How likely it is that ``divisor`` divides as many ``sizes`` of one model."""
-    chance = 1.0
-    for prime, power in _factors(divisor):
-        width = _in_width(prime, power, activations)
-        chance *= width + (1 - width) * float(prime) ** (-power * sizes)
-    return chance
+def powers_of(sizes: Ints, largest: int, share: float) -> dict[int, tuple[int, bool]]:
+    """The power of each prime that divides a ``share`` of ``sizes``, as far as ``largest`` reaches.
+
+    With each power comes whether a higher one would exceed ``largest``, so that nobody asked.
+    """
+    found = {}
+    for prime in range(2, largest + 1):
+        if any(prime % lower == 0 for lower in found):
+            continue
+        power = 0
+        while prime ** (power + 1) <= largest and _divides(sizes, prime ** (power + 1), share):
+            power += 1
+        found[prime] = power, prime ** (power + 1) > largest
+    return found
+
+
+def _divides(sizes: Ints, divisor: int, share: float) -> bool:
+    return bool(sizes.size) and bool((sizes % divisor == 0).mean() >= share)
+
+
+def likelihood(
+    passed: int, powers: Mapping[int, tuple[int, bool]], sizes: int, activations: Ints
+) -> float:
+    """How likely the ``powers`` of primes in ``sizes`` are if each is a multiple of ``passed``."""
+    found = 1.0
+    for prime, (power, is_last) in powers.items():
+        own = 0
+        while passed % prime ** (own + 1) == 0:
+            own += 1
+        if own > power:
+            return 0.0
+        more = 0.0 if is_last else _by_chance(prime, power - own + 1, sizes, activations)
+        found *= _by_chance(prime, power - own, sizes, activations) - more
+    return found
+
+
+def _by_chance(prime: int, power: int, sizes: int, activations: Ints) -> float:
+    """How likely it is that a power of ``prime`` divides as many ``sizes`` of one model."""
+    if power == 0:
+        return 1.0
+    width = _in_width(prime, power, activations)
+    return width + (1 - width) * float(prime) ** (-power * sizes)
 
 
 def _in_width(prime: int, power: int, activations: Ints) -> float:
@@ -48,7 +83,7 @@ def in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
     One of them may be that of feed-forward layers, whose width has a factor that others lack.
     """
     chance, rest, usual = 1.0, 1, 1.0
-    for prime, power in _factors(divisor):
+    for prime, power in factors(divisor):
         if prime in (3, 5):
             chance *= IN_VOCABULARIES
             continue
@@ -76,7 +111,7 @@ def unrelated(sizes: Ints) -> int:
     return int(np.unique(rest).size)
 
 
-def _factors(number: int) -> Iterator[tuple[int, int]]:
+def factors(number: int) -> Iterator[tuple[int, int]]:
     """Prime factors and their powers."""
     prime = 2
     while number > 1:

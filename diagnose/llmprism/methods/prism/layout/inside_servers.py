@@ -41,13 +41,17 @@ GUESSED and ONE_EACH are, too (about a half).
 
 
 class Inside(NamedTuple):
-    """Ranks along tp, ep and cp, what shows how a server divides into them, and how sure it is."""
+    """Ranks along tp, ep and cp, what shows how a server divides into them, and how sure it is.
+
+    ``ring`` has the members of each ring of gradients, -1 if sizes do not show them.
+    """
 
     tp: int
     ep: int
     cp: int
     shown_by: str
     confidence: float
+    ring: int = UNKNOWN
 
 
 def inside_servers(
@@ -82,7 +86,8 @@ def inside_servers(
         tp = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
     if "tp" in phases.hidden:
         sure = SHOWN
-    return Inside(sizes["tp"] if sizes["tp"] > 1 else tp, ep, cp, by, sure)
+    ring = share.members if share and by == "sizes" else UNKNOWN
+    return Inside(sizes["tp"] if sizes["tp"] > 1 else tp, ep, cp, by, sure, ring)
 
 
 def _most(rings: int, together: int, apart: float) -> float:

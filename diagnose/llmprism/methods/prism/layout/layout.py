@@ -73,10 +73,13 @@ def find_layout(
     hidden = _is_hidden(topology, connections, phases, pipelines)
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, inside.tp, inside.ep * inside.cp, known)
+    is_counted = known and pipelines.length == 1 and inside.ring != UNKNOWN
+    if is_counted:
+        dp = inside.ring // (inside.ep * inside.cp)
     doubtful = (
         dp == UNKNOWN
         or _is_unexplained(topology, connections, phases, pipelines)
-        or _may_hide_ranks(topology, connections, phases, pipelines)
+        or (not is_counted and _may_hide_ranks(topology, connections, phases, pipelines))
     )
     sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
     sure = min(sure, phases.quality * SHARED) if shared else sure
@@ -84,6 +87,7 @@ def find_layout(
         "ranks": ranks,
         "stages": pipelines.length,
         "dp_group_nics": _largest(phases.dp_group),
+        "ring_members": inside.ring,
         "tp_from": inside.shown_by,
         "division_quality": round(phases.quality, 4),
     }

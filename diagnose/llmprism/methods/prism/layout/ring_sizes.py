@@ -6,13 +6,14 @@ multiple of n - 1. Several rings of one group (one for each NIC, or each queue p
 bytes, and each of them passes through all of the members. The network shows one hop of a ring for
 each server. If a server has r members, n is r times the number of those hops. Where servers hold
 different numbers of ranks, NVLink joins those that are in no ring of their own, and n is what all
-servers hold, over the tensor-parallel ranks.
+servers hold, over the tensor-parallel ranks. Ranks that a ring reaches by NVLink only have a GPU
+that sends nothing, so n may be any number for which the servers have GPUs.
 
 This distinguishes replicas in one server from a tensor-parallel group, which has one ring for each
 rank, all of them with r = 1. Divisibility may be a coincidence: all sizes of a model may have a
 small factor in common, since its width has it. The more sizes there are, and the larger n - 1, the
-less likely that is. Activations of a pipeline show which factors the width has. A number of ranks
-is as likely as the observed divisors are under it.
+less likely that is. Activations of a pipeline show which factors the width has. The length
+of a ring is as likely as the powers of primes that divide all sizes are under it.
 
 The gradients of experts are reduced by fewer ranks than all others: those with the same experts.
 Then there are sizes of both kinds. Each of them is a multiple of one of two numbers, but no number
@@ -28,8 +29,6 @@ of a ring.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +36,10 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.sizes import AGREE, cells
 from llmprism.methods.prism.layout.common_factors import (
-    by_chance,
+    factors,
     in_some_by_chance,
+    likelihood,
+    powers_of,
     unrelated,
     without_sums,
 )
@@ -56,7 +57,8 @@ INDEPENDENT = 3  # sizes of one model that may agree by chance; others often hav
 OFTEN = 0.5  # the most probable coincidence of sizes that may still show experts
 EXPERTS = 0.1  # prior probability of experts that only ranks of one server share: few models
 SEVERAL = 2  # sizes of dense parameters, and of experts
-USUAL = 3.0  # prior weight of a server that is one group, and of one with replicas only
+USUAL, HIDDEN = 3.0, 9.0  # prior weights: of a server that is one group, or has replicas only,
+# and of ranks out of sight if GPUs of these servers send nothing, since jobs mostly fill servers
 
 NONE = np.empty(0, np.int64)
 
@@ -66,9 +68,10 @@ class RingShare(NamedTuple):
 
     Attributes
     ----------
-    ranks : ranks of each ring in the server.
+    ranks : rings of each group that pass through the server; as many of its ranks are in sight.
     rings : rings that pass through the server, one for each NIC.
-    confidence : of ``ranks``, in [0, 1].
+    confidence : of ``ranks`` and ``members``, in [0, 1].
+    members : of each ring, also those that only NVLink reaches.
     experts : ranks that have different experts, 1 if all have the same.
     doubt : probability that ranks have different experts, where the answer is that they have not.
     """
@@ -76,6 +79,7 @@ class RingShare(NamedTuple):
     ranks: int
     rings: int
     confidence: float
+    members: int
     experts: int = 1
     doubt: float = 0.0
 
@@ -91,8 +95,9 @@ def find_ring_share(
     if not messages.size + volumes.size:
         return None
     activations = _sizes(connections, phases, "pp")[0]
+    gpus = _gpus_of(topology, phases) if pipelines.length == 1 else 0
     return _likelier(
-        most_likely(np.union1d(messages, volumes), *shape, activations),
+        most_likely(np.union1d(messages, volumes), *shape, activations, gpus),
         _with_experts(messages, volumes, *shape),
     )
 
@@ -111,16 +116,17 @@ def _likelier(same: RingShare | None, experts: RingShare | None) -> RingShare | 
 
 
 def most_likely(
-    sizes: Ints, members: int, rings: int, activations: Ints = NONE
+    sizes: Ints, members: int, rings: int, activations: Ints = NONE, gpus: int = 0
 ) -> RingShare | None:
-    """The number of ranks in a server that explains the divisors of ``sizes`` best.
+    """The length of a ring that explains the divisors of ``sizes`` best.
 
     Parameters
     ----------
     sizes : distinct sizes of messages [bytes].
-    members : ranks of all servers that the rings pass through.
+    members : ranks in sight of all servers that the rings pass through.
     rings : rings that pass through the same servers, each over a NIC of its own.
     activations : sizes of messages that are a multiple of the model's width [bytes], if known.
+    gpus : of these servers; those beyond ``members`` may hold ranks that only NVLink reaches.
 
     Examples
     --------
@@ -131,19 +137,38 @@ def most_likely(
     >>> most_likely(np.array([4096, 1300, 77]), 4, 2).ranks
     1
     """
-    candidates = _divisions(members, rings)
-    passed = [members * ranks // rings - 1 for ranks in candidates]
-    divides = [_divides(sizes, count) for count in passed]
-    if not any(divides):
+    prior = _prior(members, rings, gpus)
+    powers = powers_of(sizes, max([length for length, _ in prior], default=2) - 1, WHOLE)
+    independent = min(INDEPENDENT, unrelated(sizes))
+    weights = {
+        (length, ranks): weight * likelihood(length - 1, powers, independent, activations)
+        for (length, ranks), weight in prior.items()
+    }
+    total = sum(weights.values())
+    if not total:
         return None
-    seen = list(zip(passed, divides, strict=True))
-    chance = partial(by_chance, sizes=min(INDEPENDENT, unrelated(sizes)), activations=activations)
-    weights = [
-        (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, seen, chance)
-        for ranks, own in zip(candidates, passed, strict=True)
-    ]
-    best = int(np.argmax(weights))
-    return RingShare(candidates[best], rings, weights[best] / sum(weights))
+    length, ranks = max(weights, key=lambda key: weights[key])
+    return RingShare(ranks, rings, weights[length, ranks] / total, length)
+
+
+def _prior(members: int, rings: int, gpus: int) -> dict[tuple[int, int], float]:
+    """Weights of the lengths that rings may have, each with its rings of one group in a server.
+
+    Of the lengths with ranks out of sight, each has the fewest that the rings allow. Replicas are
+    mostly counted by powers of two, then of three.
+    """
+    prior = {
+        (members * ranks // rings, ranks): USUAL if ranks in (1, rings) else 1.0
+        for ranks in _divisions(members, rings)
+    }
+    fitting = [ranks for ranks in range(rings, 0, -1) if rings % ranks == 0]
+    longer = {}
+    for length in range(2, gpus + 1):
+        own = [ranks for ranks in fitting if members < length * rings // ranks <= gpus]
+        if own:
+            longer[length, own[0]] = 1 / max(prime for prime, _ in factors(length))
+    total = sum(longer.values())
+    return prior | {key: HIDDEN * weight / total for key, weight in longer.items()}
 
 
 def _divisions(members: int, rings: int) -> list[int]:
@@ -172,7 +197,7 @@ def _with_experts(messages: Ints, volumes: Ints, members: int, rings: int) -> Ri
         experts = _experts(messages[~dense], length)
         unlikely = 1 - chance >= (found.confidence if found else 1 - OFTEN)
         if experts and unlikely and not (reduced or few):
-            found = RingShare(ranks, rings, 1 - chance, experts)
+            found = RingShare(ranks, rings, 1 - chance, length, experts)
     return found
 
 
@@ -183,21 +208,6 @@ def _experts(messages: Ints, length: int) -> int:
         if length % experts == 0 and (messages % (same - 1) == 0).all():
             return experts
     return 0
-
-
-def _likelihood(
-    own: int, seen: Sequence[tuple[int, bool]], chance_of: Callable[[int], float]
-) -> float:
-    """How likely it is that numbers divide all sizes, or not, as ``seen``, if ``own`` does."""
-    likelihood = 1.0
-    for other, divides in seen:
-        chance = chance_of(other // math.gcd(own, other))
-        likelihood *= chance if divides else 1 - chance
-    return likelihood
-
-
-def _divides(sizes: Ints, divisor: int) -> bool:
-    return bool((sizes % divisor == 0).mean() >= WHOLE)
 
 
 def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, int] | None:
@@ -217,6 +227,13 @@ def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[in
         for stage in np.unique(pipelines.stage[own]).tolist()
     ]
     return shapes[0] if len({*shapes}) == 1 else (math.prod(usual), usual[1])
+
+
+def _gpus_of(topology: Topology, phases: Phases) -> int:
+    """GPUs of the servers that the rings pass through."""
+    homes = np.unique(topology.servers[phases.endpoints[phases.dp_group >= 0]])
+    own = np.flatnonzero(np.isin(topology.servers, homes)).tolist()
+    return sum(len(topology.endpoints[end].gpus or (0,)) for end in own)
 
 
 def _shape_of_stage(

@@ -18,7 +18,7 @@ jobs:
   - {name: solo, model: {layers: 8, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048},
      mfu: 0.45, compute_jitter: 0.01, step_overhead_ms: 5, steps: 6, micro_batches: 2, %s}
 """
-ONE_EACH, MERGED = RingShare(1, 2, 1.0), RingShare(2, 2, 1.0)
+ONE_EACH, MERGED = RingShare(1, 2, 1.0, 4), RingShare(2, 2, 1.0, 8)
 
 
 def numbered(*servers):

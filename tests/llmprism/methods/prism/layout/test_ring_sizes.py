@@ -68,6 +68,31 @@ def test_sizes_that_no_number_of_ranks_explains_show_nothing():
     assert most_likely(blocks(8) + 52, 16, 2) is None
 
 
+@pytest.mark.parametrize(
+    ("hops", "rings", "members", "group"), [(8, 1, 12, 1), (2, 4, 12, 4), (4, 2, 6, 1)]
+)
+def test_ranks_in_idle_gpus_are_counted(hops, rings, members, group):
+    """``members`` are no multiple of the hops in sight; servers have GPUs that send nothing."""
+    sizes = blocks(members, group)
+    in_sight = most_likely(sizes, hops * rings, rings)
+    found = most_likely(sizes, hops * rings, rings, gpus=2 * hops * rings)
+    assert in_sight is None or in_sight.members != members
+    assert (found.members, found.ranks) == (members, group)
+
+
+def test_a_ring_is_not_longer_than_there_are_gpus():
+    assert most_likely(blocks(12), 8, 1, gpus=11) is None
+
+
+@pytest.mark.slow
+def test_a_ring_shows_ranks_whose_nics_are_idle(scored):
+    """Servers of two, two and one rank: the ring enters and leaves each of them by one NIC."""
+    run = scored(WORLD % (3, 2, 2, "", 2048, "dp: 5, zero_stage: 0, micro_batches: 2"))
+    layout = run.diagnosis.layouts.iloc[0]
+    assert len(run.diagnosis.jobs) < 5
+    assert (layout["dp"], layout["tp"]) == (5, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("servers", "gpus", "keys", "sizes"),
@@ -152,7 +177,7 @@ def test_experts_are_found_by_the_least_likely_coincidence():
 
 
 def test_sizes_that_experts_explain_as_well_leave_a_doubt():
-    same, experts = RingShare(1, 4, 1.0), RingShare(4, 4, 0.8, 4)
+    same, experts = RingShare(1, 4, 1.0, 2), RingShare(4, 4, 0.8, 8, 4)
     doubtful = _likelier(same, experts)
     assert doubtful.ranks == 1
     assert doubtful.confidence == pytest.approx(1 - doubtful.doubt)

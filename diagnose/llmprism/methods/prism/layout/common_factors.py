@@ -31,7 +31,7 @@ def powers_of(sizes: Ints, largest: int, share: float) -> dict[int, tuple[int, b
 
     With each power comes whether a higher one would exceed ``largest``, so that nobody asked.
     """
-    found = {}
+    found: dict[int, tuple[int, bool]] = {}
     for prime in range(2, largest + 1):
         if any(prime % lower == 0 for lower in found):
             continue

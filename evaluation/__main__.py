@@ -121,5 +121,13 @@ def pictures() -> None:
     drawing.main()
 
 
+@app.command()
+def ideas() -> None:
+    """Draw the pictures of docs/prism.md."""
+    from evaluation.ideas import drawing
+
+    drawing.main()
+
+
 if __name__ == "__main__":
     run_program(lambda: app(prog_name="python -m evaluation"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SCENARIO = "workloads/placement-random"
 APART = 2.0  # columns between the ranks of a ring that has a row of its own
-BOW = 0.6  # height of the hop that closes a ring
+BOW = 0.3  # of a hop that passes others: how far it bends
 
 
 @paint.styled
@@ -117,10 +117,11 @@ def _draw_job(axes: Axes, scene: Scene, job: JobView, place: Floats) -> None:
             a, b = (int(np.searchsorted(ends, side[one])) for side in (found.src, found.dst))
             across = place[b][0] - place[a][0]
             far = part.kind == "dp" and abs(across) > beside
+            bend = BOW * np.sign(across) / np.sqrt(abs(across)) if far else 0.0
             above = 1 if job.pipelines.stage[a] < 1 else -1
             axes.annotate("", place[b], place[a], arrowprops={
                 "arrowstyle": "-|>,head_length=0.25,head_width=0.1", "shrinkA": 3, "shrinkB": 3,
                 "color": paint.KINDS[part.kind], "linewidth": 0.9,
-                "connectionstyle": f"arc3,rad={-above * BOW / across if far else 0}",
+                "connectionstyle": f"arc3,rad={-above * bend}",
             })  # fmt: skip
     axes.scatter(place[:, 0], place[:, 1], s=16, color=paint.INK, zorder=3)

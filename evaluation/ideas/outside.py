@@ -18,7 +18,7 @@ SCENARIO = "faults/slow-storage"
 
 @paint.styled
 def draw(scene: Scene) -> Figure:
-    """Length of every step, and the pace of every save."""
+    """Length of every step, and the speed of every save."""
     durations = scene.durations()
     steps, kind = np.arange(durations.steps), durations.reference.kind
     made = paint.figure(8, 4.0)
@@ -33,13 +33,13 @@ def draw(scene: Scene) -> Figure:
     above.set_ylim(0, 1.3 * np.nanmax(length_ms))
     above.legend(loc="upper left")
     culprit, first, last = scene.findings[["culprit", "first_step", "last_step"]].iloc[0]
-    before, pace = _saves(scene, culprit)
-    below.plot(before, pace, color=paint.INK, marker="o", linestyle="none", markersize=5)
+    before, speed = _saves(scene, culprit)
+    below.plot(before, speed, color=paint.INK, marker="o", linestyle="none", markersize=5)
     below.axvspan(first - 0.5, last + 0.5, color=paint.FINDING, alpha=0.12, linewidth=0)
     below.annotate(f"found: slow storage {culprit}", (first, 0.96), (2, 0), fontsize=8, va="top",
                    xycoords=("data", "axes fraction"), textcoords="offset points")  # fmt: skip
-    below.set_ylabel("pace of a save [GB/s]")
-    below.set_ylim(0, 1.35 * pace.max())
+    below.set_ylabel("speed of a save [GB/s]")
+    below.set_ylim(0, 1.35 * speed.max())
     below.set_xlim(-0.6, durations.steps - 0.4)
     below.set_xlabel("step")
     for axes in (above, below):
@@ -58,5 +58,5 @@ def _saves(scene: Scene, culprit: str) -> tuple[Floats, Floats]:
     begin_ns = np.array([flows.start_ns[one].min() for one in saves])
     took_ns = np.array([flows.end_ns[one].max() for one in saves]) - begin_ns
     step = np.searchsorted(scene.job.end_ns, begin_ns + took_ns)
-    pace: Floats = np.array([flows.bytes[one].sum() for one in saves]) / took_ns
-    return step.astype(np.float64), pace
+    speed: Floats = np.array([flows.bytes[one].sum() for one in saves]) / took_ns
+    return step.astype(np.float64), speed

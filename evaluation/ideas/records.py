@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCENARIO = "telemetry/tcp-cluster"
-BYTES = {1e2: "100 B", 1e4: "10 kB", 1e6: "1 MB", 1e8: "100 MB", 1e10: "10 GB"}
+BYTES = {1: "none", 1e2: "100 B", 1e4: "10 kB", 1e6: "1 MB", 1e8: "100 MB", 1e10: "10 GB"}
 
 
 @paint.styled
 def draw(scene: Scene) -> Figure:
     """A column for each connection, the largest first; what is set aside is grey."""
-    found, flows = scene.context.connections, scene.context.flows
-    total = np.bincount(found.of_row, flows.bytes, len(found))
-    typical = np.maximum(found.typical_bytes, 60)
+    found = scene.context.connections
+    total, typical = (np.maximum(size, 1) for size in (found.total_bytes, found.typical_bytes))
     order = np.argsort(-total, kind="stable")
     place = np.empty(len(found), np.int64)
     place[order] = np.arange(len(found))
@@ -40,19 +39,21 @@ def draw(scene: Scene) -> Figure:
     made = paint.figure(8, 3.5)
     axes = made.subplots()
     axes.vlines(place, typical, total, color=paint.GRID, linewidth=1.2, zorder=1)
-    axes.scatter(place, typical, marker="_", s=26, color=paint.MUTED, label="its typical record")
+    axes.scatter(
+        place, typical, marker="_", s=26, color=paint.MUTED, label="typical record of a connection"
+    )
     for chosen, colour, marker, label in shown:
         axes.scatter(place[chosen], total[chosen], s=24, marker=marker, color=colour, linewidth=0,
                      label=f"{label} ({int(chosen.sum())})")  # fmt: skip
     axes.axhline(LIGHT_BYTES, color=paint.MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-    axes.annotate("one page of memory", (0, LIGHT_BYTES), (2, 3), fontsize=8, color=paint.MUTED,
+    axes.annotate("one page of memory", (1, LIGHT_BYTES), (100, 3), fontsize=8, color=paint.MUTED,
                   textcoords="offset points")  # fmt: skip
     axes.set_yscale("log")
     axes.set_yticks(list(BYTES), list(BYTES.values()))
     axes.set_yticks([], minor=True)
-    axes.set_ylim(30, 3e10)
+    axes.set_ylim(0.5, 3e10)
     axes.set_xlabel("connections, the largest first")
-    axes.set_ylabel("bytes of all records")
+    axes.set_ylabel("payload [bytes]")
     axes.grid(axis="y")
     axes.legend(loc="upper right")
     return made

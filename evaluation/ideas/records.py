@@ -32,7 +32,7 @@ def draw(scene: Scene) -> Figure:
     shown = (
         (kind == "dp", paint.KINDS["dp"], "s", "carries data: data-parallel"),
         (kind == "pp", paint.KINDS["pp"], "o", "carries data: pipeline"),
-        (found.carries & (kind == ""), paint.KINDS["other"], "D", "in no job: does not repeat"),
+        (found.carries & (kind == ""), paint.KINDS["other"], "D", "in no job: nothing comes back"),
         (found.answer, paint.REBUILT, "v", "set aside: only answers another connection"),
         (~found.carries & ~found.answer, paint.MUTED, "X", "set aside: carries too little"),
     )

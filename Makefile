@@ -70,7 +70,8 @@ reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the table
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; about 45 CPU minutes, resumes if interrupted.
 	@$(BIN)/python -m reproduction --update
 
-pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.
+pictures: $(VENV)/.installed-dev ## Draw the pictures of the README and of docs/prism.md again.
+	@$(BIN)/python -m evaluation ideas
 	@$(BIN)/python -m evaluation pictures
 
 $(VENV)/.installed-lab: $(VENV)/.installed

@@ -28,10 +28,9 @@ from prism_sim.simulate import simulate
 
 @dataclass(frozen=True)
 class Scene:
-    """One diagnosed scenario: what the search for findings starts from, and all tables."""
+    """One diagnosed scenario: what the search for findings starts from, and its result."""
 
     context: Context
-    pairs: pd.DataFrame
     findings: pd.DataFrame
 
     @property
@@ -61,10 +60,9 @@ def scene(name: str) -> Scene:
         topology = read_topology(run.topology)
         flows = place(load_flows(run.flows), topology)[0]
         tables = StagedPrism(findings=keep)(flows, topology, _silent)
-    pairs, findings = tables["pairs"], tables["findings"]
-    assert isinstance(pairs, pd.DataFrame)
+    findings = tables["findings"]
     assert isinstance(findings, pd.DataFrame)
-    return Scene(kept[0], pairs, findings)
+    return Scene(kept[0], findings)
 
 
 def _silent(_fraction: float, _doing: str) -> None:

@@ -57,4 +57,4 @@ def test_nics_of_a_rail_without_any_record_are_idle_as_far_as_anyone_knows(score
     text = text.replace("kind: tor", "kind: rail") + "    tp: 2\n"
     result = scored(text % (8, "leaf001", 2, 4))
     assert result.diagnosis.jobs["address"].str.endswith(".1").all()
-    assert result.score["parallelism"]["stage_order"] == 1
+    assert result.diagnosis.layouts[["dp", "pp"]].to_numpy().tolist() == [[2, 4]]

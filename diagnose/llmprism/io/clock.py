@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from llmprism.numerics.arrays import Ints
@@ -10,27 +12,42 @@ _SAMPLE = 100_000  # times used; more would not change the result
 _FEWEST = 8  # distinct times; fewer may agree by chance
 _MANY = 128  # times that do not agree by chance, even if few are distinct
 _AGREEING = 0.99  # of the times; a few may come from another exporter
+_TOGETHER = 16  # differences, that have a common divisor by chance once in 2^16 cases
+_COARSEST_NS = 10**9
 
 
 def clock_tick_ns(*times: Ints) -> int:
-    """Return the largest power of ten [ns], up to 1 s, that divides the differences of times.
+    """Return the largest number [ns], up to 1 s, that divides the differences of times.
 
-    1 if there are too few times. Many records with few times show a coarse clock.
+    1 if there are too few times. Many records with few times show a coarse clock. Of begins and
+    ends, those of one record were read from one clock, also where exporters have their own.
 
     >>> clock_tick_ns(np.arange(100) * 3_000_000 + 7)
-    1000000
+    3000000
     """
-    sample = np.concatenate([_sampled(column) for column in times])
+    columns = [_sampled(column) for column in times]
+    sample = np.concatenate(columns)
     if sample.size < _MANY and np.unique(sample).size < _FEWEST:
         return 1
-    tick = 1
-    for power in range(1, 10):
-        _, counts = np.unique(sample % 10**power, return_counts=True)
-        if counts.max() < _AGREEING * sample.size:
-            break
-        tick = 10**power
-    return tick
+    apart = [np.diff(column) for column in columns]
+    if len(columns) == 2 and columns[0].size == columns[1].size:
+        apart.append(columns[1] - columns[0])
+    for tick in sorted({_divisor(one) for one in apart}, reverse=True):
+        _, counts = np.unique(sample % tick, return_counts=True)
+        if counts[counts >= _FEWEST].sum() >= _AGREEING * sample.size:
+            return tick
+    return 1
+
+
+def _divisor(apart: Ints) -> int:
+    """The usual common divisor of some differences that follow each other; 1 if there is none."""
+    if not apart.size:
+        return 1
+    common = np.gcd.reduceat(apart, np.arange(0, apart.size, _TOGETHER))
+    found, often = np.unique(common[common > 0], return_counts=True)
+    usual = int(found[np.argmax(often)]) if found.size else _COARSEST_NS
+    return usual if usual < _COARSEST_NS else gcd(usual, _COARSEST_NS)
 
 
 def _sampled(column: Ints) -> Ints:
-    return column[:: max(1, column.size // _SAMPLE)]
+    return column.ravel()[:: max(1, column.size // _SAMPLE)]

@@ -1,6 +1,9 @@
-"""Whether both directions of each couple of endpoints have moved equally much.
+"""Whether all that couples of endpoints have sent is answered, as far as it ever will be.
 
-An activation is answered by a gradient, so at the end of a step the two are even.
+An activation is answered by a gradient, so at the end of a step as much has come back as was sent.
+The activations of an evaluation are never answered, and lost records seem not to be, or to answer
+what nobody sent. So what is under way between two endpoints is what they have sent, less what came
+back, above the least that this is for a while before, or after.
 """
 
 from __future__ import annotations
@@ -8,27 +11,42 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
 
 BALANCED = 0.5  # of a message: less than one is on the way
 EVEN = 0.01  # difference of two directions' volumes that counts as none
 
 
-def balanced_at(couple: Codes, forth: Bools, size: Ints, at: Ints) -> Bools | None:
-    """Whether both directions of every couple have moved equally much before each record ``at``.
+def balanced_at(couple: Codes, forth: Bools, size: Ints, at: Ints, most: int) -> Bools | None:
+    """Whether nothing is under way between any couple before each record ``at``.
 
-    ``couple``, ``forth`` and ``size`` are of the records. None if some couple is not two-way with
-    equal volumes.
+    ``couple``, ``forth`` and ``size`` are of the records. ``most``: records of a couple before and
+    after, in which the least counts. None if some couple is one way.
     """
     volume = both_ways(couple, forth, size)
-    if (volume.min(axis=1) < (1 - EVEN) * volume.max(axis=1)).any():
+    if not volume.all():
         return None
-    typical = float(np.median(size))
-    gain = (volume.mean(axis=1)[:, None] / volume).astype(np.float64)
-    off = _imbalance(couple, forth, size, gain, at)
-    even: Bools = off < BALANCED * typical
-    return even
+    order = np.argsort(couple, kind="stable")
+    off, typical = np.zeros(at.size), float(np.median(size))
+    for way, own in zip(volume, np.split(order, np.cumsum(np.bincount(couple))[:-1]), strict=True):
+        even = abs(way[0] - way[1]) <= EVEN * way.max() + typical
+        sends = forth[own] == (forth[own[0]] if even else way[1] > way[0])
+        ahead = np.cumsum(np.where(sends, size[own], -size[own]), dtype=np.float64)
+        ahead = np.append(0.0, ahead)
+        off += _above_least(ahead, most)[np.searchsorted(own, at)]
+    quiet: Bools = off < BALANCED * typical
+    return quiet
+
+
+def _above_least(ahead: Floats, most: int) -> Floats:
+    """How far values are above the least of ``most`` ones before them, or after, which is less."""
+    from scipy.ndimage import minimum_filter1d
+
+    width = min(most, ahead.size) + 1
+    before, after = (
+        minimum_filter1d(ahead, width, mode="nearest", origin=place)
+        for place in ((width - 1) // 2, -(width // 2))
+    )
+    return np.asarray(ahead - np.maximum(before, after))
 
 
 def both_ways(couple: Codes, forth: Bools, size: Ints) -> Floats:
@@ -36,27 +54,3 @@ def both_ways(couple: Codes, forth: Bools, size: Ints) -> Floats:
     couples = int(couple.max(initial=-1)) + 1
     volume = np.bincount(couple * 2 + forth, size, 2 * couples)
     return volume.reshape(-1, 2).astype(np.float64)
-
-
-@compiled
-def _imbalance(couple: Codes, forth: Bools, size: Ints, gain: Floats, at: Ints) -> Floats:
-    """Bytes that one direction is ahead of the other, summed over couples, before each gap."""
-    ahead = np.zeros(gain.shape[0])
-    total = 0.0
-    out = np.zeros(at.size)
-    row = 0
-    for i in range(at.size):
-        while row < at[i]:
-            c = couple[row]
-            total -= abs(ahead[c])
-            if forth[row]:
-                ahead[c] += size[row] * gain[c, 1]
-            else:
-                ahead[c] -= size[row] * gain[c, 0]
-            total += abs(ahead[c])
-            row += 1
-        out[i] = total
-    return out
-
-
-compile_early(_imbalance, lambda: (CODES, BOOLS, INTS, np.zeros((0, 2)), INTS))

@@ -20,6 +20,7 @@ from llmprism.methods.prism.cycles.cycles import TWO_WAY, Division, Traffic, div
 from llmprism.methods.prism.cycles.evaluations import (
     EQUAL,
     Sizes,
+    gradients_of,
     sizes_of,
     steps_and_evaluations,
     with_directions,
@@ -34,6 +35,7 @@ MOST_GAPS = 40_000  # that are looked at, the longest ones
 TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
+SHORTER = 4  # times: the next shorter part of the traffic that is tried
 
 
 def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
@@ -41,13 +43,10 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
-    balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at)
     found = _by_thresholds(traffic, at, gap, fewest)
-    if balanced is not None and balanced.sum() >= fewest - 1:
-        uneven = float(gap[~balanced].sum() / gap.sum())
-        whole = _where_balanced(traffic, at[balanced], gap[balanced], fewest)
-        if uneven > TELLING and whole.quality > WHOLE and not _is_in_steps(whole, found):
-            return [whole]
+    whole = _where_balanced(traffic, at, gap, fewest)
+    if whole is not None and not _is_in_steps(whole, found):
+        return [whole]
     return _two_sided(traffic, found)
 
 
@@ -103,21 +102,83 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     ]
 
 
-def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division:
+def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division | None:
+    """The division at gaps in which nothing is under way; None if nearly all silence is such.
+
+    That counts in bytes or, where records are estimates, in records.
+    """
+    best = None
+    for moved in (traffic.size, np.ones_like(traffic.size)):
+        found = _by_least(replace(traffic, size=moved), traffic.size, (at, gap), fewest)
+        if found is not None and (best is None or found.quality > best.quality):
+            best = found
+    return best
+
+
+def _by_least(
+    traffic: Traffic, size: Ints, gaps: tuple[Ints, Ints], fewest: int
+) -> Division | None:
+    """The same, by what the ``traffic`` moves, in records of ``size`` [bytes].
+
+    Records may be lost, so the least that is under way counts for a part of the traffic only, which
+    is at best that of a step. ``gaps`` has the record after each gap, and its length [ns].
+    """
+    most = len(traffic)
+    while most >= fewest:
+        found = _within(traffic, size, gaps, fewest, most)
+        if found is not None and found.quality > WHOLE:
+            records = len(traffic) // ((int(traffic.couple.max()) + 1) * len(found))
+            again = _within(traffic, size, gaps, fewest, records)
+            return again if again is not None and again.quality > found.quality else found
+        most //= SHORTER
+    return None
+
+
+def _within(
+    traffic: Traffic, size: Ints, gaps: tuple[Ints, Ints], fewest: int, most: int
+) -> Division | None:
+    """The same, with the least of ``most`` records of a couple."""
+    at, gap = gaps
+    balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at, most)
+    if balanced is None or balanced.sum() < fewest - 1:
+        return None
+    if not gap[~balanced].sum() > TELLING * gap.sum():
+        return None
+    return _at_balanced(replace(traffic, size=size), at[balanced], gap[balanced], fewest)
+
+
+def _at_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division:
     """The division at balanced gaps, regular in bytes or, where lengths vary, in records.
 
     A stage that is slower than the next one has the answer to all it sent before it sends again, so
     that nothing is under way within steps, either. Then the longer ones of the balanced gaps cut.
     """
-    bytes_before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
-    both = (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64))
-    every = [repaired(divided(at, before, np.inf), before) for before in both]
+    both = (traffic.size, np.ones_like(traffic.size))
+    every = [own for moved in both for own in _whole(replace(traffic, size=moved), (at, gap))]
     best = max(every, key=lambda division: division.quality)
     if best.quality > WHOLE:
         return replace(best, clarity=np.inf)
-    longer = [own for before in both for own in _by_length(at, gap, before, fewest)]
+    longer = [own for moved in both for own in _by_length(at, gap, sizes_of(moved).every, fewest)]
     equal = [division for division in longer if division.quality >= EXACT]
     return max(equal, key=len, default=best)
+
+
+def _whole(traffic: Traffic, gaps: tuple[Ints, Ints]) -> Iterator[Division]:
+    """The division at ``gaps`` with a few cuts more or fewer, by what the traffic moves.
+
+    An evaluation brings no gradients: each part moves as many of those, and what moves none belongs
+    to the part before.
+    """
+    at, moved = gaps[0], traffic.size
+    gradients = gradients_of(traffic.couple, traffic.forth, moved)
+    if gradients is not None:
+        moved = np.where(gradients, moved, 0)
+    before = sizes_of(moved).every
+    at = at[np.diff(before[np.append(at, len(traffic))]) > 0]
+    division = divided(at, before, np.inf)
+    for one in (repaired(division, before), split(division, before, gaps)):
+        if one is not None:
+            yield replace(one, evaluated=gradients is not None)
 
 
 def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:

@@ -67,13 +67,13 @@ def with_directions(sizes: Sizes, couple: Codes, forth: Bools, size: Ints) -> Si
     (:class:`~llmprism.methods.prism.cycles.cycles.Traffic`). An evaluation brings no gradients, so
     all couples move more in one direction, and as much more.
     """
-    gradients = _gradients(couple, forth, size)
+    gradients = gradients_of(couple, forth, size)
     if gradients is None:
         return sizes
     return Sizes(sizes.every, (_before(size, gradients), _before(size, ~gradients)))
 
 
-def _gradients(couple: Codes, forth: Bools, size: Ints) -> Bools | None:
+def gradients_of(couple: Codes, forth: Bools, size: Ints) -> Bools | None:
     """Which records go the way that moves less; None unless it is the same share in all couples."""
     volume = both_ways(couple, forth, size)
     less, more = volume.min(axis=1), volume.max(axis=1)
@@ -156,7 +156,7 @@ def beyond_steps(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
     in a step, so in each part where they come last, the evaluation precedes them.
     """
     follows = _after_usual(couple, forth, part, size)
-    gradients = _gradients(couple, forth, size)
+    gradients = gradients_of(couple, forth, size)
     if gradients is None:
         return follows
     precedes = _after_usual(couple[::-1], forth[::-1], part[::-1], size[::-1])[::-1]

@@ -75,5 +75,5 @@ def _are_halves(traffic: Traffic, step: Codes, begin_ns: int) -> bool:
 def _even_between_only(traffic: Traffic, step: Codes) -> bool:
     """Whether all couples are even at the border of the two steps, and at no other record."""
     at = np.arange(1, len(traffic))
-    even = balanced_at(traffic.couple, traffic.forth, traffic.size, at)
+    even = balanced_at(traffic.couple, traffic.forth, traffic.size, at, len(traffic))
     return even is not None and np.array_equal(at[even], np.flatnonzero(np.diff(step)) + 1)

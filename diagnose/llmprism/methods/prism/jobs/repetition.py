@@ -25,17 +25,32 @@ GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
 
 
 def returned(connections: Connections, minor: Ints) -> Bools:
-    """Which ``minor`` connections are answered by another one with as many bytes."""
-    volumes: dict[tuple[int, int], list[int]] = {}
-    for one in minor.tolist():
-        pair = int(connections.dst[one]), int(connections.src[one])
-        volumes.setdefault(pair, []).append(int(connections.total_bytes[one]))
-    pairs = zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)
-    both = zip(pairs, connections.total_bytes[minor].tolist(), strict=True)
-    apart = allowed(EXACT, connections.total_bytes[minor], connections.sample_bytes)
-    found = [any(abs(back - sent) <= far * sent for back in volumes.get(pair, []))
-             for (pair, sent), far in zip(both, apart.tolist(), strict=True)]  # fmt: skip
+    """Which ``minor`` connections are answered by another one: as many bytes, or the same messages.
+
+    A gradient has the size of its activation, and evaluations bring none.
+    """
+    of_pair: dict[tuple[int, int], list[int]] = {}
+    pairs = [*zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)]
+    for pair, one in zip(pairs, minor.tolist(), strict=True):
+        of_pair.setdefault(pair, []).append(one)
+    total = connections.total_bytes
+    apart = allowed(EXACT, total[minor], connections.sample_bytes) * total[minor]
+    found = [
+        any(
+            abs(total[back] - total[one]) <= far or _has_sizes_of(connections, one, back)
+            for back in of_pair.get((dst, src), [])
+        )
+        for (src, dst), one, far in zip(pairs, minor.tolist(), apart.tolist(), strict=True)
+    ]
     return np.array(found, np.bool_)
+
+
+def _has_sizes_of(connections: Connections, one: int, other: int) -> bool:
+    """Whether most bytes of the connection that moves less are in messages of the other's sizes."""
+    sizes = [connections.size[connections.by.rows(each)] for each in (one, other)]
+    less, more = sorted(sizes, key=np.sum)
+    same = less[np.isin(less, more)].sum() >= TWO_WAY * less.sum()
+    return bool(same and more.sum() <= EVALUATED * less.sum())
 
 
 def exchanged(connections: Connections) -> Bools:

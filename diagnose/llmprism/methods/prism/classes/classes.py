@@ -30,6 +30,7 @@ RECORD_STEP = 0.3  # ... in the typical record of a connection (in logarithm)
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
+EXCHANGED = 0.75  # share of connections that move at once: all in an exchange, half in passes
 SENDERS = 3  # to one endpoint: the root of a tree gets something from two
 
 
@@ -66,6 +67,11 @@ class TrafficClass:
         idle = np.maximum(self.traffic.rests_ns(), 0).sum()
         busy = max(int(end.max() - start[0] - idle), 1)
         return float((end - start).sum() / (busy * self.connections.size))
+
+    @property
+    def passes(self) -> bool:
+        """Whether it may be that of a pipeline, now one way and now the other."""
+        return self.two_way and self.concurrency < EXCHANGED
 
     def cells(self, connections: Connections, step: Codes, count: int) -> tuple[Ints, Ints]:
         """Records whose step is known, and the cell of each: its connection and its step.

@@ -10,7 +10,7 @@ step only, since every activation is answered by a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,31 +35,19 @@ MOST_GAPS = 40_000  # that are looked at, the longest ones
 TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
-SHORTER = 4  # times: the next shorter part of the traffic that is tried
+SHORTER = 2  # times: the next shorter part of the traffic that is tried
 
 
-def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
-    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine."""
+def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> list[Division]:
+    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine.
+
+    Those of the ``passes`` of a pipeline are where nothing is under way, if any moments are such.
+    """
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
-    found = _by_thresholds(traffic, at, gap, fewest)
-    whole = _where_balanced(traffic, at, gap, fewest)
-    if whole is not None and not _is_in_steps(whole, found):
-        return [whole]
-    return _two_sided(traffic, found)
-
-
-def _is_in_steps(whole: Division, found: list[Division]) -> bool:
-    """Whether ``whole`` cuts steps that silences show, into parts that are less equal than they.
-
-    A ring of two servers has no data under way between two collectives, either, and rests without
-    balance where a rank is late.
-    """
-    return any(
-        one.quality >= EXACT and one.tolerance < whole.tolerance and len(one) < len(whole)
-        for one in found
-    )
+    found = _where_balanced(traffic, (at, gap), fewest) if passes else []
+    return found or _two_sided(traffic, _by_thresholds(traffic, at, gap, fewest))
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:
@@ -102,83 +90,72 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     ]
 
 
-def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division | None:
-    """The division at gaps in which nothing is under way; None if nearly all silence is such.
+def _where_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list[Division]:
+    """Divisions at gaps in which nothing is under way, the finest first; none if they show nothing.
 
-    That counts in bytes or, where records are estimates, in records.
+    That counts in bytes or, where records are estimates, in records. Records may be lost, so the
+    least that is under way counts for a part of the traffic only, which is at best that of a step.
+    ``gaps`` has the record after each gap, and its length [ns].
     """
-    best = None
+    best: list[Division] = []
     for moved in (traffic.size, np.ones_like(traffic.size)):
-        found = _by_least(replace(traffic, size=moved), traffic.size, (at, gap), fewest)
-        if found is not None and (best is None or found.quality > best.quality):
-            best = found
+        most = len(traffic)
+        while most >= fewest:
+            found = _within(traffic, moved, gaps, fewest, most)
+            if found:
+                records = len(traffic) // ((int(traffic.couple.max()) + 1) * len(found[0]))
+                again = _within(traffic, moved, gaps, fewest, records)
+                best = max(best, found, again, key=_quality)
+                break
+            most //= SHORTER
     return best
 
 
-def _by_least(
-    traffic: Traffic, size: Ints, gaps: tuple[Ints, Ints], fewest: int
-) -> Division | None:
-    """The same, by what the ``traffic`` moves, in records of ``size`` [bytes].
-
-    Records may be lost, so the least that is under way counts for a part of the traffic only, which
-    is at best that of a step. ``gaps`` has the record after each gap, and its length [ns].
-    """
-    most = len(traffic)
-    while most >= fewest:
-        found = _within(traffic, size, gaps, fewest, most)
-        if found is not None and found.quality > WHOLE:
-            records = len(traffic) // ((int(traffic.couple.max()) + 1) * len(found))
-            again = _within(traffic, size, gaps, fewest, records)
-            return again if again is not None and again.quality > found.quality else found
-        most //= SHORTER
-    return None
+def _quality(found: Sequence[Division]) -> float:
+    return found[0].quality if found else 0.0
 
 
 def _within(
-    traffic: Traffic, size: Ints, gaps: tuple[Ints, Ints], fewest: int, most: int
-) -> Division | None:
-    """The same, with the least of ``most`` records of a couple."""
+    traffic: Traffic, moved: Ints, gaps: tuple[Ints, Ints], fewest: int, most: int
+) -> list[Division]:
+    """The same, by what is ``moved``, with the least of ``most`` records of a couple."""
     at, gap = gaps
-    balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at, most)
-    if balanced is None or balanced.sum() < fewest - 1:
-        return None
-    if not gap[~balanced].sum() > TELLING * gap.sum():
-        return None
-    return _at_balanced(replace(traffic, size=size), at[balanced], gap[balanced], fewest)
+    balanced = balanced_at(traffic.couple, traffic.forth, moved, at, most)
+    if balanced is None or not gap[~balanced].sum() > TELLING * gap.sum():
+        return []
+    found = _at_balanced(traffic, (at[balanced], gap[balanced]), fewest)
+    whole = max(found, key=lambda division: division.quality, default=None)
+    if whole is None or not whole.quality > WHOLE:
+        return []
+    coarser = [one for one in found if one.quality >= EXACT and len(one) < len(whole)]
+    return [replace(whole, clarity=np.inf), *coarser]
 
 
-def _at_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division:
-    """The division at balanced gaps, regular in bytes or, where lengths vary, in records.
+def _at_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list[Division]:
+    """Divisions at ``gaps``, regular in bytes or, where lengths vary, in records.
 
     A stage that is slower than the next one has the answer to all it sent before it sends again, so
-    that nothing is under way within steps, either. Then the longer ones of the balanced gaps cut.
-    """
-    both = (traffic.size, np.ones_like(traffic.size))
-    every = [own for moved in both for own in _whole(replace(traffic, size=moved), (at, gap))]
-    best = max(every, key=lambda division: division.quality)
-    if best.quality > WHOLE:
-        return replace(best, clarity=np.inf)
-    longer = [own for moved in both for own in _by_length(at, gap, sizes_of(moved).every, fewest)]
-    equal = [division for division in longer if division.quality >= EXACT]
-    return max(equal, key=len, default=best)
-
-
-def _whole(traffic: Traffic, gaps: tuple[Ints, Ints]) -> Iterator[Division]:
-    """The division at ``gaps`` with a few cuts more or fewer, by what the traffic moves.
+    that nothing is under way within steps, either. Then the longer ones of the gaps cut.
 
     An evaluation brings no gradients: each part moves as many of those, and what moves none belongs
     to the part before.
     """
-    at, moved = gaps[0], traffic.size
-    gradients = gradients_of(traffic.couple, traffic.forth, moved)
-    if gradients is not None:
-        moved = np.where(gradients, moved, 0)
-    before = sizes_of(moved).every
-    at = at[np.diff(before[np.append(at, len(traffic))]) > 0]
-    division = divided(at, before, np.inf)
-    for one in (repaired(division, before), split(division, before, gaps)):
-        if one is not None:
-            yield replace(one, evaluated=gradients is not None)
+    found: list[Division] = []
+    for moved in (traffic.size, np.ones_like(traffic.size)):
+        gradients = gradients_of(traffic.couple, traffic.forth, moved)
+        before = sizes_of(moved if gradients is None else np.where(gradients, moved, 0)).every
+        own = np.diff(before[np.append(gaps[0], len(traffic))]) > 0
+        at, gap = gaps[0][own], gaps[1][own]
+        if at.size < fewest - 1:
+            continue
+        division = divided(at, before, np.inf)
+        parted = split(division, before, (at, gap))
+        every = [repaired(division, before), *_by_length(at, gap, before, fewest)]
+        every += [] if parted is None else [parted]
+        for one in every:
+            share = share_answered(traffic.couple, traffic.forth, one.cuts)
+            found.append(replace(one, two_sided=share, evaluated=gradients is not None))
+    return found
 
 
 def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:

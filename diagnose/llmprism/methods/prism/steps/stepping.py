@@ -39,7 +39,6 @@ from llmprism.numerics.early import INTS
 
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 UNDIVIDED = 0.8  # quality of steps without a silence between them
-EXCHANGED = 0.75  # share of connections that move at once: all in an exchange, half in passes
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def find_steps(
     own = [_of_steps(divisions, found.count) for divisions in found.proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best, lead = own[reference], classes[reference].traffic
-    passes = any(one.two_way and one.concurrency < EXCHANGED for one in classes)
+    passes = any(one.passes for one in classes)
     ended = INTS if best is None else _ended(lead, best, found.every[reference], passes=passes)
     if not ended.size:
         counted = _counted(component, reference, best, (repeats[0], recorded_ns))

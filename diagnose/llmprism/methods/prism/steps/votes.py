@@ -61,14 +61,14 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes], single: boo
     """
     lasting = _lasting(component)
     every = [
-        divisions(one.traffic, FEWEST) if lasts else []
+        divisions(one.traffic, FEWEST, passes=one.passes) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
     count = agreed(Proposals(component.classes, proposed, single))
     if count <= FEW:
         brief = [
-            [] if lasts else _clear(divisions(one.traffic, FEWEST))
+            [] if lasts else _clear(divisions(one.traffic, FEWEST, passes=one.passes))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
         shown = agreed(Proposals(component.classes, brief, single))

@@ -10,7 +10,6 @@ Megatron papers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -21,8 +20,6 @@ IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
 """Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
 RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
 AGAIN = 0.3  # ... that have it once more, of those that have it
-IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
-IN_FEED_FORWARD = 0.25  # ... that feed-forward layers have a factor 7: 8,960, 14,336, 28,672
 NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
 
 
@@ -75,31 +72,6 @@ def _in_width(prime: int, power: int, activations: Ints) -> float:
     if prime > 2 and activations.size:
         return NEARLY if (activations % prime**power == 0).all() else RARE
     return IN_WIDTHS.get(prime, RARE) * (1.0 if prime == 2 else AGAIN ** (power - 1))
-
-
-def in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
-    """How likely it is that ``divisor`` divides so many sizes ``of`` one model, and not others.
-
-    One of them may be that of feed-forward layers, whose width has a factor that others lack.
-    """
-    chance, rest, usual = 1.0, 1, 1.0
-    for prime, power in factors(divisor):
-        if prime in (3, 5):
-            chance *= IN_VOCABULARIES
-            continue
-        rest *= prime**power
-        usual *= IN_FEED_FORWARD if prime == 7 else RARE
-    if rest == 1 or sizes == 0:
-        return chance
-    others = min(1.0, math.comb(of - 1, sizes - 1) * float(rest) ** (1 - sizes))
-    independent = min(1.0, math.comb(of, sizes) * float(rest) ** -sizes)
-    return chance * min(1.0, usual * others + independent)
-
-
-def without_sums(sizes: Ints) -> Ints:
-    """The ``sizes`` that are not the sum of two others: buckets hold parts of others together."""
-    sums = np.add.outer(sizes, sizes)[~np.eye(sizes.size, dtype=np.bool_)]
-    return sizes[~np.isin(sizes, sums)]
 
 
 def unrelated(sizes: Ints) -> int:

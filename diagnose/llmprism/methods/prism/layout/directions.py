@@ -10,7 +10,6 @@ the begin of the backward pass until it ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,60 +19,29 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 
 LATER = 0.1  # of a step: a forward pass takes longer; directions of one collective differ less
-UNLIKE = 1.1  # times the bytes of the other direction: more than lost records make
 WHOLE = 0.9  # of the bytes: the others may be of single messages
 FEWEST = 3  # members of a ring whose directions differ
 
 
-@dataclass(frozen=True)
-class Directions:
-    """The two directions of rings, the one that begins earlier first.
+def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) -> bool:
+    """Whether rings of some classes gather parameters in one direction, and reduce in the other.
 
-    Attributes
-    ----------
-    later : how much later the other one begins, as a share of a step.
-    outlasts : how much later the other one ends, as a share of a step.
-    overlap : for how long both move, as a share of a step.
-    bytes : times the bytes of the other one that one of them moves, at least 1.
+    The gathers begin and end earlier, and both move for a while. Rings go both ways then.
     """
-
-    later: float
-    outlasts: float
-    overlap: float
-    bytes: float
-
-    @property
-    def differ(self) -> bool:
-        """Whether they are of different collectives."""
-        return self.later > LATER or self.bytes > UNLIKE
-
-    @property
-    def sharded(self) -> bool:
-        """Whether one gathers parameters in both passes, and the other one reduces gradients."""
-        return self.later > LATER and self.outlasts > LATER and self.overlap > LATER
-
-
-def directions_of(connections: Connections, own: Sequence[KindOf], count: int) -> Directions | None:
-    """Compare the directions of the rings of some classes; None if hardly any go both ways."""
     chosen = np.concatenate([one.one.connections for one in own])
     src, dst = connections.src[chosen].astype(np.int64), connections.dst[chosen].astype(np.int64)
     codes, number = np.unique(src << 32 | dst, return_inverse=True)
     volume = np.bincount(number, connections.total_bytes[chosen])
     ahead, back = _couples(codes)
     if volume[ahead].sum() + volume[back].sum() < WHOLE * volume.sum():
-        return None
+        return False
     start, end = _extents(connections, own, number, (codes.size, count))
     first = np.fmin.reduce(start, axis=0)
     step_ns = finite_median(np.diff(first[np.isfinite(first)]))
     lag = nanmedian(start[back] - start[ahead], axis=1)
     lead, other = np.where(lag >= 0, (ahead, back), (back, ahead))
-    lesser, greater = np.sort([volume[lead], volume[other]], axis=0)
-    return Directions(
-        later=finite_median(nanmedian(start[other] - start[lead], axis=1)) / step_ns,
-        outlasts=finite_median(nanmedian(end[other] - end[lead], axis=1)) / step_ns,
-        overlap=finite_median(nanmedian(end[lead] - start[other], axis=1)) / step_ns,
-        bytes=float(np.median(greater / lesser)),
-    )
+    apart = start[other] - start[lead], end[other] - end[lead], end[lead] - start[other]
+    return all(finite_median(nanmedian(one, axis=1)) > LATER * step_ns for one in apart)
 
 
 def _couples(codes: Ints) -> tuple[Ints, Ints]:

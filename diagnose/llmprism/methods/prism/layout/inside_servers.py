@@ -1,7 +1,7 @@
 """How the NICs of one server and stage share the work: tensor-parallel ranks, replicas, or others.
 
 NICs that work in lockstep are tensor-parallel, unless the sizes of messages show that they are
-members of one ring. Then they are replicas, or share a sequence (cp) or its experts (ep). Where
+members of one ring. Then they are replicas, or share a sequence (cp). Where
 neither shows anything, each ring is taken to be that of one tensor-parallel rank.
 """
 
@@ -75,8 +75,9 @@ def inside_servers(
     if share and _are_believed(share, together, apart, sharded=sharded):
         tp = share.rings // share.ranks
         if ep == cp == 1:
-            ep, cp = _in_one_ring(share, together if lockstep else tp)
-        agree = lockstep and tp == together
+            cp = max(1, (together if lockstep else tp) * share.ranks // share.rings)
+        in_sight = np.bincount(phases.dp_group[phases.dp_group >= 0]).max() * share.ranks
+        agree = lockstep and tp == together and share.members <= in_sight
         by = "sizes"
         sure = min(most, _confidence(share, agree, sharded))
     elif not lockstep:
@@ -111,7 +112,7 @@ def _are_believed(share: RingShare, together: int, apart: float, *, sharded: boo
     """
     if share.ranks == 1 and 0 < together < share.rings and apart >= AS_APART and not sharded:
         return False
-    return together == UNKNOWN or share.confidence >= CERTAIN or share.experts > 1
+    return together == UNKNOWN or share.confidence >= CERTAIN
 
 
 def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
@@ -147,7 +148,7 @@ def _confidence(share: RingShare, agree: bool, sharded: bool) -> float:
     tensor-parallel group. ``sharded`` states are reduced and gathered, not all-reduced.
     """
     if agree:
-        return 1 - share.doubt  # ranks that share experts work in lockstep, too
+        return 1.0
     one_each = share.ranks == 1 < share.rings
     return min(share.confidence, ONE_EACH if one_each and not sharded else 1.0)
 
@@ -157,9 +158,3 @@ def _guessed(phases: Phases, pipelines: Pipelines) -> float:
     if pipelines.length == 1:
         return ONE_EACH
     return GUESSED if (phases.dp_group >= 0).any() else ALONE
-
-
-def _in_one_ring(share: RingShare, together: int) -> tuple[int, int]:
-    """Ranks along ep and cp that share a server; ``together`` NICs of it work in lockstep."""
-    experts = share.experts if share.ranks % share.experts == 0 else 1
-    return experts, max(1, together * share.ranks // (share.rings * experts))

@@ -76,11 +76,8 @@ def find_layout(
     is_counted = known and pipelines.length == 1 and inside.ring != UNKNOWN
     if is_counted:
         dp = inside.ring // (inside.ep * inside.cp)
-    doubtful = (
-        dp == UNKNOWN
-        or _is_unexplained(topology, connections, phases, pipelines)
-        or (not is_counted and _may_hide_ranks(topology, connections, phases, pipelines))
-    )
+    may_hide = not is_counted and _may_hide_ranks(topology, connections, phases, pipelines)
+    doubtful = dp == UNKNOWN or may_hide
     sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
     sure = min(sure, phases.quality * SHARED) if shared else sure
     evidence: dict[str, object] = {
@@ -209,24 +206,6 @@ def _may_hide_ranks(
         return False
     idle = _idle(topology, connections, phases) & np.isin(topology.servers, homes)
     return bool(idle.any())
-
-
-def _is_unexplained(
-    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
-) -> bool:
-    """Whether much traffic inside stages is of no kind: it may be that of replicas.
-
-    Collectives of first and last stage, as those of shared embeddings, are of no kind either.
-    """
-    stage = np.full(topology.servers.size, -1)
-    stage[phases.endpoints] = pipelines.stage
-    inside = 0.0
-    for one in phases.classes:
-        if one.kind == "other":
-            own = one.one.connections
-            same = stage[connections.src[own]] == stage[connections.dst[own]]
-            inside += float(connections.total_bytes[own][same].sum())
-    return inside > LITTLE * sum(one.one.bytes for one in phases.classes)
 
 
 def _replicas(ranks: int, stages: int, tp: int, others: int, known: bool) -> tuple[int, int]:

@@ -15,10 +15,6 @@ small factor in common, since its width has it. The more sizes there are, and th
 less likely that is. Activations of a pipeline show which factors the width has. The length
 of a ring is as likely as the powers of primes that divide all sizes are under it.
 
-The gradients of experts are reduced by fewer ranks than all others: those with the same experts.
-Then there are sizes of both kinds. Each of them is a multiple of one of two numbers, but no number
-divides all of them.
-
 Nothing is concluded from records that do not repeat (sampled ones, or those of a library that adds
 headers to messages), or if the sizes fit no number of ranks.
 
@@ -37,11 +33,9 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.sizes import AGREE, cells
 from llmprism.methods.prism.layout.common_factors import (
     factors,
-    in_some_by_chance,
     likelihood,
     powers_of,
     unrelated,
-    without_sums,
 )
 from llmprism.methods.prism.layout.replicas import usual_rings
 from llmprism.methods.prism.phases.phases import Phases
@@ -54,9 +48,6 @@ STEADY = 0.15  # by which the number of messages of a size may differ between st
 REPEATED = 0.5  # share of the bytes in messages whose sizes repeat, if the records do
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
-OFTEN = 0.5  # the most probable coincidence of sizes that may still show experts
-EXPERTS = 0.1  # prior probability of experts that only ranks of one server share: few models
-SEVERAL = 2  # sizes of dense parameters, and of experts
 USUAL, HIDDEN = 3.0, 9.0  # prior weights: of a server that is one group, or has replicas only,
 # and of ranks out of sight if GPUs of these servers send nothing, since jobs mostly fill servers
 
@@ -72,16 +63,12 @@ class RingShare(NamedTuple):
     rings : rings that pass through the server, one for each NIC.
     confidence : of ``ranks`` and ``members``, in [0, 1].
     members : of each ring, also those that only NVLink reaches.
-    experts : ranks that have different experts, 1 if all have the same.
-    doubt : probability that ranks have different experts, where the answer is that they have not.
     """
 
     ranks: int
     rings: int
     confidence: float
     members: int
-    experts: int = 1
-    doubt: float = 0.0
 
 
 def find_ring_share(
@@ -96,23 +83,7 @@ def find_ring_share(
         return None
     activations = _sizes(connections, phases, "pp")[0]
     gpus = _gpus_of(topology, phases) if pipelines.length == 1 else 0
-    return _likelier(
-        most_likely(np.union1d(messages, volumes), *shape, activations, gpus),
-        _with_experts(messages, volumes, *shape),
-    )
-
-
-def _likelier(same: RingShare | None, experts: RingShare | None) -> RingShare | None:
-    """The likelier answer, if all ranks of a server have the ``same`` experts, or different ones.
-
-    The confidence of ``experts`` is how unlikely their sizes are as a coincidence.
-    """
-    if same is None or experts is None:
-        return same or experts
-    sure = EXPERTS / (EXPERTS + (1 - EXPERTS) * (1 - experts.confidence))
-    if sure > 1 / 2:
-        return experts._replace(confidence=sure)
-    return same._replace(confidence=same.confidence * (1 - sure), doubt=sure)
+    return most_likely(np.union1d(messages, volumes), *shape, activations, gpus)
 
 
 def most_likely(
@@ -178,36 +149,6 @@ def _divisions(members: int, rings: int) -> list[int]:
     return [ranks for ranks in range(1, rings + 1) if rings % ranks == members * ranks % rings == 0]
 
 
-def _with_experts(messages: Ints, volumes: Ints, members: int, rings: int) -> RingShare | None:
-    """The numbers of ranks that reduce dense parameters and experts, if two explain all sizes.
-
-    A factor of the model's width is in all sizes, so one that some have is hardly a coincidence,
-    unless it is a factor of one part of the model.
-    Pieces of messages lack it, too, but their sum has it: the volume of a step.
-    """
-    found, common, parts = None, math.gcd(*messages.tolist()), without_sums(messages)
-    for ranks in _divisions(members, rings)[:0:-1]:
-        length = members * ranks // rings
-        dense = messages % (length - 1) == 0
-        some = (length - 1) // math.gcd(length - 1, common)
-        divided = unrelated(parts[parts % (length - 1) == 0])
-        chance = in_some_by_chance(some, divided, unrelated(parts))
-        reduced = (volumes % (length - 1) == 0).all()
-        few = min(dense.sum(), (~dense).sum()) < SEVERAL
-        experts = _experts(messages[~dense], length)
-        unlikely = 1 - chance >= (found.confidence if found else 1 - OFTEN)
-        if experts and unlikely and not (reduced or few):
-            found = RingShare(ranks, rings, 1 - chance, length, experts)
-    return found
-
-
-def _experts(messages: Ints, length: int) -> int:
-    """Ranks of a ring of this ``length`` that may have different experts; 0 if none fit."""
-    for experts in range(2, length // 2 + 1):
-        same = length // experts
-        if length % experts == 0 and (messages % (same - 1) == 0).all():
-            return experts
-    return 0
 
 
 def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, int] | None:

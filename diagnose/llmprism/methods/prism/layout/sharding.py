@@ -18,8 +18,7 @@ where there are several micro-batches: in a pipeline, or if nothing moves for lo
 backward passes take. The answer is ``unknown`` where gradients have as many bytes as parameters,
 where records hold several collectives, or where NVLink may hide what happens inside a server.
 Where the two directions of a ring do different work, they show what is sharded
-(:mod:`~llmprism.methods.prism.layout.directions`). So do evaluations: they reduce nothing, and
-gather parameters only if those are sharded.
+(:mod:`~llmprism.methods.prism.layout.directions`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from llmprism.methods.prism.classes.sizes import (
     fitting,
 )
 from llmprism.methods.prism.kinds.characters import extents
-from llmprism.methods.prism.layout.directions import directions_of
+from llmprism.methods.prism.layout.directions import gather_one_way
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
@@ -55,7 +54,6 @@ PASSES = 2.0  # ... and accumulation leaves the network silent for longer than g
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
 NEAR = 0.005  # of the bytes of a step
 REPEATED = 0.9  # share of cells that do, if records are messages: some are lost
-EVALUATIONS = 2  # that show the same
 
 
 def find_sharding(
@@ -72,7 +70,7 @@ def find_sharding(
     if shown and _are_reduced_across(connections, own, answers):
         return "hybrid"
     if gathered:
-        return "zero3" if _are_closed(connections, gathered) else UNKNOWN
+        return "zero3"
     largest = max(range(len(own)), key=lambda i: own[i].one.bytes)
     answer = answers[largest]
     if answer == "zero1" and not (micro_batches > 1 or _accumulates(own[largest], phases.count)):
@@ -81,12 +79,9 @@ def find_sharding(
     hidden = np.unique(servers).size < servers.size
     if answer not in ("none", UNKNOWN):
         return answer
-    if answer == UNKNOWN and _evaluates(own[largest], phases.count):
+    if gather_one_way(connections, own, phases.count):
         return "zero3"
-    directions = directions_of(connections, own, phases.count)
-    if directions is not None and directions.sharded:
-        return "zero3"
-    return UNKNOWN if hidden or (directions is not None and directions.differ) else answer
+    return UNKNOWN if hidden else answer
 
 
 def shows_shards(connections: Connections, phases: Phases) -> bool:
@@ -145,17 +140,6 @@ def _updates(cell: Cell) -> bool:
     return any(bool((np.abs(moved[silent] - share) <= NEAR).any()) for share in UPDATES)
 
 
-def _evaluates(one: KindOf, count: int) -> bool:
-    """Whether the class moves something between steps, more than once, and as much each time."""
-    traffic, start = one.one.traffic, extents(one.one.traffic, one.step, count)[0]
-    between = np.searchsorted(start, traffic.start_ns[one.step < 0], side="right")
-    volume = np.bincount(between, traffic.size[one.step < 0], count + 1)[1:count]
-    moved = volume[
-        volume > NEAR * np.median(np.bincount(one.step[one.step >= 0], traffic.size[one.step >= 0]))
-    ]
-    return moved.size >= EVALUATIONS and bool(np.ptp(moved) <= NEAR * moved.max())
-
-
 def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
     """First start and last end of a class in each step [ns], NaN where there is nothing."""
     start, end = extents(one.one.traffic, one.step, count)
@@ -192,12 +176,6 @@ def _are_reduced_across(
         if answer not in SHARDED and inside and (group[home] != group[goal]).all():
             return True
     return False
-
-
-def _are_closed(connections: Connections, own: Sequence[KindOf]) -> bool:
-    """Whether all endpoints of some classes send and receive."""
-    src, dst = _ends(connections, own)
-    return np.array_equal(np.unique(src), np.unique(dst))
 
 
 def _ends(connections: Connections, own: Sequence[KindOf]) -> tuple[Codes, Codes]:

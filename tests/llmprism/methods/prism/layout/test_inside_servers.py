@@ -45,10 +45,6 @@ def test_a_ring_for_each_nic_is_sure_only_if_servers_do_not_reduce_by_themselves
     assert _confidence(MERGED, False, False) > 0.9
 
 
-def test_lockstep_leaves_the_doubt_that_ranks_share_experts():
-    assert _confidence(ONE_EACH._replace(doubt=0.25), True, False) == 0.75
-
-
 @pytest.mark.slow
 def test_replicas_of_a_pipeline_are_found_though_servers_reduce_by_themselves(scored):
     keys = "dp: 4, pp: 2, zero_stage: 0, all_reduce: hierarchical"

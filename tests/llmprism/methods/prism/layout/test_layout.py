@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.layout.layout import (
-    _is_unexplained,
     _leaves_out,
     _may_hide_ranks,
     _period_ns,
@@ -40,14 +39,6 @@ def test_ranks_that_send_and_are_in_no_stage_show_that_servers_hide_hops():
     assert _leaves_out(*job([0, 1, -1, -1], [(0, 1), (2, 3)])[1:])
     assert not _leaves_out(*job([0, 1, -1, -1], [(0, 1)])[1:])  # those send nothing
     assert not _leaves_out(*job([-1, -1], [(0, 1)])[1:])  # no pipeline
-
-
-def test_much_traffic_of_no_kind_inside_a_stage_is_unexplained():
-    stages = [0, 0, 1, 1]
-    assert _is_unexplained(*job(stages, [(0, 1), (2, 3)]))
-    assert not _is_unexplained(*job(stages, [(0, 2), (1, 3)]))  # between first and last stage
-    assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], volume=1))
-    assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], kind="dp"))
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.layout import ring_sizes
-from llmprism.methods.prism.layout.ring_sizes import (
-    RingShare,
-    _likelier,
-    _shape_of_stage,
-    _with_experts,
-    most_likely,
-)
+from llmprism.methods.prism.layout.ring_sizes import _shape_of_stage, most_likely
 
 WORLD = """\
 cluster: {servers: %d, gpus_per_server: %d, nics_per_server: %d, nic_gbps: 200,
@@ -117,14 +111,6 @@ def test_rings_that_share_a_collective_are_one_group(scored):
 
 
 @pytest.mark.slow
-def test_experts_that_only_ranks_of_one_server_share_are_counted(scored):
-    keys = "dp: 16, ep: 2, moe: {experts: 8, top_k: 2}, zero_stage: 1, micro_batches: 2"
-    run = scored(WORLD % (8, 2, 2, "", 2048, keys))
-    layout = run.diagnosis.layouts[["dp", "tp", "ep"]].iloc[0].to_list()
-    assert layout == [8, 1, 2]
-
-
-@pytest.mark.slow
 def test_sampled_records_leave_the_usual_guess_with_little_confidence(scored):
     sampled = ", effects: [{kind: headers}, {kind: sampling, one_in: 100}]"
     run = scored(WORLD % (4, 2, 2, sampled, 4096, "dp: 4, tp: 2, zero_stage: 1, micro_batches: 2"))
@@ -163,41 +149,3 @@ def test_ranks_in_no_ring_count_where_others_of_their_server_are_in_one(group, s
     group, server = np.array(group), np.array(server)
     own = np.isin(server, server[group >= 0])
     assert _shape_of_stage(group, server, own, 2, 2) == shape
-
-
-def test_experts_are_found_by_the_least_likely_coincidence():
-    """Eight ranks with four experts, two tensor-parallel groups: seven divides dense sizes alone.
-
-    Fifteen divides those of embeddings by chance, and eight groups of two ranks explain the rest.
-    """
-    dense = 7 * np.array([1550848, 1550880, 3101696, 3101760])
-    experts = np.array([2**23, 2**24, 3 * 2**23, 15 * 2**20, 15 * 2**22])
-    found = _with_experts(np.union1d(dense, experts), np.array([3 * 2**25]), 16, 8)
-    assert (found.ranks, found.experts) == (4, 4)
-
-
-def test_sizes_that_experts_explain_as_well_leave_a_doubt():
-    same, experts = RingShare(1, 4, 1.0, 2), RingShare(4, 4, 0.8, 8, 4)
-    doubtful = _likelier(same, experts)
-    assert doubtful.ranks == 1
-    assert doubtful.confidence == pytest.approx(1 - doubtful.doubt)
-    assert _likelier(same, experts._replace(confidence=0.99)).experts == 4
-    assert _likelier(same, None) == same
-    assert _likelier(None, experts) == experts
-
-
-def test_feed_forward_layers_with_a_factor_of_their_own_are_no_experts():
-    """Two replicas of four tensor-parallel ranks; the layers are 4,096 and 14,336 = 7 x 2,048 wide.
-
-    Buckets hold attention and norms, feed-forward matrices, both, or embeddings of 128,256 rows.
-    Seven happens to divide the bytes of the first of them, too.
-    """
-    hidden, feed_forward = 4096, 14_336
-    attention = 2 * hidden * (hidden + 1024) // 4 + 2 * hidden
-    matrices = 3 * hidden * feed_forward // 4
-    embedding = hidden * 128_256 // 4
-    rows = [attention, matrices, attention + matrices, embedding + attention, embedding + 1024]
-    messages = np.unique([rows, [2 * row for row in rows]])
-    volumes = 24 * (attention + matrices) + np.array([0, 3 * embedding])
-    found = _likelier(most_likely(messages, 8, 4), _with_experts(messages, volumes, 8, 4))
-    assert (found.ranks, found.experts) == (1, 1)

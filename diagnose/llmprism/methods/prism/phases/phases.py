@@ -16,7 +16,6 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.kinds.kinds import kinds_of
-from llmprism.methods.prism.phases.gradients_last import with_gradients_last
 from llmprism.methods.prism.phases.moments import (
     MISSING,
     Moments,
@@ -123,14 +122,13 @@ def _on_one_count(
         for part in epoch:
             classes += _kinds(flows, connections, part, count)
         count += max(part.stepping.count for part in epoch)
-    first = max(part.stepping.count for part in job.epochs[0])
     classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
-    return with_gradients_last(flows, classes, job.endpoints, first), np.array(firsts), count
+    return classes, np.array(firsts), count
 
 
 def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
     return [
-        KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
+        replace(one, step=np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses))
     ]
 

@@ -71,7 +71,6 @@ from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.timeline.gathers import with_late_gathers
-from llmprism.methods.prism.timeline.gathers_before import with_gathers_before
 from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
@@ -95,7 +94,6 @@ def with_gathers(
     """``phases`` with gathers between passes, or in the step that they belong to."""
     phases = with_first_gathers(flows, connections, phases, pipelines)
     if phases.gathers is None:
-        phases = with_gathers_before(flows, connections, phases, pipelines)
         phases = with_late_gathers(flows, connections, phases, pipelines)
     return phases
 

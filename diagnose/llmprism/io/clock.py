@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 
 from llmprism.numerics.arrays import Ints
@@ -30,23 +28,28 @@ def clock_tick_ns(*times: Ints) -> int:
     if sample.size < _MANY and np.unique(sample).size < _FEWEST:
         return 1
     apart = [np.diff(column) for column in columns]
-    if len(columns) == 2 and columns[0].size == columns[1].size:
+    both = len(columns) == 2 and columns[0].size == columns[1].size
+    if both:
         apart.append(columns[1] - columns[0])
     for tick in sorted({_divisor(one) for one in apart}, reverse=True):
         _, counts = np.unique(sample % tick, return_counts=True)
-        if counts[counts >= _FEWEST].sum() >= _AGREEING * sample.size:
+        alike = counts[counts >= _FEWEST].sum() if both else counts.max()
+        if alike >= _AGREEING * sample.size:
             return tick
     return 1
 
 
 def _divisor(apart: Ints) -> int:
-    """The usual common divisor of some differences that follow each other; 1 if there is none."""
-    if not apart.size:
-        return 1
-    common = np.gcd.reduceat(apart, np.arange(0, apart.size, _TOGETHER))
+    """The usual common divisor of some differences that follow each other; 1 if there is none.
+
+    A few distinct ones have a divisor by chance, unless it is a power of ten.
+    """
+    common = np.gcd.reduceat(apart, np.arange(0, apart.size, _TOGETHER)) if apart.size else apart
     found, often = np.unique(common[common > 0], return_counts=True)
     usual = int(found[np.argmax(often)]) if found.size else _COARSEST_NS
-    return usual if usual < _COARSEST_NS else gcd(usual, _COARSEST_NS)
+    if usual > _COARSEST_NS or np.unique(apart).size < _FEWEST:
+        return max(10**power for power in range(10) if usual % 10**power == 0)
+    return usual
 
 
 def _sampled(column: Ints) -> Ints:

@@ -42,12 +42,17 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
     """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine.
 
     Those of the ``passes`` of a pipeline are where nothing is under way, if any moments are such.
+    Recordings may begin with backward passes; then clear silences say where steps begin.
     """
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
-    found = _where_balanced(traffic, (at, gap), fewest) if passes else []
-    return found or _two_sided(traffic, _by_thresholds(traffic, at, gap, fewest))
+    found = _two_sided(traffic, _by_thresholds(traffic, at, gap, fewest))
+    whole = _where_balanced(traffic, (at, gap), fewest) if passes else []
+    clear = any(one.quality > WHOLE and one.clarity >= CLEAR for one in found)
+    if not whole or (clear and whole[0].clarity < 1):
+        return found
+    return [replace(whole[0], clarity=max(whole[0].clarity, CLEAR)), *whole[1:]]
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:
@@ -127,8 +132,10 @@ def _within(
     whole = max(found, key=lambda division: division.quality, default=None)
     if whole is None or not whole.quality > WHOLE:
         return []
+    cuts = np.isin(at, whole.cuts)
+    clarity = float(gap[cuts].min() / max(gap[~cuts].max(initial=0), 1))
     coarser = [one for one in found if one.quality >= EXACT and len(one) < len(whole)]
-    return [replace(whole, clarity=np.inf), *coarser]
+    return [replace(whole, clarity=clarity), *coarser]
 
 
 def _at_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list[Division]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
-from llmprism.methods.prism.cycles.cycles import TWO_WAY, Division, Traffic, divided
+from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
     EQUAL,
     Sizes,
@@ -26,7 +26,7 @@ from llmprism.methods.prism.cycles.evaluations import (
     with_directions,
 )
 from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
-from llmprism.methods.prism.cycles.parts import share_answered, share_two_sided
+from llmprism.methods.prism.cycles.parts import share_answered
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
 from llmprism.numerics.arrays import Floats, Ints
 
@@ -73,26 +73,19 @@ def _begun_forward(traffic: Traffic, one: Division) -> Division:
 def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     """``found``, begun by forward passes, with the share of two-sided parts: of two-way couples.
 
-    A step brings a gradient for every activation. Forward passes alone and backward passes alone
-    (GPipe) are parts of equal volume, but each moves one way only. Where one direction moves more
-    (evaluations, or few messages of a step that was cut), the other still moves in every step.
+    A step brings gradients for its activations. Forward passes alone and backward passes alone
+    (GPipe) are parts of equal volume, but each moves one way only.
     """
     volume = both_ways(traffic.couple, traffic.forth, traffic.size)
-    less, more = volume.min(axis=1), volume.max(axis=1)
-    if (less == 0).any():
+    if not volume.all():
         return found
-    found = [_begun_forward(traffic, one) for one in found]
-    balanced = bool((less >= TWO_WAY * more).all())
-    signed = np.where(traffic.forth, traffic.size, -traffic.size)
+    begun = [_begun_forward(traffic, one) for one in found]
+    return [_answered(traffic, one) if np.isfinite(one.tolerance) else one for one in begun]
 
-    def share(one: Division) -> float:
-        if balanced:
-            return share_two_sided(traffic.couple, signed, one.cuts, one.volumes)
-        return share_answered(traffic.couple, traffic.forth, one.cuts)
 
-    return [
-        replace(one, two_sided=share(one)) if np.isfinite(one.tolerance) else one for one in found
-    ]
+def _answered(traffic: Traffic, one: Division) -> Division:
+    share = share_answered(traffic.couple, traffic.forth, one.cuts)
+    return replace(one, two_sided=share)
 
 
 def _where_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list[Division]:
@@ -159,9 +152,8 @@ def _at_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list
         parted = split(division, before, (at, gap))
         every = [repaired(division, before), *_by_length(at, gap, before, fewest)]
         every += [] if parted is None else [parted]
-        for one in every:
-            share = share_answered(traffic.couple, traffic.forth, one.cuts)
-            found.append(replace(one, two_sided=share, evaluated=gradients is not None))
+        some = gradients is not None
+        found += [replace(_answered(traffic, one), evaluated=some) for one in every]
     return found
 
 

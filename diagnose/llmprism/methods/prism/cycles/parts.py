@@ -10,13 +10,12 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import CODES, FLOATS, INTS, compile_early
+from llmprism.numerics.early import FLOATS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
 _EXACT = 0.03  # of a step: differences of parts that count as none
 FEW = 5  # parts, below which the first and the last are judged as well
-_ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
 
 
 @compiled
@@ -119,32 +118,6 @@ def whole_parts(volumes: Floats, usual: float, tolerance: float) -> Bools:
 
 
 compile_early(whole_parts, lambda: (FLOATS, 0.0, 0.0))
-
-
-@compiled
-def share_two_sided(couple: Codes, signed: Ints, cuts: Ints, volumes: Floats) -> float:
-    """Share of parts in which both directions of couples move about as much.
-
-    ``couple`` and ``signed`` (bytes, negative in one direction) are of the records; ``cuts`` and
-    ``volumes`` of the parts, as in :class:`~llmprism.methods.prism.cycles.cycles.Division`.
-    """
-    ahead = np.zeros(couple.max() + 1, np.int64)
-    two_sided = begin = 0
-    for part in range(volumes.size):
-        end = cuts[part] if part < cuts.size else couple.size
-        total = 0
-        for row in range(begin, end):
-            before = ahead[couple[row]]
-            ahead[couple[row]] += signed[row]
-            total += abs(before + signed[row]) - abs(before)
-        for row in range(begin, end):
-            ahead[couple[row]] = 0
-        two_sided += total <= _ONE_SIDED * volumes[part]
-        begin = end
-    return two_sided / volumes.size
-
-
-compile_early(share_two_sided, lambda: (CODES, INTS, INTS, FLOATS))
 
 
 @compiled

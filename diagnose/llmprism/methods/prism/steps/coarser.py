@@ -5,7 +5,7 @@ reduced one by one, divide a step into parts that are alike. Such parts show the
 gaps between them: every k-th gap is longer than all others. That this happens by chance for
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
-checkpoints) make every k-th gap longer, too. A coarser division is believed only in four cases:
+checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
 
 - The finer one's parts are single collectives, or messages of one size that follow at once, and
   the longer gaps leave time for a forward pass. Messages of a pipeline, in which few connections
@@ -15,7 +15,6 @@ checkpoints) make every k-th gap longer, too. A coarser division is believed onl
 - The longer gaps are less than twice as long (an optimizer's update between micro-batches; a pause
   is longer), and the others are too short for steps that compute. If more than four parts lie
   between them, as steps do between two pauses, they are longer by less than a tenth of a part.
-- Ranks drift apart between the longer gaps.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
-from llmprism.methods.prism.steps.drift import drift_apart
 from llmprism.methods.prism.steps.proposals import (
     GOOD,
     Proposals,
@@ -76,8 +74,6 @@ def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
     if all(_is_message(*each, fine) for each in every):
         collective = all(one.concurrency >= CONCURRENT for one in proposals.classes)
         return not collective or longer >= FORWARD * fine / coarse
-    if drift_apart(*own):
-        return True
     brief = any(hardly_rests(*each) for each in showing) or (
         min(coarser.clarity for _, _, coarser in every if coarser) < UPDATE
         and (fine <= MOST_MICRO_BATCHES * coarse or longer <= BRIEF)

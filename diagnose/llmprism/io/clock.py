@@ -48,7 +48,7 @@ def _divisor(apart: Ints) -> int:
     found, often = np.unique(common[common > 0], return_counts=True)
     usual = int(found[np.argmax(often)]) if found.size else _COARSEST_NS
     if usual > _COARSEST_NS or np.unique(apart).size < _FEWEST:
-        return max(10**power for power in range(10) if usual % 10**power == 0)
+        return int(max(10**power for power in range(10) if usual % 10**power == 0))
     return usual
 
 

@@ -37,6 +37,8 @@ NEVER = np.iinfo(np.int64).max
 def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     """The endpoint that had all it needed for its next message for longest, and sent none."""
     rows = tail.rows.get("pp", np.empty(0, np.int64))
+    if not rows.size:
+        return None
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
     broken = unfinished_groups(context, job, tail)
@@ -63,23 +65,14 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
 def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
     """When each endpoint had all it needed for a message that it never sent.
 
-    Of the pipelines ``behind``, or of all. Empty if such endpoints are in most of the pipelines:
-    then the records were cut there.
+    Of the pipelines ``behind``, or of all.
     """
-    number = job.pipelines.number
-    count = int(number.max(initial=-1)) + 1
     ready_ns: dict[int, int] = {}
-    found: set[int] = set()
-    for place in np.argsort(number, kind="stable").tolist():
-        if number[place] < 0 or (behind and number[place] not in behind):
-            continue
-        end = int(job.phases.endpoints[place])
+    number = job.pipelines.number
+    for end in job.phases.endpoints[np.isin(number, [*behind]) if behind else number >= 0].tolist():
         at_ns = learned(end).ready_ns()
         if at_ns is not None and not learned(end).sent_the_last():
             ready_ns[end] = at_ns
-            found.add(int(number[place]))
-            if 2 * len(found) > count:
-                return {}
     return ready_ns
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import group_volumes
 from llmprism.methods.prism.records.connections import SMALL
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
@@ -78,36 +77,43 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     least = (WHOLE if exchanged else NEARLY) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
     whole &= ~_stalled(job)
-    since_ns = 0
+    since_ns = int(context.flows.start_ns.min()) - 1
     for next_ns, again in _attempts(context, job):
-        until_ns = np.inf if next_ns is None else next_ns
-        done = np.flatnonzero(whole & (ends > since_ns) & (ends <= until_ns))
-        since_ns = since_ns if next_ns is None else next_ns
-        if done.size:
-            yield _tail(context, job, int(done[-1]), int(ends[done[-1]]), next_ns, again)
+        done = np.flatnonzero(whole & (next_ns is None or ends <= next_ns))
+        last, end_ns = (int(done[-1]), int(ends[done[-1]])) if done.size else (-1, 0)
+        if next_ns is not None or end_ns > since_ns:
+            yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), next_ns, again)
+        since_ns = (next_ns or 0) - 1
 
 
 def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
     """When ``job`` went on after each of its attempts, and whether it began again; None: never."""
-    firsts = job.phases.first_of_epoch.tolist()[1:]
-    again = {_begins(context, job, first) for first in firsts if first < job.count}
-    rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    flows = context.flows
+    flows, rows = context.flows, np.concatenate([*_rows_of(context, job).values()])
+    firsts = job.phases.first_of_epoch.tolist()
+    begins = [_begins(context, job, first) for first in firsts if first < job.count]
+    again = {*begins[1:]}
     rows = np.sort(rows[~_long(context, job, rows)])  # in order of start
     latest = flows.end_ns[rows]
     np.maximum.accumulate(latest, out=latest)
     silence_ns = flows.start_ns[rows[1:]]
     silence_ns -= latest[:-1]
     after = rows[1:][silence_ns > STALLED * job.period_ns]
-    every = sorted(again | {*flows.start_ns[after].tolist()})
+    begins = begins if rows.size and flows.start_ns[rows[0]] < begins[0] else begins[1:]
+    every = sorted({*begins, *flows.start_ns[after].tolist()})
     return [*((at, at in again) for at in every), (None, False)]
 
 
 def _tail(
-    context: Context, job: JobView, last: int, begin_ns: int, next_ns: int | None, again: bool
+    context: Context,
+    job: JobView,
+    last: int,
+    extent: tuple[int, int],
+    next_ns: int | None,
+    again: bool,
 ) -> Tail:
-    """What was moved after step ``last``, which ended at ``begin_ns``."""
-    ends_ns = _own_ends(context, job, last, begin_ns, next_ns)
+    """What was moved after step ``last``: ``extent`` is the begin of the attempt, and its end."""
+    begin_ns = extent[1]
+    ends_ns = _own_ends(context, job, last, extent, next_ns)
     every = _between(context, job, ends_ns, next_ns)
     waiting = np.concatenate([one[_long(context, job, one)] for one in every.values()])
     rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
@@ -188,11 +194,14 @@ def _long(context: Context, job: JobView, rows: Ints) -> Bools:
     return long
 
 
-def _own_ends(context: Context, job: JobView, step: int, end_ns: int, next_ns: int | None) -> Ints:
+def _own_ends(
+    context: Context, job: JobView, step: int, extent: tuple[int, int], next_ns: int | None
+) -> Ints:
     """When each address ended ``step`` [ns]; ranks do not all begin the next one together."""
+    end_ns = extent[1]
     ends = np.full(len(context.flows.addresses), end_ns)
     own = job.phases.moments["dp"].end_ns[:, step]
-    ends[job.phases.endpoints] = np.where(own == MISSING, end_ns, np.minimum(own, end_ns))
+    ends[job.phases.endpoints] = np.where(own == MISSING, end_ns, np.clip(own, *extent))
     later = _between(context, job, ends, next_ns).get("dp", np.empty(0, np.int64))
     later = later[context.flows.start_ns[later] < end_ns]  # counted into another step
     for side in (context.flows.src, context.flows.dst):
@@ -202,27 +211,69 @@ def _own_ends(context: Context, job: JobView, step: int, end_ns: int, next_ns: i
 
 def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None) -> dict[str, Ints]:
     """Rows of each kind that begin after the end of their sender's step, and before a time."""
-    found: dict[str, list[Ints]] = {}
-    for part in job.phases.classes:
-        rows = _with_short(context, part)
+    found = {}
+    for kind, rows in _rows_of(context, job).items():
         start = context.flows.start_ns[rows]
         inside = start > ends_ns[context.flows.src[rows]]  # a coarse clock shows both as one
         if next_ns is not None:
             inside &= start < next_ns
-        found.setdefault(part.kind, []).append(rows[inside].astype(np.int64))
+        found[kind] = rows[inside]
+    return found
+
+
+@measured_once
+def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
+    """All rows of each kind of traffic, those of attempts that finished no step included.
+
+    Where a record holds all bytes of a step, the first chunks of one that is never finished are as
+    short beside it as control traffic. Where records are seen twice, the second ones look like
+    these: none of them is added.
+    """
+    connections, of = context.connections, context.connections.of_row
+    free, pairs = _of_attempts(context, job), _pairs(context)
+    found: dict[str, list[Ints]] = {}
+    for part in job.phases.classes:
+        own = part.one.connections
+        usual = dict(zip(pairs[own].tolist(), connections.typical_bytes[own].tolist(), strict=True))
+        chosen = np.append(own, free[np.isin(pairs[free], pairs[own])])
+        free = np.setdiff1d(free, chosen)
+        least = np.full(len(connections), np.inf)
+        least[chosen] = [LEAST * usual[pair] for pair in pairs[chosen].tolist()]
+        rows = np.flatnonzero(connections.size >= least[of])
+        small = connections.small[rows]
+        known = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
+        rows = rows[known | ~small] if known[small].all() else rows[~small]
+        found.setdefault(part.kind, []).append(np.union1d(part.one.traffic.row, rows))
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
 
 
-def _with_short(context: Context, part: KindOf) -> Codes:
-    """Rows of a class, and those as short as control traffic is beside records of whole steps.
+def _of_attempts(context: Context, job: JobView) -> Ints:
+    """Connections of attempts that finished no step: no job was found in them.
 
-    Where a record holds all bytes of a step, the first chunks of one that is never finished are as
-    little beside it. Where records are seen twice, the second ones look like these: none is added.
+    They lead where those of the job do, before, between, or after its attempts. What moves hardly
+    anything beside a step is no attempt.
     """
-    own, rows = context.connections, part.one.traffic.row
-    short = np.flatnonzero(own.small)
-    short = short[np.isin(own.of_row[short], part.one.connections)]
-    short = short[own.size[short] >= LEAST * own.typical_bytes[own.of_row[short]]]
-    if (own.size[short] * SMALL >= own.typical_bytes[own.of_row[short]]).any():
-        return rows
-    return np.sort(np.concatenate((rows, short)))
+    connections, pairs = context.connections, _pairs(context)
+    free = ~connections.answer
+    for other in context.jobs:
+        for part in other.phases.classes:
+            free[part.one.connections] = False
+    found, own = [], [part.one.connections for part in job.phases.classes]
+    moved = connections.total_bytes[np.concatenate(own)].sum()
+    begin = np.array([connections.first_ns[each].min() for each in own])
+    end = np.array([connections.last_ns[each].max() for each in own])
+    chosen = np.flatnonzero(free & np.isin(pairs, pairs[np.concatenate(own)]))
+    after = np.searchsorted(np.sort(begin), connections.last_ns[chosen])
+    before = np.searchsorted(np.sort(end), connections.first_ns[chosen])
+    for gap in np.unique(after[after == before]).tolist():
+        inside = chosen[(after == gap) & (before == gap)]
+        if connections.total_bytes[inside].sum() * job.count > LEAST * moved:
+            found.append(inside)
+    return np.concatenate([chosen[:0], *found])
+
+
+def _pairs(context: Context) -> Ints:
+    """A number for the two ends of each connection."""
+    nodes = len(context.flows.addresses)
+    pairs: Ints = context.connections.src.astype(np.int64) * nodes + context.connections.dst
+    return pairs

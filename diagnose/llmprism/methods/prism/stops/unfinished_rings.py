@@ -156,8 +156,6 @@ def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[B
     for part in collectives_of(context, job):
         if not part.one.traffic.row.size:
             continue
-        if int(context.flows.start_ns[part.one.traffic.row].min()) >= tail.begin_ns:
-            continue
         for ring in rings_of(context, part, FEWEST - 1):
             members = context.connections.src[part.one.connections[ring.places]]
             found[tuple(members.tolist())] = _measured(context, job, tail, rows, part, ring.places)

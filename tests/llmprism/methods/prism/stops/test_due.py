@@ -59,7 +59,7 @@ def test_of_ranks_that_seem_ready_at_once_the_one_that_is_due_first_is_named(mon
     monkeypatch.setattr(progress, "unfinished_groups", lambda *_: set())
     monkeypatch.setattr(progress, "Needs", lambda *_: SimpleNamespace(of=of))
     context, job = job_with("pp")
-    tail: Any = SimpleNamespace(rows={}, begin_ns=0)
+    tail: Any = SimpleNamespace(rows={"pp": np.arange(1)}, begin_ns=0)
     found = progress.stuck_in_pipeline(context, job, tail)
     assert found is not None
     assert (found.endpoint, found.others) == (1 - late, (late,))

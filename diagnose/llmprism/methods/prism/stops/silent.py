@@ -1,8 +1,7 @@
-"""A NIC that carries nothing more, while all others of its job still carry other traffic.
+"""Ends of a job that moved nothing of a step that all others began.
 
-A NIC may stop between two transfers. Then nothing waits on the wire, and no message is late that
-others sent in time. But hosts also exchange what is not of the job: if that goes on at all NICs of
-the job but one, and an exchange of gradients was never finished, this NIC stopped.
+Where two servers exchange gradients, no hop shows how far another one came. But who takes part
+in every step, and neither sends nor receives anything of one, has stopped, or its partner has.
 """
 
 from __future__ import annotations
@@ -10,27 +9,19 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.stops.tails import (
-    Stuck,
-    Tail,
-    ends_of,
-    quiet_until_ns,
-    unfinished_groups,
-)
+from llmprism.methods.prism.stops.tails import Stuck, Tail, ends_of
 
-CLEARLY = 10  # records of each other NIC: chance makes one of them silent in 1 of 20,000 cases
+NAMED = 3  # ends at most
 
 
 def stuck_in_silence(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """The only NIC of an unfinished exchange without a record after ``tail``; None otherwise."""
+    """One of the few ends without a record in ``tail``; None if there are none, or more."""
     flows, ends = context.flows, job.phases.endpoints
-    later = flows.start_ns > tail.end_ns
-    if tail.next_ns is not None:
-        later &= flows.end_ns < quiet_until_ns(tail.end_ns, tail.next_ns)
-    count = ends_of(flows, later)
-    silent = ends[count[ends] == 0]
-    if silent.size != 1 or np.sort(count[ends])[1:].min(initial=CLEARLY) < CLEARLY:
+    rows = np.concatenate([*tail.rows.values()])
+    usual = np.concatenate([part.one.traffic.row for part in job.phases.classes])
+    moved, known = (ends_of(flows, chosen)[ends] > 0 for chosen in (rows, usual))
+    silent = ends[known & ~moved].tolist()
+    if not 0 < len(silent) <= NAMED or 2 * len(silent) > known.sum():
         return None
-    if int(silent[0]) not in unfinished_groups(context, job, tail):
-        return None
-    return Stuck(int(silent[0]), tail.end_ns, "no more traffic of its NIC", cause="stopped_nic")
+    since_ns = int(flows.start_ns[rows].min())
+    return Stuck(silent[0], since_ns, "moved nothing of a step", tuple(silent[1:]))

@@ -161,10 +161,10 @@ def quiet_until_ns(since_ns: int, until_ns: int) -> int:
     return until_ns - round(SHORTLY * (until_ns - since_ns))
 
 
-def ends_of(flows: FlowTable, chosen: Bools) -> Ints:
+def ends_of(flows: FlowTable, chosen: Bools | Ints) -> Ints:
     """Number of ``chosen`` records that each address sends or receives."""
-    rows, count = np.flatnonzero(chosen), len(flows.addresses)
-    sent, received = (np.bincount(side[rows], minlength=count) for side in (flows.src, flows.dst))
+    count = len(flows.addresses)
+    sent, received = (np.bincount(each[chosen], minlength=count) for each in (flows.src, flows.dst))
     return sent + received
 
 

@@ -1,56 +1,55 @@
-"""A NIC that stopped between two transfers, where other traffic goes on at all others."""
+"""Ends that moved nothing of a step that all others began."""
 
 from __future__ import annotations
 
-import importlib
-from types import SimpleNamespace
+import json
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import pytest
 
-from llmprism.methods.prism.stops.silent import stuck_in_silence
+from llmprism import diagnose
 
-MODULE = importlib.import_module("llmprism.methods.prism.stops.silent")
-NICS, ENDED_NS = 4, 1_000
-
-
-def named(monkeypatch, others, unfinished=(0, 1, 2, 3), next_ns=None):
-    """The NIC that is named if these records of two NICs follow the unfinished exchange."""
-    src, dst = np.array(others, np.int64).reshape(-1, 2).T
-    start_ns = ENDED_NS + 100 * np.arange(1, src.size + 1)
-    flows = SimpleNamespace(
-        src=src, dst=dst, start_ns=start_ns, end_ns=start_ns + 10, addresses=["a"] * NICS
-    )
-    context: Any = SimpleNamespace(flows=flows)
-    monkeypatch.setattr(MODULE, "unfinished_groups", lambda *_: {*unfinished})
-    tail: Any = SimpleNamespace(end_ns=ENDED_NS, next_ns=next_ns)
-    job: Any = SimpleNamespace(phases=SimpleNamespace(endpoints=np.arange(NICS)))
-    found = stuck_in_silence(context, job, tail)
-    return None if found is None else (found.endpoint, found.cause, found.since_ns)
+EPOCH, STEP_NS, MS = 1_700_000_000_000_000_000, 100_000_000, 1_000_000
+PAIRS = 4  # NICs of each of two servers, which exchange with those of the other one
 
 
-BUSY = [(0, 1), (1, 3), (3, 0)] * 6  # twelve records of each NIC but the third one
+@pytest.fixture
+def stopped_in(simple_topology):
+    """The culprits named in steps of which some pairs move a share; ``port`` is of an attempt."""
+
+    def found(*steps: tuple[int, int, dict[int, float]]) -> list[list[str]]:
+        rows: list[Any] = []
+        for step, port, shares in steps:
+            begin = EPOCH + step * STEP_NS
+            for pair, share in shares.items():
+                for src, dst in (("a", "b"), ("b", "a")):
+                    size = int(share * 100_000_000)
+                    ends = f"{src}{pair}", f"{dst}{pair}"
+                    ports = (port, 4791) if src == "a" else (4791, port)
+                    rows.append((begin, begin + 40 * MS, *ends, size, *ports))
+        columns = ["start_ns", "end_ns", "src", "dst", "bytes", "src_port", "dst_port"]
+        frame = pd.DataFrame(rows, columns=columns).assign(path=None)
+        names = [f"{server}{pair}" for server in "ab" for pair in range(PAIRS)]
+        topology = simple_topology(names, [name[0] for name in names])
+        findings = diagnose(frame, topology, method="prism").findings
+        stops = findings[findings["symptom"] == "stopped"]
+        return [sorted(json.loads(one)["one_of"]) for one in stops["evidence"]]
+
+    return found
 
 
-def test_the_only_nic_that_carries_nothing_more_stopped(monkeypatch):
-    assert named(monkeypatch, BUSY) == (2, "stopped_nic", ENDED_NS)
+ALL = dict.fromkeys(range(PAIRS), 1.0)
+BEGUN = dict.fromkeys(range(PAIRS - 1), 0.1)
 
 
-@pytest.mark.parametrize(
-    "others",
-    [[*BUSY, (2, 0)], [(0, 1), (0, 1)] * 6, [(0, 1), (1, 3), (3, 0)] * 2, []],
-    ids=["it carries something", "two are silent", "others carry little", "all are silent"],
-)
-def test_silence_that_others_share_or_chance_explains_shows_nothing(monkeypatch, others):
-    assert named(monkeypatch, others) is None
+def test_the_pair_that_moves_nothing_in_the_first_step_of_a_job_is_named(stopped_in):
+    steps = [(0, 1000, BEGUN), *((step, 2000, ALL) for step in range(300, 324))]
+    assert stopped_in(*steps) == [[f"a{PAIRS - 1}", f"b{PAIRS - 1}"]]
 
 
-def test_a_job_that_finished_its_last_exchange_has_ended(monkeypatch):
-    assert named(monkeypatch, BUSY, unfinished=()) is None
-
-
-def test_what_ends_as_the_job_goes_on_does_not_show_that_the_nic_carries_anything(monkeypatch):
-    """It is back shortly before: its first record ends in the last tenth of the silence."""
-    until_ns = ENDED_NS + 100 * 19
-    assert named(monkeypatch, [*BUSY, (2, 0)], next_ns=until_ns) == (2, "stopped_nic", ENDED_NS)
+def test_what_all_or_hardly_any_move_shows_nobody(stopped_in):
+    later = [(step, 2000, ALL) for step in range(300, 324)]
+    assert stopped_in((0, 1000, dict.fromkeys(range(PAIRS), 0.1)), *later) == []
+    assert stopped_in((0, 1000, {0: 0.1}), *later) == []
+    assert stopped_in(*later) == []

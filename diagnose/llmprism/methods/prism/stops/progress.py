@@ -25,7 +25,7 @@ from llmprism.methods.prism.stops.messages import (
     messages_of,
     pipelines_behind,
 )
-from llmprism.methods.prism.stops.tails import Stuck, Tail, unfinished_groups
+from llmprism.methods.prism.stops.tails import Stuck, Tail
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
 ENOUGH = 3  # steps without lost records that show what a message needs
@@ -41,25 +41,18 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         return None
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
-    broken = unfinished_groups(context, job, tail)
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
     ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
     goals = {end: learned(end).next_goal() for end in ready}
     near = dict.fromkeys([*goals[ready[0]], *ready])
-    first = _silent_for_all(goals)
-    if first is None and any(learned(end).lacks_records for end in near):
-        first = min(near, key=lambda end: learned(end).due_ns())
-    if first is None:
-        beside = partial(worked_on, context, job, ready[0], learned)
-        first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
-    silent = [end for end in goals[ready[0]] if end in broken]
-    first = silent[0] if len(silent) == 1 else first  # nor did it finish its gradients
+    beside = partial(worked_on, context, job, ready[0], learned)
+    first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
     others = near
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
-    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind or silent))
+    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))
 
 
 def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
@@ -71,17 +64,9 @@ def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]
     number = job.pipelines.number
     for end in job.phases.endpoints[np.isin(number, [*behind]) if behind else number >= 0].tolist():
         at_ns = learned(end).ready_ns()
-        if at_ns is not None and not learned(end).sent_the_last():
+        if at_ns is not None:
             ready_ns[end] = at_ns
     return ready_ns
-
-
-def _silent_for_all(goals: dict[int, list[int]]) -> int | None:
-    """The endpoint that all messages that never came have in common, if there are several."""
-    if len(goals) < 2:
-        return None
-    common = set.intersection(*({end, *goal} for end, goal in goals.items()))
-    return common.pop() if len(common) == 1 else None
 
 
 class Needs:
@@ -174,14 +159,6 @@ class Progress:
         """Messages that it sends in each finished step."""
         return np.bincount(self.learned.step[self._sends], minlength=self.steps)
 
-    @property
-    def lacks_records(self) -> bool:
-        """Whether it does not send the same number of messages in all steps.
-
-        Then some have no record, and those of the unfinished step are no measure either.
-        """
-        return bool(np.ptp(self._count)) if self._count.size else False
-
     def ready_ns(self) -> int | None:
         """When it had all it needed for the message it never sent; None if it lacked some.
 
@@ -222,10 +199,6 @@ class Progress:
         came = np.bincount((number * steps + step[into])[before], minlength=cells)
         least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=NEVER)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
-
-    def sent_the_last(self) -> bool:
-        """Whether it sent as late as its last message, though some have no record."""
-        return self.lacks_records and np.isinf(self.due_ns())
 
     def due_ns(self) -> float:
         """When it usually sends the first message that it did not send; infinite: it sent all.

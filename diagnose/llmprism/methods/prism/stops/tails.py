@@ -14,15 +14,12 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.phases.moments import MISSING
-from llmprism.methods.prism.phases.phases import group_volumes
-from llmprism.methods.prism.records.connections import SMALL
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.methods.prism.records.connections import SMALL, Connections
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
-EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
-STEADY = 0.9  # share of steps in which a group has equal bytes
 STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
@@ -139,23 +136,6 @@ def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
     return volume, ends
 
 
-def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
-    """Endpoints of groups that never finished their exchange before ``tail``.
-
-    Only where groups move as much in every step: bytes of samples and of lossy records differ.
-    """
-    group, last = job.phases.dp_group, tail.step - 1
-    group_of = np.zeros(len(context.flows.addresses), np.int64)
-    group_of[job.phases.endpoints] = np.maximum(group, 0)
-    volumes = group_volumes(context.connections, job.phases.classes, group_of, job.count)
-    usual = np.median(volumes, axis=1, keepdims=True)
-    less = 1 - volumes / np.maximum(usual, 1.0)
-    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY
-    lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
-    broken = (group >= 0) & lacking[np.maximum(group, 0)]
-    return {*job.phases.endpoints[broken].tolist()}
-
-
 def quiet_until_ns(since_ns: int, until_ns: int) -> int:
     """Until when a NIC that was silent between two times was surely silent [ns]."""
     return until_ns - round(SHORTLY * (until_ns - since_ns))
@@ -230,19 +210,18 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
     these: none of them is added.
     """
     connections, of = context.connections, context.connections.of_row
-    free, pairs = _of_attempts(context, job), _pairs(context)
+    free, pair = _of_attempts(context, job), _pair_of(context)
     found: dict[str, list[Ints]] = {}
     for part in job.phases.classes:
         own = part.one.connections
-        usual = dict(zip(pairs[own].tolist(), connections.typical_bytes[own].tolist(), strict=True))
-        chosen = np.append(own, free[np.isin(pairs[free], pairs[own])])
+        chosen = np.append(own, free[np.isin(pair[free], pair[own])])
         free = np.setdiff1d(free, chosen)
         least = np.full(len(connections), np.inf)
-        least[chosen] = [LEAST * usual[pair] for pair in pairs[chosen].tolist()]
+        least[chosen] = LEAST * _usual_bytes(connections, pair, own)[chosen]
         rows = np.flatnonzero(connections.size >= least[of])
         small = connections.small[rows]
-        known = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
-        rows = rows[known | ~small] if known[small].all() else rows[~small]
+        short = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
+        rows = rows[short | ~small] if short[small].all() else rows[~small]
         found.setdefault(part.kind, []).append(np.union1d(part.one.traffic.row, rows))
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
 
@@ -250,30 +229,39 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
 def _of_attempts(context: Context, job: JobView) -> Ints:
     """Connections of attempts that finished no step: no job was found in them.
 
-    They lead where those of the job do, before, between, or after its attempts. What moves hardly
-    anything beside a step is no attempt.
+    They lead where those of the job do, before, between, or after its attempts, and move more than
+    small records. What moves hardly anything beside a step is no attempt.
     """
-    connections, pairs = context.connections, _pairs(context)
+    connections, pair = context.connections, _pair_of(context)
     free = ~connections.answer
     for other in context.jobs:
         for part in other.phases.classes:
             free[part.one.connections] = False
-    found, own = [], [part.one.connections for part in job.phases.classes]
-    moved = connections.total_bytes[np.concatenate(own)].sum()
-    begin = np.array([connections.first_ns[each].min() for each in own])
-    end = np.array([connections.last_ns[each].max() for each in own])
-    chosen = np.flatnonzero(free & np.isin(pairs, pairs[np.concatenate(own)]))
-    after = np.searchsorted(np.sort(begin), connections.last_ns[chosen])
-    before = np.searchsorted(np.sort(end), connections.first_ns[chosen])
-    for gap in np.unique(after[after == before]).tolist():
-        inside = chosen[(after == gap) & (before == gap)]
-        if connections.total_bytes[inside].sum() * job.count > LEAST * moved:
-            found.append(inside)
-    return np.concatenate([chosen[:0], *found])
+    own = [part.one.connections for part in job.phases.classes]
+    begin = np.sort([connections.first_ns[each].min() for each in own])
+    end = np.sort([connections.last_ns[each].max() for each in own])
+    free &= connections.total_bytes * SMALL >= _usual_bytes(connections, pair, np.concatenate(own))
+    gap = np.searchsorted(end, connections.first_ns)
+    chosen = np.flatnonzero(free & (gap == np.searchsorted(begin, connections.last_ns)))
+    latest_ns = np.maximum.accumulate(connections.last_ns[chosen])  # in order of first records
+    apart = connections.first_ns[chosen][1:] - latest_ns[:-1] > STALLED * job.period_ns
+    number = np.append(0, np.cumsum(apart | (np.diff(gap[chosen]) > 0)))[: chosen.size]
+    moved = np.bincount(number, connections.total_bytes[chosen])
+    step = connections.total_bytes[np.concatenate(own)].sum() / job.count
+    attempts: Ints = chosen[(moved > LEAST * step)[number]]
+    return attempts
 
 
-def _pairs(context: Context) -> Ints:
+def _pair_of(context: Context) -> Ints:
     """A number for the two ends of each connection."""
     nodes = len(context.flows.addresses)
-    pairs: Ints = context.connections.src.astype(np.int64) * nodes + context.connections.dst
-    return pairs
+    every = context.connections.src.astype(np.int64) * nodes + context.connections.dst
+    pair: Ints = np.unique(every, return_inverse=True)[1].ravel()
+    return pair
+
+
+def _usual_bytes(connections: Connections, pair: Ints, own: Ints | Codes) -> Floats:
+    """The least usual record of the pair of each connection, among its ``own`` ones; else none."""
+    usual = np.full(len(connections), np.inf)
+    np.minimum.at(usual, pair[own], connections.typical_bytes[own])
+    return usual[pair]

@@ -23,8 +23,7 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.collectives import collectives_of
-from llmprism.methods.prism.stops.absences import Missing, missing_from
-from llmprism.methods.prism.stops.due import in_order_of_sending
+from llmprism.methods.prism.stops.absences import missing_from
 from llmprism.methods.prism.stops.finished_rings import (
     BEGUN,
     FIT,
@@ -56,7 +55,6 @@ class BrokenRing:
     moved : bytes of the hop that moved least, in the whole tail.
     begun_ns : first record of the unfinished collective.
     usual : of finished steps.
-    whole : bytes of each hop in the unfinished collective, if it were finished; 0 if not known.
     """
 
     members: Ints
@@ -65,7 +63,6 @@ class BrokenRing:
     moved: float
     begun_ns: int
     usual: Usual
-    whole: float = 0.0
 
 
 def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -78,8 +75,7 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     beside = _by_servers(context, every)[_servers_of(context, first)]
     others = _by_servers(context, broken)
     own = others.pop(_servers_of(context, first))
-    missing = [end for rings in (own, *others.values()) for end in _ranked(context, job, rings)]
-    found = in_order_of_sending(context, job, tail, missing)
+    found = [end for rings in (own, *others.values()) for end in _ranked(context, job, rings)]
     finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
     silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
     alone = missing_from(first.sent, [])
@@ -120,7 +116,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     counts = broken[0].usual.ranks
     differs: dict[tuple[int, int, int | None], list[float]] = {}
     for ring in broken:
-        for one in _of_whole(ring, missing_from(ring.sent, counts)):
+        for one in missing_from(ring.sent, counts):
             key = (int(servers[ring.members[one.place]]), one.ranks, one.rank)
             differs.setdefault(key, []).append(one.differs)
     mean = {key: float(np.mean(own)) for key, own in differs.items() if len(own) == len(broken)}
@@ -136,13 +132,6 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
         groups.append(own)
     in_turn = [end for row in zip_longest(*groups) for end in row if end is not None]
     return [*dict.fromkeys(in_turn)]
-
-
-def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
-    """Of those that explain what hops sent, the ones that fit a whole collective, if any does."""
-    near = [one for one in missing if one.differs <= missing[0].differs + ALIKE]
-    fitting = [one for one in near if one.fits(ring.whole, ring.members.size)]
-    return fitting or missing
 
 
 def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
@@ -185,13 +174,4 @@ def _measured(
     begun = np.concatenate(first)
     begun_ns = int(begun.min()) if begun.size else tail.end_ns
     members = src.astype(np.int64)
-    after = min((at for at in usual.after if at > whole * (1 + BEGUN)), default=whole)
-    return BrokenRing(
-        members,
-        moved - whole,
-        known,
-        float(least),
-        begun_ns,
-        usual,
-        after - whole if known else 0.0,
-    )
+    return BrokenRing(members, moved - whole, known, float(least), begun_ns, usual)

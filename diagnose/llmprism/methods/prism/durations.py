@@ -155,7 +155,6 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     servers = context.topology.servers[job.phases.endpoints].astype(np.int64)
     role = roles_of(nodes, job.pipelines.stage, servers)
     graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
-    graph.compute[:, job.phases.first_of_epoch] = np.nan
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
     rendezvous = rendezvous_of(nodes, servers, together_ns)
     none = np.zeros(job.count, np.int64)

@@ -181,7 +181,6 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
     outweighed: list[Candidate] = []
     rejected: set[Namer] = set()
     open_steps = np.isfinite(durations.length_ns) & ~warm
-    open_steps[durations.job.phases.first_of_epoch] = False
     unexplained = open_steps
     for _ in range(4 * MOST_FINDINGS):
         groups = [one for of in KINDS.values() for one in of(left) if one.named not in rejected]

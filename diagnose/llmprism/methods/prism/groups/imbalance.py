@@ -1,8 +1,8 @@
 """Work that is divided unevenly: other ranks are slow in every step.
 
 Two things show it. Ranks scatter more: their durations are no normal ones with one that is slow,
-but all differ from their median, maybe those of one server together. And ranks that exchange tokens
-with experts send more or fewer bytes than usual, each by another share. Where nobody exchanges
+but all differ from their median, maybe those of one server together. And what is sent for each
+token, to experts or to the next stage, has more or fewer bytes than usual. Where nobody exchanges
 tokens, the length of sequences is the likelier reason.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from llmprism.methods.prism.baseline import spread
+from llmprism.methods.prism.baseline import spread, step_effect
 from llmprism.methods.prism.durations import WORK, Durations
 from llmprism.methods.prism.groups.base import Group, Named
 from llmprism.methods.prism.parameters import (
@@ -65,25 +65,25 @@ def _changing(own: Floats, error: Floats, weight: Floats) -> Window:
 
 
 def _of_bytes(durations: Durations) -> Iterable[Group]:
-    """How much the bytes of exchanges differ from their usual ones, mean over connections."""
+    """How much the bytes of most connections differ from usual, but for gradients.
+
+    An evaluation has more activations, and no more of what answers them.
+    """
     sent = [
         durations.traffic.bytes_of(one.connections)
         for one in durations.graph.nodes.communicators
-        if one.kind == "ep"
+        if one.kind != "dp"
     ]
     if not sent:
         return
     size = np.concatenate(sent)
     usual = nanmedian(size, axis=1)[:, None]
-    off = np.abs(size / np.where(usual > 0, usual, np.nan) - 1)
-    known = np.isfinite(off).sum(axis=0)
-    mean = np.where(known > 0, np.nansum(off, axis=0) / np.maximum(known, 1), np.nan)
-    mean[~np.isfinite(durations.transfer.excess).any(axis=0)] = np.nan  # what is explained
-    mean -= nanmedian(mean[None], axis=1)[0]
-    error = max(float(np.nan_to_num(spread(mean[None])[0])), EXACT)
+    most = step_effect(np.abs(size / np.where(usual > 0, usual, np.nan) - 1))
+    most[~np.isfinite(durations.transfer.excess).any(axis=0)] = np.nan  # what is explained
+    error = max(float(np.nan_to_num(spread(most[None])[0])), EXACT)
     rows = np.arange(len(durations.compute.excess))
     lost = np.nan_to_num(durations.length_ns - durations.usual_ns)
-    yield Group(WORK, rows, 1, mean, error, lost, _named)
+    yield Group(WORK, rows, 1, most, error, lost, _named)
 
 
 def _named(durations: Durations, window: Window) -> Named | None:

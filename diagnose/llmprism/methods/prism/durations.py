@@ -157,6 +157,8 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
     together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
     rendezvous = rendezvous_of(nodes, servers, together_ns)
+    met = rendezvous.of[nodes.operation]
+    graph.compute[graph.after_join & (met[graph.parent] == met[:, None])] = np.nan  # at once
     none = np.zeros(job.count, np.int64)
     reference = Reference(kinds_of(context, job, none), np.ones(job.count, np.bool_))
     traffic = traffic_of(context, job)

@@ -69,18 +69,20 @@ def _inside_servers(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> 
     opens = np.full_like(nodes.begin, np.inf)
     np.minimum.at(opens, nodes.operation, np.nan_to_num(nodes.join, nan=np.inf))
     opens[np.isinf(opens)] = np.nan
-    first: dict[tuple[str, int, tuple[int, ...]], Ints] = {}
+    known: dict[tuple[str, int], list[tuple[set[int], Ints]]] = {}
     for number, one in enumerate(nodes.communicators):
         operations = np.flatnonzero(nodes.communicator == number)
         parts = np.flatnonzero(np.isin(nodes.operation, operations))
         at = servers[nodes.rank[parts]]
-        places = tuple(np.unique(at).tolist())
+        places = set(at.tolist())
         if one.kind == "pp" or len(places) < 2 or parts.size != operations.size * len(places):
             continue
-        same = first.setdefault((one.kind, operations.size, places), operations)
-        apart = nanquantile(np.abs(opens[operations] - opens[same]), RENDEZVOUS)
-        if np.isfinite(apart).any() and np.nanmax(apart) <= together_ns:
-            rendezvous[operations] = same
+        alike = known.setdefault((one.kind, operations.size), [])
+        for same in [other for servers, other in alike if servers & places]:
+            apart = nanquantile(np.abs(opens[operations] - opens[same]), RENDEZVOUS)
+            if np.isfinite(apart).any() and np.nanmax(apart) <= together_ns:
+                rendezvous[operations] = rendezvous[same]
+        alike.append((places, operations))
     return rendezvous
 
 

@@ -1,10 +1,10 @@
 """What is slow in every step: ranks and communicators beside those that do the same.
 
 A fault that lasts for the whole recording changes no step against another. It shows in the *edge*
-term of the model against its *role*: the ranks of one stage do the same, and so do their
-communicators of one kind over as many switches. One value for each says how much slower it is than
-the median of its peers. Healthy ones differ too, by a few hundredths. What has fewer than three
-peers is not judged.
+term of the model against its *role*: the ranks of one stage do the same, and those of all stages
+between the first and the last one, if they send as many messages. So do communicators of one kind
+over as many switches. One value for each says how much slower it is than the median of its peers.
+Healthy ones differ too, by a few hundredths. What has fewer than three peers is not judged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def standing(durations: Durations) -> Iterator[Standing]:
 
 
 def _slow_ranks(durations: Durations) -> Iterator[Standing]:
-    role = durations.job.pipelines.stage
+    stage, last = durations.job.pipelines.stage, durations.job.pipelines.length - 1
+    nodes = np.bincount(durations.graph.nodes.rank, minlength=stage.size)
+    role = np.where((stage > 0) & (stage < last), last + nodes, stage)
     every = np.ones(role.size, np.bool_)
     if not (beside_peers(durations.compute.normal_ns, role, every) > 1 + ALWAYS_SHARE).any():
         return

@@ -21,7 +21,6 @@ jobs:
      %s, steps: 12, mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 5}
 %s
 """
-PEERS = pytest.mark.xfail(reason="three peers do not outweigh the penalty of all windows")
 WAITING = pytest.mark.xfail(
     reason="who waits in every step for a slow link seems to compute longer"
 )
@@ -39,17 +38,9 @@ def findings_of(tmp_path, layout, fault):
 @pytest.mark.parametrize(
     ("layout", "fault", "cause", "culprit"),
     [
-        pytest.param(
-            PIPED, "kind: slow_gpu, rank: 6, factor: 0.5", "slow_gpu", "10.0.6.1", marks=PEERS
-        ),
+        (PIPED, "kind: slow_gpu, rank: 6, factor: 0.5", "slow_gpu", "10.0.6.1"),
         (ALONE, "kind: slow_gpu, rank: 6, factor: 0.5", "slow_gpu", "10.0.6.1"),
-        pytest.param(
-            PIPED,
-            "kind: slow_nic, server: s0006, nic: 0, factor: 0.1",
-            "slow_nic",
-            "10.0.6.1",
-            marks=WAITING,
-        ),
+        (PIPED, "kind: slow_nic, server: s0006, nic: 0, factor: 0.1", "slow_nic", "10.0.6.1"),
         pytest.param(
             PIPED,
             "kind: slow_link, a: leaf001, b: spine00, factor: 0.1",

@@ -149,8 +149,6 @@ def _divisions(members: int, rings: int) -> list[int]:
     return [ranks for ranks in range(1, rings + 1) if rings % ranks == members * ranks % rings == 0]
 
 
-
-
 def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, int] | None:
     """Ranks of the servers that rings of a stage share, and how many rings; None if they differ.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llmprism.methods.prism.stops.due import in_order_of_sending
 
 from llmprism.methods.prism.stops import progress
-from llmprism.methods.prism.stops.due import in_order_of_sending
 
 FIRST, SECOND = 0, 1
 STEPS, STEP_NS, BYTES = 8, 100, 1000

@@ -70,7 +70,7 @@ def find_jobs(
     jobs = without_attempts(restarted(jobs, connections), connections)
     jobs = with_short_attempts(flows, connections, jobs)
     jobs = sorted(jobs, key=_opening)
-    silent = silent_of([job.endpoints for job in jobs], topology, flows)
+    silent = silent_of([job.endpoints for job in jobs], topology, flows.senders)
     return [
         Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
         for job, unseen in zip(jobs, silent, strict=True)

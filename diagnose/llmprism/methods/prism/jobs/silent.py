@@ -2,9 +2,8 @@
 
 There are two cases, both on servers that only one job uses:
 
-- *A leaf whose NICs send nothing*, while those of every other leaf do, and one of which gets
-  something: it does not export, and its NICs belong to the job of their servers. A leaf whose NICs
-  get nothing, either, is idle as far as anyone knows.
+- *A leaf whose NICs send nothing*, while those of every other leaf do: it does not export, and its
+  NICs belong to the job of their servers. Other leaves may export what they receive.
 - *Ranks whose hops are all inside a server*: these hops are not seen. If the job shares other
   servers with a second job, and each of these is full, servers were filled one after the other, so
   none has idle GPUs. This is believed only if the job is seen through the same NICs in all servers
@@ -15,17 +14,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.kinds.unseen import unseen_endpoints
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
 
-def silent_of(jobs: list[Codes], topology: Topology, flows: FlowTable) -> list[Codes]:
-    """Endpoints without training traffic that belong to each job; ``jobs`` are endpoint codes."""
+def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Codes]:
+    """Endpoints without training traffic that belong to each job.
+
+    ``jobs`` are endpoint codes, and so are the ``senders`` of any record.
+    """
     servers = topology.servers
-    at_unseen_leaf = np.zeros(servers.size, np.bool_)
-    at_unseen_leaf[unseen_endpoints(topology, flows.senders, flows.dst)] = True
+    sends = np.zeros(servers.size, np.bool_)
+    sends[senders] = True
+    at_unseen_leaf = _unseen_leaf(topology, sends)
     employed = np.zeros(servers.size, np.bool_)
     for job in jobs:
         employed[job] = True
@@ -44,6 +45,14 @@ def silent_of(jobs: list[Codes], topology: Topology, flows: FlowTable) -> list[C
             unseen &= at_unseen_leaf
         found.append(np.flatnonzero(unseen).astype(np.int32))
     return found
+
+
+def _unseen_leaf(topology: Topology, sends: Bools) -> Bools:
+    """Endpoints at the only leaf of which no endpoint ever ``sends``."""
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    silent = [leaf for leaf in np.unique(leaves) if not sends[leaves == leaf].any()]
+    chosen: Bools = np.isin(leaves, silent) & (len(silent) == 1)
+    return chosen
 
 
 def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:

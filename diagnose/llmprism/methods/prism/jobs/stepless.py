@@ -127,7 +127,7 @@ def with_silent(
     jobs: Sequence[Job | Stepless], topology: Topology, flows: FlowTable
 ) -> list[Job | Stepless]:
     """``jobs`` of which those without a timeline have their NICs at a leaf that exports nothing."""
-    silent = silent_of([one.endpoints for one in jobs], topology, flows)
+    silent = silent_of([one.endpoints for one in jobs], topology, flows.senders)
     return [
         replace(one, endpoints=np.union1d(one.endpoints, unseen).astype(np.int32))
         if isinstance(one, Stepless)

@@ -41,11 +41,11 @@ def test_storage_at_a_leaf_of_its_own_that_sends_nothing_is_no_member(scored):
     assert result.score["pairs"]["accuracy"] == 1
 
 
-def test_nics_of_a_rail_without_any_record_are_idle_as_far_as_anyone_knows(scored):
+def test_nics_of_a_silent_rail_have_the_stages_of_the_others(scored):
     text = WORLD.replace(
         "gpus_per_server: 1, nics_per_server: 1", "gpus_per_server: 2, nics_per_server: 2"
     )
     text = text.replace("kind: tor", "kind: rail") + "    tp: 2\n"
     result = scored(text % (8, "leaf001", 2, 4))
-    assert result.diagnosis.jobs["address"].str.endswith(".1").all()
-    assert result.diagnosis.layouts[["dp", "pp"]].to_numpy().tolist() == [[2, 4]]
+    assert result.score["jobs"]["accuracy"] == result.score["pairs"]["accuracy"] == 1
+    assert result.score["parallelism"]["stage_order"] == 1

@@ -28,13 +28,14 @@ from llmprism.methods.prism.cycles.evaluations import (
 from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
 from llmprism.methods.prism.cycles.parts import share_answered
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 
 THRESHOLDS = 160  # on gaps; over six orders of magnitude, each is a twelfth shorter than the last
 MOST_GAPS = 40_000  # that are looked at, the longest ones
 TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
+EVALUATES = 1.5  # times the usual activations: an evaluation has several batches
 SHORTER = 2  # times: the next shorter part of the traffic that is tried
 
 
@@ -157,9 +158,19 @@ def _at_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list
         parted = split(division, before, (at, gap))
         every = [repaired(division, before), *_by_length(at, gap, before, fewest)]
         every += [] if parted is None else [parted]
-        some = gradients is not None
-        found += [replace(_answered(traffic, one), evaluated=some) for one in every]
+        found += [
+            replace(_answered(traffic, one), evaluated=_holds_evaluations(one, moved, gradients))
+            for one in every
+        ]
     return found
+
+
+def _holds_evaluations(one: Division, moved: Ints, gradients: Bools | None) -> bool:
+    """Whether some part moves far more that is no gradient than the usual one."""
+    if gradients is None or not one.cuts.size:
+        return False
+    rest = np.add.reduceat(np.where(gradients, 0, moved), np.append(0, one.cuts))
+    return bool(rest.max() > EVALUATES * np.median(rest))
 
 
 def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:

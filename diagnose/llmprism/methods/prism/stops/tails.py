@@ -95,7 +95,8 @@ def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
     silence_ns = flows.start_ns[rows[1:]]
     silence_ns -= latest[:-1]
     after = rows[1:][silence_ns > STALLED * job.period_ns]
-    begins = begins if rows.size and flows.start_ns[rows[0]] < begins[0] else begins[1:]
+    free = _of_attempts(context, job)
+    begins = begins if (context.connections.last_ns[free] < begins[0]).any() else begins[1:]
     every = sorted({*begins, *flows.start_ns[after].tolist()})
     return [*((at, at in again) for at in every), (None, False)]
 
@@ -217,7 +218,9 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
         chosen = np.append(own, free[np.isin(pair[free], pair[own])])
         free = np.setdiff1d(free, chosen)
         least = np.full(len(connections), np.inf)
-        least[chosen] = LEAST * _usual_bytes(connections, pair, own)[chosen]
+        usual = _usual_bytes(connections, pair, own)[chosen]
+        held = 2 * max(job.pipelines.messages, 1) if part.kind == "pp" else SMALL
+        least[chosen] = usual * np.where(np.arange(chosen.size) < own.size, LEAST, 1 / held)
         rows = np.flatnonzero(connections.size >= least[of])
         small = connections.small[rows]
         short = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
@@ -229,8 +232,7 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
 def _of_attempts(context: Context, job: JobView) -> Ints:
     """Connections of attempts that finished no step: no job was found in them.
 
-    They lead where those of the job do, before, between, or after its attempts, and move more than
-    small records. What moves hardly anything beside a step is no attempt.
+    They lead where those of the job do, before, between, or after its attempts.
     """
     connections, pair = context.connections, _pair_of(context)
     free = ~connections.answer
@@ -240,15 +242,9 @@ def _of_attempts(context: Context, job: JobView) -> Ints:
     own = [part.one.connections for part in job.phases.classes]
     begin = np.sort([connections.first_ns[each].min() for each in own])
     end = np.sort([connections.last_ns[each].max() for each in own])
-    free &= connections.total_bytes * SMALL >= _usual_bytes(connections, pair, np.concatenate(own))
-    gap = np.searchsorted(end, connections.first_ns)
-    chosen = np.flatnonzero(free & (gap == np.searchsorted(begin, connections.last_ns)))
-    latest_ns = np.maximum.accumulate(connections.last_ns[chosen])  # in order of first records
-    apart = connections.first_ns[chosen][1:] - latest_ns[:-1] > STALLED * job.period_ns
-    number = np.append(0, np.cumsum(apart | (np.diff(gap[chosen]) > 0)))[: chosen.size]
-    moved = np.bincount(number, connections.total_bytes[chosen])
-    step = connections.total_bytes[np.concatenate(own)].sum() / job.count
-    attempts: Ints = chosen[(moved > LEAST * step)[number]]
+    free &= np.isin(pair, pair[np.concatenate(own)])
+    before = np.searchsorted(end, connections.first_ns)
+    attempts: Ints = np.flatnonzero(free & (before == np.searchsorted(begin, connections.last_ns)))
     return attempts
 
 

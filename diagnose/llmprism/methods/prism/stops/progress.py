@@ -28,7 +28,6 @@ from llmprism.methods.prism.stops.messages import (
 from llmprism.methods.prism.stops.tails import Stuck, Tail
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
-ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
 KEPT = 64  # endpoints whose messages are kept: those of all would be a copy of the records
 NEVER = np.iinfo(np.int64).max
@@ -44,7 +43,7 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
-    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
+    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], end))
     goals = {end: learned(end).next_goal() for end in ready}
     near = dict.fromkeys([*goals[ready[0]], *ready])
     beside = partial(worked_on, context, job, ready[0], learned)
@@ -86,9 +85,6 @@ class Needs:
         self._learned = messages_of(flows, own, step, sizes)
         self._tail = messages_of(flows, rows, np.zeros(rows.size, np.int64), sizes)
         self._begin_ns = begin_ns
-        self._shown_ns = int(flows.start_ns[rows].min(initial=NEVER))
-        self._first_ns = np.full(self._steps + 1, NEVER)
-        np.minimum.at(self._first_ns, self._learned.step, self._learned.begin_ns)
         addresses = len(flows.addresses)
         self._by_end = [
             [grouped(side, addresses) for side in (held_in.src, held_in.dst)]
@@ -102,9 +98,7 @@ class Needs:
             for every, grouped_by in zip((self._learned, self._tail), self._by_end, strict=True)
         )
         learned = learned.rows(learned.step < self._steps)
-        return Progress(
-            end, learned, self._first_ns, tail, max(self._steps, 0), self._begin_ns, self._shown_ns
-        )
+        return Progress(end, learned, tail, max(self._steps, 0), self._begin_ns)
 
 
 def _rows_of(job: JobView, number: Codes) -> tuple[Codes, Codes]:
@@ -126,18 +120,15 @@ class Progress:
     ----------
     end : code of the endpoint.
     learned : its messages in finished steps, numbered from 0 to ``steps`` - 1.
-    first_ns : when the job began each of these steps.
     tail : its messages in the unfinished step.
-    begin_ns : when the step before ended; ``shown_ns`` : first record of the unfinished step.
+    begin_ns : when the step before ended.
     """
 
     end: int
     learned: Messages
-    first_ns: Ints
     tail: Messages
     steps: int
     begin_ns: int
-    shown_ns: int
 
     @cached_property
     def sent_ns(self) -> Ints:
@@ -189,8 +180,7 @@ class Progress:
         out, into = self._sends, own.dst == self.end
         partners, number = np.unique(own.src[into], return_inverse=True)
         cells = partners.size * steps
-        arrived = np.bincount(number * steps + step[into], minlength=cells).reshape(-1, steps)
-        whole = _whole(np.flatnonzero(count == usual), arrived)
+        whole = np.flatnonzero(count == usual)
         start = own.begin_ns[out]
         start = start[order_in_groups(step[out], start)]
         begin = np.full(steps, np.iinfo(np.int64).min)
@@ -199,24 +189,6 @@ class Progress:
         came = np.bincount((number * steps + step[into])[before], minlength=cells)
         least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=NEVER)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
-
-    def due_ns(self) -> float:
-        """When it usually sends the first message that it did not send; infinite: it sent all.
-
-        Who waits for a message is due after the one that should have sent it.
-        """
-        begin_ns = min(self.shown_ns, self.begin_ns + (1 << 60))
-        step = self.learned.step[self._sends]
-        after_ns = (self.learned.begin_ns - self.first_ns[self.learned.step])[self._sends]
-        usual = int(np.bincount(self._count).argmax()) if self._count.size else 0
-        whole = self._count[step] == usual
-        order = order_in_groups(step[whole], after_ns[whole])
-        usually = np.median(after_ns[whole][order].reshape(-1, max(usual, 1)), axis=0)
-        apart_ns = float(np.median(np.diff(usually))) if usual > 1 else 0.0
-        sent_ns = self.sent_ns
-        last_ns = float(sent_ns.max()) - begin_ns + apart_ns / 2 if sent_ns.size else -np.inf
-        due = usually[usually > last_ns]
-        return begin_ns + float(due[0]) if due.size else np.inf
 
     def next_goal(self) -> list[int]:
         """Where the message that it never sent goes in finished steps; nowhere if that varies."""
@@ -238,15 +210,3 @@ def learned_from(count: int) -> Codes:
     number = np.full(count + 1, -1, np.int32)
     number[chosen] = np.arange(chosen.size)
     return number
-
-
-def _whole(steps: Ints, arrived: Ints) -> Ints:
-    """Those of ``steps`` in which no message of a partner is missing; all if they are too few.
-
-    ``arrived`` has messages of each partner in each step.
-    """
-    if not arrived.size or not steps.size:
-        return steps
-    usual = np.median(arrived[:, steps], axis=1, keepdims=True)
-    whole = steps[(arrived[:, steps] == usual).all(axis=0)]
-    return whole if whole.size >= ENOUGH else steps

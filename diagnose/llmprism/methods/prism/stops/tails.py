@@ -13,7 +13,6 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.records.connections import SMALL, Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
@@ -79,7 +78,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
         done = np.flatnonzero(whole & (next_ns is None or ends <= next_ns))
         last, end_ns = (int(done[-1]), int(ends[done[-1]])) if done.size else (-1, 0)
         if next_ns is not None or end_ns > since_ns:
-            yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), next_ns, again)
+            yield _tail(context, job, last, max(since_ns, end_ns), next_ns, again)
         since_ns = (next_ns or 0) - 1
 
 
@@ -102,23 +101,21 @@ def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
 
 
 def _tail(
-    context: Context,
-    job: JobView,
-    last: int,
-    extent: tuple[int, int],
-    next_ns: int | None,
-    again: bool,
+    context: Context, job: JobView, last: int, begin_ns: int, next_ns: int | None, again: bool
 ) -> Tail:
-    """What was moved after step ``last``: ``extent`` is the begin of the attempt, and its end."""
-    begin_ns = extent[1]
-    ends_ns = _own_ends(context, job, last, extent, next_ns)
-    every = _between(context, job, ends_ns, next_ns)
+    """What was moved after ``begin_ns``: the end of step ``last``, or when an attempt began."""
+    flows, every = context.flows, {}
+    for kind, rows in _rows_of(context, job).items():
+        inside = flows.start_ns[rows] > begin_ns  # a coarse clock shows both as one
+        if next_ns is not None:
+            inside &= flows.start_ns[rows] < next_ns
+        every[kind] = rows[inside]
     waiting = np.concatenate([one[_long(context, job, one)] for one in every.values()])
-    rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
-    latest = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
+    moved = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
+    latest = [int(flows.end_ns[own].max()) for own in moved.values() if own.size]
     end_ns = max([begin_ns, *latest])
-    until_ns = int(context.flows.end_ns.max()) if next_ns is None else next_ns
-    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, rows, waiting)
+    until_ns = int(flows.end_ns.max()) if next_ns is None else next_ns
+    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, moved, waiting)
 
 
 def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
@@ -173,33 +170,6 @@ def _long(context: Context, job: JobView, rows: Ints) -> Bools:
     """Which records last longer than any of a step that goes on."""
     long: Bools = context.flows.lengths_ns(rows) > LATER * job.period_ns
     return long
-
-
-def _own_ends(
-    context: Context, job: JobView, step: int, extent: tuple[int, int], next_ns: int | None
-) -> Ints:
-    """When each address ended ``step`` [ns]; ranks do not all begin the next one together."""
-    end_ns = extent[1]
-    ends = np.full(len(context.flows.addresses), end_ns)
-    own = job.phases.moments["dp"].end_ns[:, step]
-    ends[job.phases.endpoints] = np.where(own == MISSING, end_ns, np.clip(own, *extent))
-    later = _between(context, job, ends, next_ns).get("dp", np.empty(0, np.int64))
-    later = later[context.flows.start_ns[later] < end_ns]  # counted into another step
-    for side in (context.flows.src, context.flows.dst):
-        np.maximum.at(ends, side[later], context.flows.end_ns[later])
-    return ends
-
-
-def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None) -> dict[str, Ints]:
-    """Rows of each kind that begin after the end of their sender's step, and before a time."""
-    found = {}
-    for kind, rows in _rows_of(context, job).items():
-        start = context.flows.start_ns[rows]
-        inside = start > ends_ns[context.flows.src[rows]]  # a coarse clock shows both as one
-        if next_ns is not None:
-            inside &= start < next_ns
-        found[kind] = rows[inside]
-    return found
 
 
 @measured_once

@@ -39,6 +39,8 @@ def stopped_in(simple_topology):
     def found(rows: list[Any], servers: int) -> pd.DataFrame:
         columns = ["start_ns", "end_ns", "src", "dst", "bytes"]
         frame = pd.DataFrame(rows, columns=columns).sort_values("start_ns").assign(path=None)
+        attempt = (frame["start_ns"] - EPOCH) // (100 * STEP_NS)  # each one has its own ports
+        frame = frame.assign(src_port=5000 + attempt, dst_port=4791)
         names = [f"a{i}" for i in range(servers)]
         findings = diagnose(frame, simple_topology(names, names), method="prism").findings
         return findings[findings["symptom"] == "stopped"]
@@ -69,3 +71,27 @@ def test_first_chunks_that_are_little_beside_a_record_of_a_whole_step_count(stop
     rows = [row for step in steps for row in whole(4, step, 10, 600, 40)]
     found = stopped_in(rows + broken(4, 16, 10), 4)
     assert found["culprit"].tolist() == [f"a{MISSING}"]
+
+
+def test_a_rank_that_never_joins_the_first_collective_of_a_job_is_named(stopped_in):
+    rows = [row for step in range(200, 216) for row in whole(6, step, 60, 20, 22)]
+    assert stopped_in(rows, 6).empty
+    found = stopped_in(broken(6, 0, 60) + rows, 6)
+    assert found["culprit"].tolist() == [f"a{MISSING}"]
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_a_rank_of_the_only_pipeline_that_got_a_message_and_passed_none_on_is_named(
+    stopped_in, silent
+):
+    """Three stages pass messages on, and back; the job begins again after 20 s."""
+    hops = [(0, 1), (1, 2), (2, 1), (1, 0)]
+    sent = [(step, hop) for step in [*range(16), *range(216, 232)] for hop in range(4)]
+    rows = []
+    for step, hop in [*sent, *((16, hop) for hop in range(silent))]:
+        src, dst = hops[hop]
+        for number in range(4):
+            begin = EPOCH + step * STEP_NS + (12 * number + 10 * hop) * MS
+            rows.append((begin, begin + MS, f"a{src}", f"a{dst}", CHUNK))
+    found = stopped_in(rows, 3)
+    assert found["culprit"].tolist() == [f"a{silent}"]

@@ -44,11 +44,10 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     if not ready_ns:
         return None
     ready = sorted(ready_ns, key=lambda end: (ready_ns[end], end))
-    goals = {end: learned(end).next_goal() for end in ready}
-    near = dict.fromkeys([*goals[ready[0]], *ready])
+    goals = learned(ready[0]).next_goal()
     beside = partial(worked_on, context, job, ready[0], learned)
-    first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
-    others = near
+    first = alive_or(context, tail, ready[0], goals, ready_ns, beside)
+    others = dict.fromkeys([*goals, *ready])
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
     return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))

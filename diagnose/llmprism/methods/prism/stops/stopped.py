@@ -17,41 +17,28 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
-from llmprism.methods.prism.stops.tails import LATER, Stuck, Tail, tails_of
+from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
 from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
 from llmprism.numerics.missing import finite_median
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
-LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
 LATELY = 3  # steps before one that was never finished
 CAUSES = ("hang", "crash", "stopped_nic")
+SHOWN_BY = (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence)  # in this order
 
 
 def stopped(context: Context) -> Iterator[Explanation]:
     """Yield ranks that stopped in the middle of a step."""
     for job in context.jobs:
         for tail in tails_of(context, job):
-            stuck = _stuck_in(context, job, tail)
-            if stuck is None and _restarted(job, tail):
-                yield _of_job(job, tail)
-            elif stuck is not None and _is_sure(job, tail, stuck):
+            shown = (one(context, job, tail) for one in SHOWN_BY)
+            stuck = next((one for one in shown if one and _is_sure(job, tail, one)), None)
+            if stuck is not None:
                 yield _explanation(context, job, tail, stuck)
-
-
-def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """The endpoint that stopped in ``tail``; None if nothing distinguishes one.
-
-    The first that shows it for long enough, or else the first that shows it.
-    """
-    found = []
-    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence):
-        one = shown(context, job, tail)
-        if one is not None and _is_sure(job, tail, one):
-            return one
-        found += [] if one is None else [one]
-    return found[0] if found else None
+            elif _restarted(job, tail):
+                yield _of_job(job, tail)
 
 
 def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
@@ -64,7 +51,7 @@ def _restarted(job: JobView, tail: Tail) -> bool:
     return (
         tail.next_ns is not None
         and tail.again
-        and tail.next_ns - tail.end_ns > LONG * job.period_ns
+        and tail.next_ns - tail.end_ns > STALLED * job.period_ns
     )
 
 

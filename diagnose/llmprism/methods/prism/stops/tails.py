@@ -19,7 +19,7 @@ from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
-STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
+STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests

@@ -1,7 +1,7 @@
 """Where a job stopped: what it moved after its last finished step, and before a long silence.
 
 A job stops where nothing of it is sent for many steps, or for good. What it moved since its last
-finished step is the tail: the part of a step that shows how far each rank came.
+finished step, or since it began, is the tail: the part of a step that shows how far each rank came.
 """
 
 from __future__ import annotations

@@ -59,12 +59,11 @@ def test_without_noise_nothing_is_joined_and_the_confidence_is_low(tmp_path):
     assert exact.diagnosis.layouts["confidence"].max() < noisy.diagnosis.layouts["confidence"].min()
 
 
-def test_sizes_of_messages_show_what_a_nic_does_that_no_exporter_saw(tmp_path):
+def test_nobody_knows_of_a_nic_that_no_exporter_saw_and_that_gets_nothing(tmp_path):
     path = tmp_path / "world.yaml"
     path.write_text(HALF_SEEN)
     (layout,) = ps.run(path, out=tmp_path / "run").diagnosis.layouts.to_dict("records")
-    assert (layout["dp"], layout["pp"], layout["tp"]) == (2, 2, 2)
-    assert '"tp_from": "sizes"' in layout["evidence"]
+    assert (layout["dp"], layout["pp"]) == (2, 2)
 
 
 @pytest.mark.parametrize(("servers", "pp"), [(2, UNKNOWN), (4, 4)])

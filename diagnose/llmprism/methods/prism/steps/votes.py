@@ -16,7 +16,7 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.steps.assignment import is_cut
+from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.gradients import GRADIENTS, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
@@ -31,6 +31,7 @@ LASTING = 0.4  # share of the time of the longest class
 EQUAL = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
 SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
+SPLIT = 0.2  # share of the parts that a silence inside a step may have made
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
@@ -126,7 +127,7 @@ def agreed(proposals: Proposals) -> int:
         parted = chosen % coarser == 0 or are_halves(proposals, chosen, coarser)
         if parted and shows(proposals, chosen, coarser):
             chosen = coarser
-    return _of_pipeline(proposals, chosen)
+    return without_splits(proposals, _of_pipeline(proposals, chosen))
 
 
 def _votes(proposals: Proposals) -> dict[int, float]:
@@ -176,6 +177,31 @@ def _of_pipeline(proposals: Proposals, chosen: int) -> int:
                 messages = len(one.traffic) / (len(division) * one.connections.size * every)
                 if messages >= 1 and abs(messages - round(messages)) <= SPLIT_MESSAGES:
                     return len(division)
+    return chosen
+
+
+def without_splits(proposals: Proposals, chosen: int) -> int:
+    """The number of steps if a few of the ``chosen`` parts are parts of one, split by a silence.
+
+    All classes that show that number have equal parts without a few of the cuts, and unequal ones
+    with them, but for those of which the records show the first or the last part in part.
+    """
+    few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
+    for count in few:
+        both = [(of_count(own, chosen), of_count(own, count)) for own in proposals.divisions]
+        shown = [
+            (finer, whole)
+            for finer, whole in both
+            if finer is not None and not (count == chosen - 1 and is_cut(finer))
+        ]
+        if shown and all(
+            whole is not None
+            and finer.quality < EQUAL <= whole.quality
+            and np.ptp(whole.volumes) <= SAME_SPREAD * np.median(whole.volumes)
+            and np.isin(whole.cuts, finer.cuts).all()
+            for finer, whole in shown
+        ):
+            return count
     return chosen
 
 

@@ -8,10 +8,34 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.steps.proposals import Proposals
-from llmprism.methods.prism.steps.votes import agreed
+from llmprism.methods.prism.steps.votes import agreed, without_splits
 from rings import lines
+
+
+@pytest.mark.parametrize(
+    ("volumes", "count"),
+    [
+        ([1.0] * 10 + [0.1, 0.9] + [1.0] * 10, 21),
+        ([1.0] * 10 + [0.1, 0.9, 0.4, 0.6] + [1.0] * 10, 22),
+        ([0.5, 0.5] * 8 + [1.0] * 4, 20),  # most parts are halves: no few are split
+        ([1.0] * 22, 22),
+    ],
+)
+def test_a_few_parts_that_a_silence_splits_are_steps(volumes, count):
+    """A slow rank makes a silence inside a step longer than those between others."""
+    every = np.array(volumes)
+    edges = np.cumsum(every)[:-1]
+    whole = edges[np.abs(edges - np.rint(edges)) < 1e-9]
+    split = Division(np.arange(1, every.size), every, 0.01, 0.9, 0.95, 6.0)
+    if every.min() == 1:
+        split = Division(split.cuts, every, 0.01, 1.0, 1.0, 6.0)
+    kept = np.flatnonzero(np.isin(edges, whole)) + 1
+    parts = np.diff(np.concatenate(([0.0], whole, [every.sum()])))
+    joined = Division(kept, parts, 0.01, 1.0, 1.0, 1.0)
+    assert without_splits(Proposals((), [[split, joined]]), len(split)) == count
 
 
 def pipeline_and_rings(extra_mb: float) -> tuple[TrafficClass, ...]:

@@ -191,7 +191,8 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
         usual = _usual_bytes(connections, pair, own)[chosen]
         held = 2 * max(job.pipelines.messages, 1) if part.kind == "pp" else SMALL
         least[chosen] = usual * np.where(np.arange(chosen.size) < own.size, LEAST, 1 / held)
-        rows = np.flatnonzero(connections.size >= least[of])
+        rows = np.concatenate([connections.by.rows(one) for one in chosen.tolist()])
+        rows = rows[connections.size[rows] >= least[of[rows]]]
         small = connections.small[rows]
         short = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
         rows = rows[short | ~small] if short[small].all() else rows[~small]

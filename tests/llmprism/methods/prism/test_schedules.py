@@ -7,7 +7,7 @@ import pytest
 
 import prism_sim as ps
 from llmprism.methods.prism.pipelines.last_stage import _times
-from llmprism.methods.prism.pipelines.micro_batches import divided
+from llmprism.methods.prism.pipelines.micro_batches import _without_loss, divided
 
 MODEL = "{layers: %d, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 2048}"
 WORLD = """\
@@ -145,3 +145,11 @@ def test_answers_of_a_few_ticks_of_the_clock_show_no_ratio():
     assert _times(late, early, 1) == 1
     assert np.isnan(_times(late, early, 1_000_000))
     assert _times([9e6] * 40, [9e6] * 40, 1_000_000) == 1
+
+
+def test_messages_of_steps_that_lack_some_are_as_many_as_the_fullest_steps_have():
+    rng = np.random.default_rng(1)
+    assert _without_loss(rng.binomial(24, 0.95, 400).astype(float), 23.0) == 24
+    assert _without_loss(np.full(400, 24.0), 24.0) == 24
+    evaluated = np.where(np.arange(400) % 4 == 0, 32.0, 24.0)
+    assert _without_loss(evaluated, 24.0) == 24

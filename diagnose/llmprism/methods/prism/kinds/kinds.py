@@ -42,7 +42,7 @@ from llmprism.methods.prism.kinds.exchanges import (
     SAME_SIZE,
     kinds_of_collectives,
 )
-from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
+from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
@@ -118,7 +118,6 @@ def _pipeline(
     found = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
     found = _passing(connections, classes, characters, found)
     found -= _meshes(connections, classes, found)
-    found -= reduced_at_member(characters, found)
     if found:
         return found, False
     merged = _merged_pipeline(connections, own, characters) - halved
@@ -189,10 +188,9 @@ def _passing(
     """Those of the ``candidates`` that move through the passes, if any does.
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
-    messages have the same size, or, where records hold several, the same sum, or, where sequences
-    differ in length, their couples lead from one data-parallel group to another as those of other
-    replicas do. Where host work makes all of them rest, those count of which the same direction
-    begins every step, before the other moves.
+    messages have the same size, or, where records hold several, the same sum. Where host work makes
+    all of them rest, those count of which the same direction begins every step, before the other
+    moves.
     """
     sizes = {
         i: (
@@ -212,22 +210,7 @@ def _passing(
             for own, size in zip(sizes[i], sizes[one], strict=True)
         )
     }
-    return same | _parallel(characters, candidates, same) if same else candidates
-
-
-def _parallel(characters: Sequence[Character], candidates: set[int], known: set[int]) -> set[int]:
-    """Those of the ``candidates`` that join the same two groups as couples of the ``known`` ones.
-
-    Groups are those of all other classes; an endpoint without any stands for itself.
-    """
-    others = [one.groups for i, one in enumerate(characters) if i not in candidates]
-    group = {end: i for i, own in enumerate(joined(others)) for end in own}
-    joins = [
-        {frozenset(group.get(end, -1 - end) for end in pair) for pair in one.pairs}
-        for one in characters
-    ]
-    among = set().union(*(joins[i] for i in known))
-    return {i for i in candidates if joins[i] <= among and all(len(pair) > 1 for pair in joins[i])}
+    return same or candidates
 
 
 def _meshes(

@@ -60,7 +60,9 @@ def resembling(
     return KindOf(one, kind, sure, step)
 
 
-def answers_of_unseen(connections: Connections, pairs: pd.DataFrame) -> pd.DataFrame:
+def answers_of_unseen(
+    topology: Topology, connections: Connections, pairs: pd.DataFrame
+) -> pd.DataFrame:
     """Rows ``src``, ``dst``, ``kind``, ``confidence`` of what unseen endpoints must send.
 
     They send gradients for activations, or the other way round, their half of exchanges in groups
@@ -77,7 +79,7 @@ def answers_of_unseen(connections: Connections, pairs: pd.DataFrame) -> pd.DataF
         (received["kind"] == "pp") | ((received["kind"] == "dp") & np.logical_and(*alone))
     ]
     rows = [back.rename(columns={"src": "dst", "dst": "src"})[["src", "dst", "kind"]]]
-    if unseen.size:
+    if unseen.size and not may_go_on(topology, connections, connections.dst):
         rows.append(_hops_of_rings(gradients, unseen))
     found: pd.DataFrame = pd.concat(rows).assign(confidence=MIRRORED)
     return found
@@ -124,6 +126,19 @@ def with_unseen(topology: Topology, senders: Codes, connections: Connections) ->
     ends = ends[senders_of[ends] <= others.max(initial=NEIGHBOURS)]
     to_unseen = np.isin(connections.dst, ends)
     return replace(connections, to_unseen=to_unseen) if to_unseen.any() else connections
+
+
+def may_go_on(topology: Topology, connections: Connections, endpoints: Codes) -> bool:
+    """Whether a job may have more endpoints at the leaf of unseen ones, that nobody seen sends to.
+
+    What unseen endpoints send each other leaves no record.
+    """
+    if connections.to_unseen is None:
+        return False
+    seen = np.intersect1d(endpoints, connections.dst[connections.to_unseen])
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    beside = np.flatnonzero(np.isin(leaves, leaves[seen]))
+    return bool(np.setdiff1d(beside, np.union1d(endpoints, connections.dst)).size)
 
 
 def places_of_unseen(

@@ -18,6 +18,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.kinds.unseen import may_go_on
 from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
@@ -26,11 +27,14 @@ from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.pipelines.split_passes import halves_passes, splits_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Ints
 
 UNKNOWN_NAME = "unknown"
 TICKS = 2  # of the clock, by which rounding changes the length of a step
+NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
+FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
 SAMPLED = "sampled packets show their own size, and not that of messages"
@@ -66,7 +70,7 @@ def find_layout(
     gpus = [_gpus(topology, end) for end in phases.endpoints.tolist()]
     ranks, shared = sum(gpus), any(one > 1 for one in gpus)
     inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
-    hidden = _hides_stages(topology, connections, phases, pipelines)
+    hidden = _is_hidden(topology, connections, phases, pipelines)
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, inside.tp, inside.ep * inside.cp, known)
     is_counted = known and pipelines.length == 1 and inside.ring != UNKNOWN
@@ -87,7 +91,7 @@ def find_layout(
     return Layout(
         dp, UNKNOWN if hidden else pipelines.length, tp, inside.ep, inside.cp,
         UNKNOWN if shared else pipelines.micro_batches,
-        UNKNOWN_NAME if hidden else _schedule(pipelines),
+        UNKNOWN_NAME if hidden else _schedule(phases, pipelines),
         _sharding(topology, connections, phases, pipelines, dp), _period_ns(phases),
         min(sure, _weakest(phases), HIDDEN if doubtful else 1.0), evidence,
     )  # fmt: skip
@@ -100,6 +104,18 @@ def of_packets(layout: Layout) -> Layout:
         UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN_NAME, UNKNOWN_NAME,
         layout.period_ns, 0.0, evidence,
     )  # fmt: skip
+
+
+def _is_hidden(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether a part of the job may be out of sight, so that nobody knows its size."""
+    return (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or _leaves_out(connections, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
+    )
 
 
 def _sharding(
@@ -143,6 +159,38 @@ def _idle(topology: Topology, connections: Connections, phases: Phases) -> Bools
         np.add.at(moved, side, connections.total_bytes)
     idle: Bools = moved < LITTLE * np.median(moved[phases.endpoints])
     return idle
+
+
+def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether pipelines continue inside servers, so that what looks like replicas follows others.
+
+    A pipeline follows another one if it begins on the server on which that one ends, and in nearly
+    all steps clearly later, by a forward pass. Replicas begin at the same time.
+    """
+    if pipelines.length == 1 or not pipelines.forward_ns > 0:
+        return False
+    homes, last = topology.servers[phases.endpoints], pipelines.length - 1
+    firsts, ends = (np.flatnonzero(pipelines.stage == stage) for stage in (0, last))
+    begun = {int(pipelines.number[row]): pipelines.first_sent[row] for row in firsts.tolist()}
+    follows = 0
+    for row in firsts.tolist():
+        before = [
+            begun[int(pipelines.number[end])]
+            for end in ends.tolist()
+            if homes[end] == homes[row] and int(pipelines.number[end]) in begun
+        ]
+        late = [
+            np.mean(begun[int(pipelines.number[row])] - one > pipelines.forward_ns)
+            for one in before
+        ]
+        follows += bool(late and max(late) >= NEARLY_ALL)
+    return FOLLOWING * firsts.size <= follows
+
+
+def _leaves_out(connections: Connections, phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether ranks that send something are in no stage, so that servers hide their hops."""
+    sends = np.isin(phases.endpoints, connections.src[connections.carries])
+    return pipelines.length > 1 and bool((sends & (pipelines.stage < 0)).any())
 
 
 def _may_hide_ranks(
@@ -197,20 +245,21 @@ def _largest(group: Ints) -> int:
     return int(np.bincount(group[group >= 0]).max()) if (group >= 0).any() else 1
 
 
-def _schedule(pipelines: Pipelines) -> str:
+def _schedule(phases: Phases, pipelines: Pipelines) -> str:
     """Name of the schedule, from how many activations wait for their gradients at most."""
     if pipelines.length == 1:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    split = pipelines.answers.are_split
-    if split:
+    if splits_passes(phases, pipelines):
         return "zb-h1"
+    last, middle = pipelines.answers.are_split, halves_passes(phases, pipelines)
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    return "1f1b" if split is False else "unknown"
+    unclear = last is None and np.isfinite(pipelines.answers.later)  # longer than whole passes are
+    return "1f1b" if {last, middle} - {None} == {False} and not unclear else "unknown"
 
 
 def _period_ns(phases: Phases) -> int:

@@ -1,7 +1,8 @@
 """When the first stage sends the first messages of a step.
 
 Evaluations send activations before those of the step, and records may be lost. So the messages of a
-step are counted from its end, in bytes, as many as other steps have.
+step are counted from its end, in bytes, as many as other steps have. A step of longer sequences has
+more, but then more gradients come back as well.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ def first_two(
     when: tuple[Floats, Floats],
     size: Ints,
     messages: int,
+    more: Floats,
 ) -> None:
     """When the step's first and second activation left.
 
     Also, how long after the end of the first one the second one left (``free``).
-    ``who`` has connection and endpoint of each record, and ``when`` its start and end.
+    ``who`` has connection and endpoint of each record, ``when`` its start and end, and ``more``
+    the bytes of :func:`answered_beyond_usual`.
     """
     steps = found["first"].shape[1]
     start, end = when
@@ -47,7 +50,7 @@ def first_two(
         rows = order[begin:stop]
         at = int(who[1][rows[0]]), int(step[rows[0]])
         left = np.cumsum(size[rows][::-1])[::-1]
-        own = np.flatnonzero(left <= most[int(cell[begin]) // steps])
+        own = np.flatnonzero(left <= most[int(cell[begin]) // steps] + more[at])
         if not own.size:
             continue
         lead = rows[own[0]]
@@ -62,6 +65,15 @@ def first_two(
             found["second"][at] = np.fmin(found["second"][at], start[rows[begins[1]]])
             free = start[rows[begins[1]]] - end[rows[begins[1] - 1]]
             found["free"][at] = np.fmin(found["free"][at], free)
+
+
+def answered_beyond_usual(returned: Floats, one_message: float) -> Floats:
+    """Bytes of gradients that come back in a step beyond those of most; 0 if about as many do.
+
+    ``returned`` has them by endpoint and step, shape (endpoints, steps); ``one_message`` in bytes.
+    """
+    usual = np.quantile(returned, FULLEST, axis=1, keepdims=True)
+    return np.where(returned > usual + 0.5 * one_message, returned - usual, 0.0)
 
 
 def _begin_messages(size: Ints, one_message: float) -> Bools:

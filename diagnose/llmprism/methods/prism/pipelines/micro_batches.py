@@ -28,7 +28,7 @@ MOST_MERGED = 16  # messages of a record that are looked for
 SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
 MOSTLY = 0.75  # share of steps with the same number of records
 NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
-
+SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over usual messages
 MISSED = 0.03  # of the messages of a step: what all steps may lack, if one record in 20 is lost
 AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
@@ -64,7 +64,7 @@ def messages_of_a_step(
             whole = np.full(held.size, (held == number).mean() >= MOSTLY)
         if (whole & (np.abs(held - number) <= 1)).mean() < OFTEN:
             return UNCOUNTED, 1  # steps have as many messages each, and whole ones; samples do not
-        numbers.append(max(1, round(number)))
+        numbers.append(max(1, _without_loss(held, number)))
         volumes.append(float(np.median(volume[records > 0])))
         sizes.append(size)
     most, least = max(numbers), min(numbers)
@@ -85,6 +85,20 @@ def _alike(own: Sequence[KindOf], closing: Bools) -> Iterator[tuple[KindOf, Bool
         for among in (~closes, closes):
             if among.any():
                 yield one, among
+
+
+def _without_loss(held: Floats, number: float) -> int:
+    """Messages of a step, from what steps were ``held`` to have, of which ``number`` is the median.
+
+    If most steps have another number, records were lost: then the most that some have is right,
+    unless others have many more.
+    """
+    counts = np.rint(held)
+    above = counts > SOME_MORE * number + 1
+    if (counts == round(number)).mean() >= MOSTLY or above.any():
+        return round(number)
+    values, often = np.unique(counts, return_counts=True)
+    return int(values[often >= SELDOM * counts.size].max(initial=round(number)))
 
 
 def deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:

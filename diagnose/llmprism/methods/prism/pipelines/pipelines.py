@@ -21,11 +21,13 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.kinds.unseen import places_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases, joined
+from llmprism.methods.prism.pipelines.first_backward import backward_of_first_ns
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
 from llmprism.methods.prism.pipelines.last_stage import (
     Answers,
     find_answers,
     may_block,
+    steps_of_last,
 )
 from llmprism.methods.prism.pipelines.micro_batches import (
     COUPLE,
@@ -35,8 +37,8 @@ from llmprism.methods.prism.pipelines.micro_batches import (
     divided,
     messages_of_a_step,
 )
+from llmprism.methods.prism.pipelines.middle_stages import forward_of_middle_ns
 from llmprism.methods.prism.pipelines.stage_passes import (
-    BACKWARD,
     forward_of_first_ns,
     lead_from_answers_ns,
     passes_of_steps,
@@ -59,6 +61,7 @@ class Pipelines:
     micro_batches : of a step, -1 where they cannot be counted.
     chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
+    middle_ns : median time of a forward pass of a middle stage.
     first_sent, second_sent : when a first-stage endpoint sent the first activations of a step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
@@ -76,6 +79,7 @@ class Pipelines:
     chunks: int
     forward_ns: float
     backward_ns: float
+    middle_ns: float
     first_sent: Floats
     second_sent: Floats
     last_sent: Floats
@@ -105,7 +109,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not own:
         blank = np.full((phases.endpoints.size, phases.count), np.nan)
         return Pipelines(
-            nowhere, nowhere, 1, -1, 1, np.nan, np.nan,
+            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan,
             blank, blank, blank, blank, 0, 0,
         )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
@@ -118,7 +122,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     closing = _are_closing(connections, phases.endpoints, stage)
     micro_batches, chunks = messages_of_a_step(connections, own, phases.count, closing)
     passes = passes_of_steps(flows, connections, phases, own, stage, micro_batches * chunks, origin)
-    forward = forward_of_first_ns(passes)
+    middle = forward_of_middle_ns(flows, phases, own, stage)
+    forward = forward_of_first_ns(passes, middle)
     if micro_batches * chunks == 1 and are_merged(connections, phases, own):
         micro_batches = UNCOUNTED
     messages = micro_batches * chunks if micro_batches > 0 else UNCOUNTED
@@ -129,11 +134,13 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not backward > 0 and chunks == 1:
         backward = finite_median(passes["turn"]) - forward
     if not backward > 0:
-        backward = BACKWARD * forward
+        last = (flows, connections, phases, own, stage, micro_batches)
+        several = steps_of_last(*last) if chunks == 1 and micro_batches > 1 else ()
+        backward = backward_of_first_ns(several, forward)
     lead = lead_from_answers_ns(passes["answered"] - passes["first"], int(stage.max()))
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
-        passes["first"], passes["second"], passes["last_sent"], passes["last_got"],
+        middle, passes["first"], passes["second"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(blocks=may_block(flows, own)),

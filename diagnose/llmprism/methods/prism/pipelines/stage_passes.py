@@ -14,13 +14,16 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.first_messages import first_two
-from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE
+from llmprism.methods.prism.pipelines.first_backward import BACKWARD
+from llmprism.methods.prism.pipelines.first_messages import (
+    answered_beyond_usual,
+    first_two,
+)
+from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE, usual_size
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-BACKWARD = 2  # forward passes that a backward pass takes
 _NAMES = ("first", "second", "free", "answered", "last_sent", "last_got", "turn", "deepest",
           "bytes")  # fmt: skip
 
@@ -75,23 +78,26 @@ def passes_of_steps(
             cell = dst[got] * phases.count + step[got]
             returned = np.bincount(cell, size[got], found["bytes"].size).reshape(shape)
             found["deepest"][(moved > 0) & (returned == 0)] = np.nan  # answers that nobody sees
-            first_two(found, who, step[out], when, size[out], messages)
+            more = answered_beyond_usual(returned.astype(np.float64), usual_size(size[out]))
+            first_two(found, who, step[out], when, size[out], messages, more)
     return found
 
 
-def forward_of_first_ns(passes: Mapping[str, Floats]) -> float:
+def forward_of_first_ns(passes: Mapping[str, Floats], middle_ns: float) -> float:
     """Median time of a forward pass of the first stage.
 
     It lies between the first two activations, unless the second one had to wait until the first one
-    was sent: then the pass was shorter. A backward pass takes twice as long, and one pass of each
-    lies between the arrival of a gradient and the next activation.
+    was sent: then the pass was shorter. The first stage is taken to be as fast as a middle one, or
+    else to take twice as long backward, as far as one pass of each lies between the arrival of a
+    gradient and the next activation.
     """
     between = finite_median(passes["second"] - passes["first"])
     free = finite_median(passes["free"])
     if not between > 0 or not free < AT_ONCE * between:
         return between
     turn = finite_median(passes["turn"]) / (1 + BACKWARD)
-    return min(between, turn) if turn > 0 else between
+    shorter = middle_ns if middle_ns > 0 else turn
+    return min(between, shorter) if shorter > 0 else between
 
 
 def lead_from_answers_ns(answered: Floats, beyond: int) -> float:

@@ -59,7 +59,7 @@ def pairs_of(
     )
     shown = _with_answers(connections, table)
     hidden_pairs = mirrored(topology, [one.phases.endpoints for one in found], shown)
-    answers = answers_of_unseen(connections, shown)
+    answers = answers_of_unseen(topology, connections, shown)
     every = pd.concat([shown, hidden_pairs, answers]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]

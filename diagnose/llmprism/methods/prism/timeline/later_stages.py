@@ -19,9 +19,10 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.first_backward import BACKWARD
 from llmprism.methods.prism.pipelines.micro_batches import are_whole, usual_size
+from llmprism.methods.prism.pipelines.middle_stages import SINGLE
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
-from llmprism.methods.prism.pipelines.stage_passes import BACKWARD
 from llmprism.methods.prism.timeline.pauses import PAUSE
 from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
@@ -29,7 +30,6 @@ from llmprism.numerics.missing import finite_median, nanmedian
 
 EARLY = 0.25  # quantile of when steps begin: no pause comes before these
 REACHED = 0.9  # of the bytes of an evaluation: what has arrived when the last message has begun
-SINGLE = 1.5  # messages: a record that holds fewer holds one
 ONE = 0.5  # messages: more than this is at least one
 
 
@@ -163,11 +163,11 @@ def _evaluated(
 
 
 def _forward_ns(activations: _Activations, phases: Phases, pipelines: Pipelines) -> Floats:
-    """Time of a forward pass of each stage [ns]: that of the first one, but for the last.
+    """Time of a forward pass of each stage [ns].
 
     The last stage answers the first activation of a step after a forward and a backward pass.
     """
-    passes = np.full(pipelines.length, pipelines.forward_ns)
+    passes = np.full(pipelines.length, pipelines.middle_ns)
     ratio = pipelines.backward_ns / (pipelines.forward_ns or np.nan)  # merged records show 0
     ratio = ratio if ratio > 0 else float(BACKWARD)
     pp, last = phases.moments["pp"], pipelines.stage == pipelines.length - 1

@@ -20,7 +20,8 @@ is earlier.
 Ranks without data-parallel traffic end a step with the other ranks of their stage, if those have
 any: gradients that leave a server by one of its ranks reach the others over NVLink. In a stage
 without (one replica, or replicas in one server) they end it when they have sent the last gradient;
-those of the first stage one backward pass after they got it.
+those of the first stage one backward pass after they got it; and when they have computed delayed
+gradients of weights, if passes are split.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_messages import NOISE
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.pipelines.split_passes import weights_ns
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
 from llmprism.methods.prism.timeline.pauses import find_pauses
 from llmprism.numerics.arrays import Floats, Ints
@@ -261,6 +263,7 @@ def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Float
     got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
     ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
     ends = np.where(np.isnan(ends), relative(phases.moments["pp"].end_ns, origin), ends)
+    ends += weights_ns(phases, pipelines)[:, None]
     dp_end = relative(phases.moments["dp"].end_ns, origin)
     for stage in np.unique(pipelines.stage).tolist():
         rows = pipelines.stage == stage

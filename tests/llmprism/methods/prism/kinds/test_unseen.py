@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from llmprism.methods.prism.layout.layout import UNKNOWN
+
 WORLD = """\
 cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1,
           fabric: {kind: tor, leaf_ports: %d, spines: 2}}
@@ -31,6 +33,13 @@ def test_members_that_only_receive_belong_to_the_job(scored, ports, dp, pp):
         (layout,) = result.diagnosis.layouts.to_dict("records")
         assert (layout["dp"], layout["pp"]) == (dp, pp)
         assert result.score["parallelism"]["stage_order"] in (1, None)
+
+
+def test_a_ring_that_goes_on_behind_a_silent_leaf_has_no_known_size(scored):
+    result = scored(WORLD % (4, "leaf001", 8, 1))
+    assert result.diagnosis.layouts[["dp", "pp", "tp"]].to_numpy().tolist() == [[UNKNOWN] * 3]
+    seen = result.diagnosis.pairs
+    assert (seen["kind"] == "dp").all()
 
 
 def test_storage_at_a_leaf_of_its_own_that_sends_nothing_is_no_member(scored):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.layout.layout import (
+    _leaves_out,
     _may_hide_ranks,
     _period_ns,
     _schedule,
@@ -34,6 +35,12 @@ def job(stage, pairs, kind="other", volume=100):
     return SimpleNamespace(servers=np.arange(len(stage))), connections, phases, pipelines
 
 
+def test_ranks_that_send_and_are_in_no_stage_show_that_servers_hide_hops():
+    assert _leaves_out(*job([0, 1, -1, -1], [(0, 1), (2, 3)])[1:])
+    assert not _leaves_out(*job([0, 1, -1, -1], [(0, 1)])[1:])  # those send nothing
+    assert not _leaves_out(*job([-1, -1], [(0, 1)])[1:])  # no pipeline
+
+
 @pytest.mark.parametrize(
     ("servers", "pairs", "members", "hide"),
     [
@@ -52,15 +59,31 @@ def test_a_single_ring_may_pass_ranks_behind_idle_nics(servers, pairs, members, 
 
 
 @pytest.mark.parametrize(
-    ("later", "schedule"),
-    [(1.0, "1f1b"), (1.5, "zb-h1"), (1.15, "unknown"), (float("nan"), "unknown")],
+    ("later", "schedule"), [(1.0, "1f1b"), (1.5, "zb-h1"), (float("nan"), "unknown")]
 )
-def test_answers_of_the_last_stage_show_the_schedule(later, schedule):
-    """Answers that become longer, by too little for split passes, are not those of 1F1B either."""
+def test_two_stages_of_which_the_last_one_shows_nothing_have_no_schedule(later, schedule):
+    """Between two stages there is no middle one, whose passes may be split as well."""
+    sent = SimpleNamespace(sent_ns=np.array([[0, 1_000_000_007]]))
+    phases = SimpleNamespace(classes=(), moments={"pp": sent})
     pipelines = SimpleNamespace(
-        length=2, chunks=1, deepest=2, micro_batches=8, answers=Answers(later)
-    )
-    assert _schedule(pipelines) == schedule
+        length=2, chunks=1, deepest=2, micro_batches=8, answers=Answers(later),
+        middle_ns=float("nan"), backward_ns=float("nan"),
+    )  # fmt: skip
+    assert _schedule(phases, pipelines) == schedule
+
+
+@pytest.mark.parametrize(
+    ("later", "schedule"), [(1.0, "1f1b"), (1.15, "unknown"), (float("nan"), "1f1b")]
+)
+def test_whole_passes_of_middle_stages_may_be_parts_that_are_computed_again(later, schedule):
+    """Answers that become longer, by too little for split passes, are not those of 1F1B either."""
+    sent = SimpleNamespace(sent_ns=np.array([[0, 1_000_000_007]]))
+    phases = SimpleNamespace(classes=(), moments={"pp": sent})
+    pipelines = SimpleNamespace(
+        length=4, chunks=1, deepest=4, micro_batches=8, answers=Answers(later),
+        middle_ns=1e6, backward_ns=2.5e6,
+    )  # fmt: skip
+    assert _schedule(phases, pipelines) == schedule
 
 
 def test_the_period_is_finer_than_the_tick_of_the_clock():

@@ -44,3 +44,14 @@ def test_a_first_chunk_without_layers_waits_for_the_gathers(tmp_path, zero_stage
     timeline = run.score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["step_error_max"] < 0.003
+
+
+def test_activations_that_wait_for_each_other_are_no_forward_pass_apart(tmp_path):
+    """A first chunk without layers takes no time, and the network takes 4 ms for what it sends."""
+    text = WORLD % (14, 4, ", ".join("0" + "1" * 14 + "0"), 4, 1) + "    step_overhead_ms: 20\n"
+    (tmp_path / "world.yaml").write_text(text.replace("nic_gbps: 200", "nic_gbps: 8"))
+    run = ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+    both = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
+    both = both.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
+    late_ns = (both["start_ns_found"] - both["start_ns"])[(both["pp"] == 0) & (both["step"] > 0)]
+    assert late_ns.abs().max() < 1_000_000

@@ -31,16 +31,19 @@ def passes(between, free, turn=np.nan):
 
 
 @pytest.mark.parametrize(
-    ("free", "turn", "expected"),
+    ("free", "turn", "middle", "expected"),
     [
-        (5.0, 90.0, 80.0),  # the second message waits for its pass
-        (0.0, 90.0, 30.0),
-        (0.0, 300.0, 80.0),  # nothing is longer than what lies between
-        (0.0, np.nan, 80.0),
+        (5.0, 90.0, 30.0, 80.0),  # the second message waits for its pass
+        (0.0, 90.0, 40.0, 40.0),
+        (0.0, 90.0, np.nan, 30.0),
+        (0.0, np.nan, np.nan, 80.0),
+        (0.0, np.nan, 100.0, 80.0),  # nothing is longer than what lies between
     ],
 )
-def test_a_pass_is_shorter_than_the_message_that_the_next_one_waits_for(free, turn, expected):
-    assert forward_of_first_ns(passes(80.0, free, turn)) == expected
+def test_a_pass_is_shorter_than_the_message_that_the_next_one_waits_for(
+    free, turn, middle, expected
+):
+    assert forward_of_first_ns(passes(80.0, free, turn), middle) == expected
 
 
 @pytest.mark.parametrize(("dp", "pp"), [(2, 4), (4, 2)])

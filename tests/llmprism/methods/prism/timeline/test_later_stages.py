@@ -84,7 +84,7 @@ def test_a_backward_pass_takes_two_forward_passes_where_no_forward_pass_shows(fo
     activations = _Activations(0 * one, one, 0.0 * one, 0.0 * one, 1000 * one)
     step = np.array([[0], [50_000_000]])
     moments = {"pp": SimpleNamespace(start_ns=step, sent_ns=step + 30_000_000)}
-    pipelines: Any = SimpleNamespace(length=2, stage=np.arange(2))
+    pipelines: Any = SimpleNamespace(length=2, middle_ns=np.nan, stage=np.arange(2))
     pipelines.forward_ns, pipelines.backward_ns = forward_ns, 10e6
     found = _forward_ns(activations, SimpleNamespace(moments=moments), pipelines)
     assert found[-1] == last_ns

@@ -12,6 +12,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
@@ -33,6 +34,24 @@ def shares_begun(traffic: Traffic, step: Codes, count: int) -> tuple[float, floa
     leads = np.abs(ways[0] - ways[1])
     answered = np.abs(np.bincount(owner, np.where(ends == -begins, begins, 0.0), couples)) / steps
     return float(leads.mean()), float(np.minimum(*ways).mean()), float(answered.mean())
+
+
+def couples_begun(
+    connections: Connections, traffic: Traffic, step: Codes, count: int
+) -> tuple[tuple[int, int, float], ...]:
+    """For each couple both endpoints, and by how large a share of steps the first one begins more.
+
+    Only steps count that one of them begins clearly before the other.
+    """
+    first = np.unique(traffic.couple, return_index=True)[1]
+    row, forth = connections.of_row[traffic.row[first]], traffic.forth[first]
+    ends = connections.src[row], connections.dst[row]
+    lower, upper = (np.where(forth == way, *ends).tolist() for way in (True, False))
+    whole, begins = _begun_by(traffic, step, count)
+    owner = np.repeat(np.arange(first.size), count)[whole]
+    steps = np.maximum(np.bincount(owner, minlength=first.size), 1)
+    share = np.bincount(owner, begins, first.size) / steps
+    return tuple(zip(lower, upper, share.tolist(), strict=True))
 
 
 def _begun_by(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Floats]:

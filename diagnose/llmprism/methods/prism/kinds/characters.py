@@ -13,7 +13,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.sizes import is_activations
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.kinds.begins import begin_at_once, shares_begun
+from llmprism.methods.prism.kinds.begins import begin_at_once, couples_begun, shares_begun
 from llmprism.methods.prism.kinds.outstanding import share_outstanding, share_together
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -55,6 +55,8 @@ class Character:
     first_ns, last_ns : first start and last end in each step [ns], NaN where there is none.
     groups : sets of endpoints that the class joins.
     pairs : ordered pairs of endpoints.
+    begun : for each couple both endpoints, and by how large a share of steps the first one clearly
+        begins more of them than the second one.
     """
 
     outstanding: float
@@ -72,6 +74,7 @@ class Character:
     last_ns: Floats
     groups: tuple[Set, ...]
     pairs: frozenset[tuple[int, int]]
+    begun: tuple[tuple[int, int, float], ...] = ()
 
     @property
     def is_merged(self) -> bool:
@@ -129,6 +132,7 @@ def character_of(
         last_ns=np.where(busy, end, np.nan),
         groups=groups(src, dst, nodes),
         pairs=frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
+        begun=couples_begun(connections, traffic, step, count) if one.two_way else (),
     )
 
 

@@ -9,11 +9,11 @@ group show which exchange it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import is_of_one_size
 from llmprism.methods.prism.kinds.axes import apart, union
 from llmprism.methods.prism.kinds.characters import Character, Set, character_of
@@ -32,7 +32,6 @@ from llmprism.methods.prism.kinds.parameters import unless_parameters
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
-EXCHANGES = ("tp", "cp", "ep")
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
 FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
@@ -41,21 +40,26 @@ EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 
 
-def exchange_in_passes(classes: Sequence[KindOf]) -> bool:
-    """Whether ranks exchange activations inside the passes."""
-    return any(one.kind in EXCHANGES for one in classes)
+@dataclass(frozen=True)
+class Judged:
+    """A class, or the part of it in one stage, with its kind; ``step`` is that of each record."""
+
+    one: TrafficClass
+    kind: str
+    confidence: float
+    step: Codes
 
 
 def kinds_of_collectives(
     connections: Connections, own: Sequence[tuple[TrafficClass, Codes]], count: int, nodes: int
-) -> list[KindOf]:
+) -> list[Judged]:
     """Kinds of classes that are no pipeline, with the step of each record."""
     characters = [character_of(connections, one, step, count, nodes) for one, step in own]
     kinds = [("dp", 0.99)] * len(own)
     for together, kind in _kinds_of_exchanges(connections, own, characters, count):
         for i in together:
             kinds[i] = kind
-    return [KindOf(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
+    return [Judged(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
 
 
 def _kinds_of_exchanges(

@@ -27,7 +27,6 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
-from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import (
     LEADS,
     OUTSTANDING,
@@ -40,9 +39,12 @@ from llmprism.methods.prism.kinds.exchanges import (
     CLEARLY,
     FORWARD,
     SAME_SIZE,
+    Judged,
     kinds_of_collectives,
 )
-from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined
+from llmprism.methods.prism.kinds.lines import lines
+from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
+from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
@@ -51,13 +53,14 @@ from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 
+HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
 LONG = 5  # members of a line that is no tree of an all-reduce
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
-def kinds_of(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
+def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     """Kind and confidence of each class of ``part``.
 
     What only unseen endpoints receive is of the kind of what it resembles.
@@ -73,7 +76,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
     return judged + [resembling(connections, classes[i], step_of[i], judged) for i in sided]
 
 
-def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
+def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     own = list(zip(classes, stepping.step_of, strict=True))
@@ -88,11 +91,11 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Kin
     found, collectives = [], []
     for i, (one, step) in enumerate(own):
         if i in halved:
-            found.append(KindOf(one, "dp", 0.99, step))
+            found.append(Judged(one, "dp", 0.99, step))
         elif i in pipeline:
-            found.append(KindOf(one, "pp", _sure_of(characters[i], guessed), step))
+            found.append(Judged(one, "pp", _sure_of(characters[i], guessed), step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
-            found.append(KindOf(one, "other", 0.97, step))
+            found.append(Judged(one, "other", 0.97, step))
         else:
             collectives.append((one, step))
     stages = by_stage(connections, collectives) if pipeline else [collectives]
@@ -100,7 +103,7 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Kin
     if pipeline:
         messages = [own[i] for i in sorted(pipeline)]
         judged = within_passes(connections, judged, messages, stepping.count)
-    return found + [one for own_judged in judged for one in own_judged]
+    return found + alike_in_all_stages(connections, judged)
 
 
 def _pipeline(
@@ -111,13 +114,16 @@ def _pipeline(
 ) -> tuple[set[int], bool]:
     """Classes that are a pipeline, and whether only merged records suggest it.
 
-    By who waits for whom, or else by what merged records show. Those that are ``halved`` are
-    collectives.
+    By who waits for whom, or else by the shape, or else by what merged records show. Those that
+    are ``halved`` are collectives.
     """
     classes = [one for one, _ in own]
     found = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
     found = _passing(connections, classes, characters, found)
+    found -= _heavier(classes, found)
     found -= _meshes(connections, classes, found)
+    found -= reduced_at_member(characters, found)
+    found = found or lines(own, characters, set(range(len(own))) - halved)
     if found:
         return found, False
     merged = _merged_pipeline(connections, own, characters) - halved
@@ -188,9 +194,10 @@ def _passing(
     """Those of the ``candidates`` that move through the passes, if any does.
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
-    messages have the same size, or, where records hold several, the same sum. Where host work makes
-    all of them rest, those count of which the same direction begins every step, before the other
-    moves.
+    messages have the same size, or, where records hold several, the same sum, or, where sequences
+    differ in length, their couples lead from one data-parallel group to another as those of other
+    replicas do. Where host work makes all of them
+    rest, those count of which the same direction begins every step, before the other moves.
     """
     sizes = {
         i: (
@@ -210,7 +217,36 @@ def _passing(
             for own, size in zip(sizes[i], sizes[one], strict=True)
         )
     }
-    return same or candidates
+    return same | _parallel(characters, candidates, same) if same else candidates
+
+
+def _heavier(classes: Sequence[TrafficClass], candidates: set[int]) -> set[int]:
+    """Those of the ``candidates`` that move far more than the one with most connections.
+
+    All stages of a pipeline pass on as many messages; without several chunks of the model, those
+    of one size. An exchange of gradients that is cut into many records may look as if one
+    direction waited for the other.
+    """
+    if not candidates:
+        return set()
+    volume = {i: classes[i].bytes / classes[i].connections.size for i in candidates}
+    most = max(candidates, key=lambda i: (classes[i].connections.size, -volume[i]))
+    return {i for i in candidates if volume[i] > HEAVIER * volume[most]}
+
+
+def _parallel(characters: Sequence[Character], candidates: set[int], known: set[int]) -> set[int]:
+    """Those of the ``candidates`` that join the same two groups as couples of the ``known`` ones.
+
+    Groups are those of all other classes; an endpoint without any stands for itself.
+    """
+    others = [one.groups for i, one in enumerate(characters) if i not in candidates]
+    group = {end: i for i, own in enumerate(joined(others)) for end in own}
+    joins = [
+        {frozenset(group.get(end, -1 - end) for end in pair) for pair in one.pairs}
+        for one in characters
+    ]
+    among = set().union(*(joins[i] for i in known))
+    return {i for i in candidates if joins[i] <= among and all(len(pair) > 1 for pair in joins[i])}
 
 
 def _meshes(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.kinds.characters import Character, Set
+from llmprism.methods.prism.kinds.begins import MOSTLY
+from llmprism.methods.prism.kinds.characters import EITHER, Character, Set
 
 COUPLE = 2  # members of a group whose ring and whose chain have the same edges
 
@@ -45,3 +46,24 @@ def is_line(one: Character) -> bool:
     members = sum(len(group) for group in one.groups)
     tree = len(couples) == members - len(one.groups)
     return both and tree and min(len(g) for g in one.groups) > 2 and partners(one) == 2
+
+
+def reduced_at_member(characters: Sequence[Character], candidates: set[int]) -> set[int]:
+    """Those of the ``candidates`` whose traffic meets in a member, so that it passes nothing on.
+
+    A stage of a pipeline between two others gets activations from one of them, and sends to the
+    other one before that answers. A member that begins with none of its partners reduces what they
+    have: the root of a tree, or a rank that reduces for one that exceeds a power of two.
+    """
+    begins: dict[int, list[float]] = {}
+    for one, other, share in (couple for i in candidates for couple in characters[i].begun):
+        begins.setdefault(one, []).append(share)
+        begins.setdefault(other, []).append(-share)
+    middle = {
+        end
+        for end, shares in begins.items()
+        if len(shares) > 1 and max(shares) < EITHER and min(shares) <= -MOSTLY
+    }
+    return {
+        i for i in candidates if any(not middle.isdisjoint(group) for group in characters[i].groups)
+    }

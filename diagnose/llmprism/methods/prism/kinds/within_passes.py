@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.kinds.exchanges import Judged
 from llmprism.methods.prism.kinds.stages import Own
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -29,10 +29,10 @@ MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the ste
 
 def within_passes(
     connections: Connections,
-    stages: Sequence[Sequence[KindOf]],
+    stages: Sequence[Sequence[Judged]],
     pipeline: Sequence[Own],
     count: int,
-) -> list[list[KindOf]]:
+) -> list[list[Judged]]:
     """``stages`` with the kind ``tp`` for gradients, if they are over before the passes are."""
     shown = [_shown(connections, own, pipeline, count) for own in stages]
     later = [begin for begin, over in shown if over]
@@ -46,7 +46,7 @@ def within_passes(
 
 
 def _shown(
-    connections: Connections, own: Sequence[KindOf], pipeline: Sequence[Own], count: int
+    connections: Connections, own: Sequence[Judged], pipeline: Sequence[Own], count: int
 ) -> tuple[float, bool]:
     """When a stage sends its first message of a step [ns], median over steps; NaN for none.
 

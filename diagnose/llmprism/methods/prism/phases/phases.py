@@ -16,6 +16,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.kinds.kinds import kinds_of
+from llmprism.methods.prism.phases.gradients_last import with_gradients_last
 from llmprism.methods.prism.phases.moments import (
     MISSING,
     Moments,
@@ -122,13 +123,14 @@ def _on_one_count(
         for part in epoch:
             classes += _kinds(flows, connections, part, count)
         count += max(part.stepping.count for part in epoch)
+    first = max(part.stepping.count for part in job.epochs[0])
     classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
-    return classes, np.array(firsts), count
+    return with_gradients_last(flows, classes, job.endpoints, first), np.array(firsts), count
 
 
 def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
     return [
-        replace(one, step=np.where(one.step >= 0, one.step + before, -1))
+        KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses))
     ]
 

@@ -21,7 +21,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.kinds.exchanges import exchange_in_passes
+from llmprism.methods.prism.kinds.same_exchanges import exchange_in_passes
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints

@@ -3,8 +3,8 @@
 Messages are counted by volume: bytes of a step in one direction, over the size of a message,
 which is the size that most bytes travel in, or that most are multiples of: a record may hold
 several messages. Where sizes differ (sequences of different length), records are counted. A single
-record holds messages that nobody can count if it is answered before its end, or if the exporter
-never ends a record without a silence.
+record holds messages that nobody can count if it is far slower than the network, if it is answered
+before its end, or if the exporter never ends a record without a silence.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ MOSTLY = 0.75  # share of steps with the same number of records
 NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over usual messages
 MISSED = 0.03  # of the messages of a step: what all steps may lack, if one record in 20 is lost
-AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
+AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
+SLOW = 0.25  # of the rate of gradients: a record of one message is faster
 LONGER = 1.8  # ratio of records of two classes that must hold several messages
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
@@ -115,12 +116,16 @@ def deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
     return deepest if size[single].sum() >= MULTIPLES * size.sum() else 0
 
 
-def are_merged(connections: Connections, phases: Phases, own: Sequence[KindOf]) -> bool:
-    """Whether single records hold all messages of a step: they are answered early, or bridged."""
-    return _are_answered_early(own) or _are_bridged(connections, phases, own)
+def are_countable(
+    connections: Connections, phases: Phases, own: Sequence[KindOf], messages: int
+) -> bool:
+    """Whether records show how many messages they hold, where they seem to hold ``messages``."""
+    if messages == 1 and (_answered_early(own) or _are_bridged(connections, phases, own)):
+        return False
+    return not (_are_merged(own, messages) and _are_slow(phases, own))
 
 
-def _are_answered_early(own: Sequence[KindOf]) -> bool:
+def _answered_early(own: Sequence[KindOf]) -> bool:
     """Whether what comes back begins before what is sent has ended.
 
     The gradient of a single message cannot: it needs all of its activation. So a record that is
@@ -138,12 +143,13 @@ def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]
     Buckets of gradients follow each other at once, as far as their network is busy.
     """
     lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
-    silence_ns = np.concatenate([silences(connections, one) for one in phases.classes])
+    silences = [_silences(connections, one) for one in phases.classes]
+    silence_ns = np.concatenate(silences)
     at_once = silence_ns <= AT_ONCE * np.median(lengths)
     return bool(silence_ns.size and not at_once.any())
 
 
-def silences(connections: Connections, one: KindOf) -> Ints:
+def _silences(connections: Connections, one: KindOf) -> Ints:
     """Time [ns] from each record to the next one of its connection."""
     traffic = one.one.traffic
     who = connections.of_row[traffic.row]
@@ -151,6 +157,28 @@ def silences(connections: Connections, one: KindOf) -> Ints:
     silence_ns = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
     own: Ints = silence_ns[np.diff(who[order]) == 0]
     return own
+
+
+def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
+    """Whether single messages of ``own`` are far slower than the records of the gradients."""
+    others = [one for one in phases.classes if one.kind == "dp"]
+    size = np.concatenate([one.one.traffic.size for one in own])
+    return bool(others) and _rate(own, (1 + WHOLE) * usual_size(size)) < SLOW * _rate(others)
+
+
+def _are_merged(own: Sequence[KindOf], messages: int) -> bool:
+    """Whether a record may hold several messages: all of a step, or as some records show."""
+    size = np.concatenate([one.one.traffic.size for one in own])
+    single = size <= (1 + WHOLE) * usual_size(size)
+    return messages == 1 or size[single].sum() < MULTIPLES * size.sum()
+
+
+def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
+    """Median bytes in a nanosecond of a record of no more than ``most_bytes``."""
+    traffic = [one.one.traffic for one in own]
+    size = np.concatenate([one.size for one in traffic])
+    length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
+    return float(np.median((size / np.maximum(length, 1))[size <= most_bytes]))
 
 
 def are_whole(size: Ints, one_message: float) -> bool:

@@ -32,7 +32,7 @@ from llmprism.methods.prism.pipelines.last_stage import (
 from llmprism.methods.prism.pipelines.micro_batches import (
     COUPLE,
     UNCOUNTED,
-    are_merged,
+    are_countable,
     deepest,
     divided,
     messages_of_a_step,
@@ -124,7 +124,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     passes = passes_of_steps(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     middle = forward_of_middle_ns(flows, phases, own, stage)
     forward = forward_of_first_ns(passes, middle)
-    if micro_batches * chunks == 1 and are_merged(connections, phases, own):
+    if not are_countable(connections, phases, own, micro_batches * chunks):
         micro_batches = UNCOUNTED
     messages = micro_batches * chunks if micro_batches > 0 else UNCOUNTED
     if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.kinds.exchanges import exchange_in_passes
+from llmprism.methods.prism.kinds.same_exchanges import exchange_in_passes
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines

@@ -32,12 +32,11 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import EXACT, FEWEST, cells, distinct
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.micro_batches import silences
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import MOVED, gathers_after_updates
 from llmprism.methods.prism.timeline.timeline import Ranks, relative
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
 LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
@@ -98,8 +97,14 @@ def _are_apart(connections: Connections, phases: Phases, most_ns: float) -> bool
 
     A connection then has records that follow each other sooner, at least as many as steps.
     """
-    sooner = [int((silences(connections, one) <= most_ns).sum()) for one in phases.classes]
-    return sum(sooner) >= phases.count
+    sooner = 0
+    for one in phases.classes:
+        traffic = one.one.traffic
+        lane = connections.of_row[traffic.row]
+        order = order_in_groups(lane, traffic.start_ns)
+        silence = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
+        sooner += int(((np.diff(lane[order]) == 0) & (silence <= most_ns)).sum())
+    return sooner >= phases.count
 
 
 def _between(phases: Phases, ranks: Ranks) -> Floats:

@@ -35,7 +35,7 @@ MOST_GAPS = 40_000  # that are looked at, the longest ones
 TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
-EVALUATES = 1.5  # times the usual activations: an evaluation has several batches
+EVALUATES = 1.4  # times the usual activations: more than samples of as many bytes differ
 SHORTER = 2  # times: the next shorter part of the traffic that is tried
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, compile_early
+from llmprism.numerics.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
@@ -142,3 +142,6 @@ def share_answered(couple: Codes, forth: Bools, cuts: Ints) -> float:
         answered += 2 * both > moved
         begin = end
     return answered / (cuts.size + 1)
+
+
+compile_early(share_answered, lambda: (CODES, BOOLS, INTS))

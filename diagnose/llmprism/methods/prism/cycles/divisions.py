@@ -50,14 +50,14 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
         return []
     found = _two_sided(traffic, _by_thresholds(traffic, at, gap, fewest))
     whole = _where_balanced(traffic, (at, gap), fewest) if passes else []
-    if not whole or (whole[0].clarity < 1 and any(_are_shifted(one, whole[0]) for one in found)):
+    if not whole or any(_are_shifted(one, whole[0]) for one in found):
         return found
     return [replace(whole[0], clarity=max(whole[0].clarity, CLEAR)), *whole[1:]]
 
 
 def _are_shifted(one: Division, whole: Division) -> bool:
-    """Whether clear silences make as many parts as moments in which nothing is under way."""
-    clear = one.quality > WHOLE and one.clarity >= CLEAR
+    """Whether far longer silences make as many parts as moments in which nothing is under way."""
+    clear = one.quality > WHOLE and one.clarity >= CLEAR * whole.clarity
     return clear and abs(len(one) - len(whole)) <= 1
 
 

@@ -53,12 +53,19 @@ class Outside:
         return any(one.job is job and _common(one, window) > 0 for one in why)
 
     def instead_of(self, job: JobView, named: Named, window: Window) -> Named:
-        """What is known better than ``named`` in the same window: why transfers are slow."""
+        """What is known better than ``named`` in the same window: why transfers are slow.
+
+        Jobs that meet on one link are slow for one reason.
+        """
         if named.level != "network":
             return named
-        steps = window.last - window.first + 1
-        shown = [one for one in self.shared if one.job is job]
-        shown = [one for one in shown if _common(one, window) > MIXED * steps]
+        hit = window.hit(job.count)
+        middle_ns = (job.start_ns[hit] + job.end_ns[hit]) // 2
+        of_job = [
+            one for one in self.shared
+            if one.job is job or job.name in one.evidence.get("with_jobs", ())
+        ]  # fmt: skip
+        shown = [one for one in of_job if one.acts_at(middle_ns).mean() > MIXED]
         if not shown:
             return named
         best = max(shown, key=lambda one: one.confidence)

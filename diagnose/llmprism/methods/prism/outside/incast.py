@@ -15,7 +15,6 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Explanation
-from llmprism.methods.prism.outside.runs import runs
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
@@ -46,23 +45,16 @@ def _at_nics(
         here = flows.dst[rows] == end
         busy_ns = np.bincount(step[here], flows.bytes[rows[here]] / speed, job.count)
         busy = busy_ns / max(job.period_ns, 1.0)
-        for first, last in runs(busy > LEAST):
-            inside = here & (step >= first) & (step <= last)
-            senders = np.unique(servers[flows.src[rows[inside]]]).size
-            if senders >= SENDERS:
-                size = int(flows.bytes[rows[inside]].sum())
-                yield _explanation(context, job, end, (first, last), busy, senders, size)
-
-
-def _explanation(
-    context: Context, job: JobView, end: int, extent: tuple[int, int], busy: Floats,
-    senders: int, size: int,
-) -> Explanation:  # fmt: skip
-    share = float(busy[extent[0] : extent[1] + 1].mean())
-    return Explanation(
-        job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
-        *extent, min(share, 1.0), SURE, {"senders": senders, "bytes_of_others": size},
-    )  # fmt: skip
+        at = np.flatnonzero(busy > LEAST)
+        inside = here & np.isin(step, at)
+        senders = np.unique(servers[flows.src[rows[inside]]]).size
+        if senders >= SENDERS:
+            known = {"senders": senders, "bytes_of_others": int(flows.bytes[rows[inside]].sum())}
+            yield Explanation(
+                job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
+                int(at[0]), int(at[-1]), min(float(busy[at].mean()), 1.0), SURE, known,
+                spared=np.flatnonzero(busy <= LEAST),
+            )  # fmt: skip
 
 
 def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:

@@ -21,7 +21,6 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Explanation
-from llmprism.methods.prism.outside.runs import SHORTEST
 from llmprism.numerics.arrays import Bools, Ints
 
 SURE = 0.8
@@ -61,7 +60,7 @@ def _between_jobs(one: Explanation, others: list[JobView]) -> Explanation:
         **one.evidence,
         "one_of": [link, leaf],
         "or_causes": ["polarised_hashing"],
-        "with_jobs": [other.name for other in others],
+        "with_jobs": [one.job.name, *(other.name for other in others)],
     }
     return replace(
         one, cause="job_congestion", culprit_kind="link", culprit=link, evidence=evidence
@@ -95,7 +94,7 @@ def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Explanation
     known = (took >= 0) & (first >= 0)[:, None]
     share = ((took != first[:, None]) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     at = np.flatnonzero(share >= MANY)
-    if at.size < SHORTEST or int((share > 0).sum()) > at.size + AT_EDGES:
+    if not at.size or int((share > 0).sum()) > at.size + AT_EDGES:
         return
     steps = int(at[0]), int(at[-1])
     if at.size < steps[1] - steps[0] + 1 or steps[0] < BEFORE or _restarts(job, *steps):
@@ -179,7 +178,7 @@ def _fewer(up: dict[str, Bools]) -> tuple[int, int] | None:
     runs = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1)
     longest = max(runs, key=len)
     rest = np.delete(count, longest)
-    if min(longest.size, rest.size) < SHORTEST or (rest < count.max()).sum() > AT_EDGES:
+    if (rest < count.max()).sum() > AT_EDGES:
         return None
     return int(longest[0]), int(longest[-1])
 

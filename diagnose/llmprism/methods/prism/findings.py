@@ -187,7 +187,7 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             break
         inside = best.window.steps(durations.steps)
         is_most = best.window.shape == MOSTLY and best.cost.share > LEAST_COST
-        if is_most and not rebased and (~inside).sum() >= FEWEST:
+        if is_most and not rebased and not inside.all():
             left, rebased = left.compared_with(~inside), True
             continue
         if not _is_believed(best.cost) and best.group.table == TRANSFER:
@@ -313,7 +313,7 @@ def cost_of(candidate: Candidate) -> Cost:
     slow, normal = length[inside], length[~within]
     slow, normal = slow[np.isfinite(slow)], normal[np.isfinite(normal)]
     own_ns = float(group.lost_ns[inside].sum())
-    if not slow.size or normal.size < 2:
+    if not slow.size or not normal.size:
         return Cost(0.0, 0.0, 0.0, 0.0, own_ns, 0.0)
     usual_ns, slow_ns = float(np.median(normal)), float(slow.mean())
     noise = max(float(np.nan_to_num(spread(length[None])[0])), durations.tick_ns, 1.0)

@@ -45,10 +45,12 @@ NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
 
 def network(durations: Durations) -> Iterable[Group]:
     """All transfers of the job, as they delay its steps."""
-    known = np.isfinite(durations.transfer.excess).any(axis=0)
+    shown = np.isfinite(durations.transfer.excess).mean(axis=0)
+    known = shown > 0
+    firsts = durations.job.phases.first_of_epoch
+    known[firsts] = shown[firsts] > 0.5  # a recording may begin within a step
     lost = durations.on_path.transfer_longer.sum(axis=0)
     share = np.where(known, lost / max(durations.usual_ns, 1.0), np.nan)
-    share[durations.job.phases.first_of_epoch] = np.nan
     habit = replace(durations.reference, kind=habits(1 + share))
     share -= habit.normal(share[None])[0]
     noise = max(
@@ -135,9 +137,11 @@ def named_of(context: Context, odds: Mapping[str, float], evidence: Mapping[str,
 
 
 def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
-    """What each communicator shows that has transfers in the steps that are hit."""
-    known = np.isfinite(durations.transfer.excess)[:, hit].any(axis=1)
-    judged = np.flatnonzero(known & (durations.transfer.normal_ns > 0)).tolist()
+    """What each communicator shows that sends in the steps that are hit.
+
+    Where its operations are not known in them, how long its connections send is.
+    """
+    judged = np.flatnonzero(durations.transfer.normal_ns > 0).tolist()
     seen = {number: _seen(durations, number, inside, hit) for number in judged}
     return seen | dict(_of_collectives(durations, seen, hit))
 
@@ -165,15 +169,15 @@ def _of_collectives(
 
 def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
     """What a communicator shows in the steps of a window that are hit."""
-    table = durations.transfer
+    table, connections = durations.transfer, durations.graph.nodes.communicators[number].connections
+    sends_longer = _sends_longer(durations.traffic.of(connections)[0], inside, hit)
     own = table.excess[number]
-    more = _more(own, inside, hit)
-    error = table.error[number] / np.sqrt(np.isfinite(own[hit]).sum())
-    if more < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
+    error = table.error[number] / np.sqrt(max(np.isfinite(own[hit]).sum(), 1))
+    known = np.isfinite(own[hit]).any()
+    if known and _more(own, inside, hit) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
-    connections = durations.graph.nodes.communicators[number].connections
-    if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
-        return Seen(False, None, is_silent=True)
+    if not sends_longer:
+        return Seen(False, None, is_silent=bool(known))
     return Seen(True, bottlenecks(durations, connections, hit))
 
 

@@ -102,11 +102,11 @@ def _changes(length_ns: Floats, label: Ints) -> bool:
 
 def _shares(context: Context, job: JobView, other: JobView) -> bool:
     """Whether records of two jobs cross the same link, or the same NIC."""
-    return other is not job and bool(_links(context, job) & _links(context, other))
+    return other is not job and bool(links_of(context, job) & links_of(context, other))
 
 
 @measured_once
-def _links(context: Context, job: JobView) -> set[str]:
+def links_of(context: Context, job: JobView) -> set[str]:
     """The links and the NICs that carry records of a job."""
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
     codes = np.unique(context.flows.path[rows])

@@ -1,4 +1,4 @@
-"""Traffic of others that several servers send to one NIC of a job: what the job sends there waits.
+"""Traffic of others that several servers send to one NIC of a job: what meets it waits.
 
 Its records are there to be seen. The connections of a job carry something in every step; these
 carry nothing before they begin, and nothing after they end. How long the NIC is busy with them is
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Explanation
+from llmprism.methods.prism.links import parts_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
@@ -26,7 +28,7 @@ SURE = 0.9
 
 
 def incast(context: Context) -> Iterator[Explanation]:
-    """Yield NICs that receive bursts of traffic that is none of their job's."""
+    """Yield NICs that receive bursts of traffic that is no job's, for each job that it meets."""
     for job in context.jobs:
         if not job.count:
             continue
@@ -58,12 +60,20 @@ def _at_nics(
 
 
 def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
-    """Rows that endpoints of ``job`` receive from connections that are none of it; and the step."""
+    """Rows that endpoints of jobs receive from connections of none; and the step of ``job``.
+
+    Those that its own endpoints receive, and those that cross its links on their way.
+    """
     flows, connections = context.flows, context.connections
-    inside = np.zeros(len(flows.addresses), np.bool_)
-    inside[job.phases.endpoints] = True
+    inside, own = np.zeros((2, len(flows.addresses)), np.bool_)
+    inside[np.concatenate([one.phases.endpoints for one in context.jobs])] = True
+    own[job.phases.endpoints] = True
     chosen = inside[connections.dst] & connections.carries & ~_of_jobs(context, job)
     rows = np.flatnonzero(chosen[connections.of_row]).astype(np.int32)
+    codes, code = np.unique(flows.path[rows], return_inverse=True)
+    ways = [set(parts_of(flows.paths[one])) if one >= 0 else set() for one in codes]
+    meets = np.array([bool(links_of(context, job) & way) for way in ways], np.bool_)
+    rows = rows[own[flows.dst[rows]] | meets[code]]
     step = by_parts(lambda part: _step_at(job, flows.start_ns[part]), rows)
     rows, step = rows[step < job.count], step[step < job.count]
     used = np.zeros((len(connections), job.count), np.bool_)

@@ -1,21 +1,21 @@
-"""Traffic that suddenly uses fewer uplinks of a leaf: they failed, or all hashes agree.
+"""Connections that take another way through the fabric: uplinks failed, or hashes agree.
 
-Records name the switches that they passed. Where a job slows down in the very steps in which an
-uplink that it used before carries nothing, its connections share what is left. Failed uplinks are
-empty in both directions. A job that begins again has new connections over other paths, which is no
-fault. A leaf that hashes all connections alike (ECMP polarisation) only sends
-upwards over fewer; and so does a job whose connections meet those of another one there.
+Records name the switches that they passed. The leaf that a connection leaves chooses its uplink by
+a hash, and keeps it. If connections of a job change their way in the very steps in which it slows
+down, one leaf is behind that: all of them begin or end there. Where both do, links of the leaf
+failed, and whatever used them in either direction is hashed again. A leaf that hashes all
+connections alike (ECMP polarisation) only sends upwards over fewer; and so does a job whose
+connections meet those of another one there. A job that begins again has new connections over other
+ways, which is no fault.
 
-Of many uplinks a leaf may lose one or two. Then each spine may still be used, but the leaf hashes
-its connections again: many of them change their uplink in the same step, and no connection of any
-other leaf does.
+Usually connections take their usual way. Where they take another one until the recording ends, or
+from its begin on, the faulty side of the change may be the longer one, if it has fewer uplinks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from llmprism.numerics.arrays import Bools, Ints
 SURE = 0.8
 AT_EDGES = 2  # steps at the edges of a stretch, of which records may count into the neighbour
 REHASHED = 0.6  # confidence: there is more than one reason to take other uplinks
-MANY = 0.25  # share of the connections of a leaf that change their uplink at once
-BEFORE = 3  # steps that show which uplink a connection takes
 REROUTED, FEWER = "rerouted", "fewer_uplinks"
 HASHING = ["job_congestion", "ecmp"]
 
 
 def reroutes(context: Context) -> Iterator[Explanation]:
-    """Yield leaves of which a job uses fewer uplinks in some steps."""
+    """Yield leaves at which connections of a job take other ways in some steps."""
     for job in context.jobs:
         for one in _of_job(context, job):
             others = [other for other in context.jobs if _meets(context, one, other)]
@@ -48,14 +46,13 @@ def _meets(context: Context, one: Explanation, other: JobView) -> bool:
         other.start_ns < one.job.end_ns[one.last]
     )
     inside = np.flatnonzero(during)[1:-1]  # the steps at the edges are partly outside
-    used = {b for (a, b), steps in _used(context, other).items()
-            if a == one.culprit and steps[inside].any()}  # fmt: skip
-    return used == set(one.evidence["uplinks_in_use"])
+    used = _uplinks(context, _ways(context, other)[:, inside], one.culprit)
+    return used == list(one.evidence["uplinks_in_use"])
 
 
 def _between_jobs(one: Explanation, others: list[JobView]) -> Explanation:
     """The explanation as congestion between its job and those in ``others``."""
-    leaf, link = one.evidence["one_of"][:2]
+    leaf, link = one.culprit, one.evidence["one_of"][-1]
     evidence = {
         **one.evidence,
         "one_of": [link, leaf],
@@ -68,76 +65,77 @@ def _between_jobs(one: Explanation, others: list[JobView]) -> Explanation:
 
 
 def _of_job(context: Context, job: JobView) -> Iterator[Explanation]:
-    used = _used(context, job)
-    leaves = sorted({a for a, b in used if (b, a) in used})
-    for leaf in leaves:
-        up = {b: steps for (a, b), steps in used.items() if a == leaf}
-        down = {a: steps for (a, b), steps in used.items() if b == leaf}
-        if not _is_lower(context, leaf):
-            continue
-        fewer = _fewer(up)
-        if fewer is None:
-            yield from _rehashed(context, job, leaf)
-        if fewer is None or _restarts(job, *fewer):
-            continue
-        left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
-        gone = [name for name in up if name not in left]
-        back = [down[name][fewer[0] : fewer[1] + 1].any() for name in gone if name in down]
-        yield _explanation(job, leaf, left, gone, both=bool(back) and not any(back), steps=fewer)
+    ways = _ways(context, job)
+    ways = ways[(ways >= 0).any(axis=1)]
+    usual = np.array([np.bincount(one[one >= 0]).argmax() for one in ways], np.int64)
+    moved: Bools = (ways >= 0) & (ways != usual[:, None])
+    at = np.flatnonzero(moved.any(axis=0))
+    for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if at.size else ():
+        first, last = int(run[0]), int(run[-1])
+        rest = [(last + 1, job.count - 1)] if first == 0 else []
+        rest += [(0, first - 1)] if last == job.count - 1 else []
+        changed = np.asarray(moved[:, run].any(axis=1))
+        for steps in ((first, last), *rest):
+            for one in _explained(context, job, ways, (usual, changed), steps):
+                if steps not in rest or one.symptom == FEWER:
+                    yield one
 
 
-def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Explanation]:
-    """The leaf, if many connections take another uplink in some steps, all in a row."""
-    took, names = _uplinks_of(context, job, leaf)
-    usual = [np.bincount(one[:BEFORE][one[:BEFORE] >= 0]) for one in took]
-    first = np.array([own.argmax() if own.size else -1 for own in usual])
-    known = (took >= 0) & (first >= 0)[:, None]
-    share = ((took != first[:, None]) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    at = np.flatnonzero(share >= MANY)
-    if not at.size or int((share > 0).sum()) > at.size + AT_EDGES:
+def _explained(
+    context: Context, job: JobView, ways: Ints, moved: tuple[Ints, Bools], steps: tuple[int, int]
+) -> Iterator[Explanation]:
+    """The leaf at which all connections begin or end that ``moved`` from their usual way."""
+    hops = [context.flows.paths[code].split("|") for code in moved[0].tolist()]
+    every = [(one[0], one[-1]) for one in hops]
+    pairs = [every[at] for at in np.flatnonzero(moved[1]).tolist()]
+    leaves = set.intersection(*map(set, pairs))
+    sends = {leaf: sum(pair[0] == leaf for pair in pairs) for leaf in leaves}
+    touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in leaves}
+    order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, touching[leaf], leaf))
+    if not order or _restarts(job, *steps):
         return
-    steps = int(at[0]), int(at[-1])
-    if at.size < steps[1] - steps[0] + 1 or steps[0] < BEFORE or _restarts(job, *steps):
-        return
-    moved = float(np.median(share[at]))
-    inside = took[:, steps[0] : steps[1] + 1]
-    left = [names[one] for one in np.unique(inside[inside >= 0]).tolist()]
+    leaf = order[0]
+    inside = np.zeros(job.count, np.bool_)
+    inside[steps[0] : steps[1] + 1] = True
+    left, before = (_uplinks(context, ways[:, part], leaf) for part in (inside, ~inside))
+    gone = [name for name in before if name not in left]
+    both = 0 < sends[leaf] < len(pairs)
     causes = ["failed_uplinks", "polarised_hashing"]
-    cause, other = causes if len(left) > 1 else causes[::-1]
+    cause, other = causes if both or len(left) > 1 else causes[::-1]
+    share = len(pairs) / touching[leaf]
     yield Explanation(
-        job, "network", REROUTED, cause, "switch", leaf, *steps, moved, REHASHED,
+        job, "network", FEWER if len(left) < len(before) else REROUTED, cause, "switch", leaf,
+        *steps, min(share, 1.0), SURE / len(order) if both else REHASHED,
         {
-            "share_of_connections_on_another_uplink": round(moved, 3),
+            "share_of_connections_on_another_way": round(share, 3),
             "uplinks_in_use": left,
-            "one_of": [leaf, *("|".join(sorted((leaf, name))) for name in left)],
+            "uplinks_no_longer_used": gone,
+            "one_of": [*order, *("|".join(sorted((leaf, name))) for name in left)],
             "or_causes": [other, *HASHING],
         },
     )  # fmt: skip
 
 
-def _uplinks_of(context: Context, job: JobView, leaf: str) -> tuple[Ints, list[str]]:
-    """The next switch after ``leaf`` on the way of each connection of ``job`` in each step.
-
-    A number for each switch, and their names; -1 where there is none, and -2 for several.
-    """
-    after = np.full(len(context.flows.paths) + 1, -1)  # the last one is that of no path
-    number: dict[str, int] = {}
-    for code, path in enumerate(context.flows.paths):
-        for a, b in pairwise(path.split("|")):
-            if a == leaf and "?" not in b:
-                after[code] = number.setdefault(b, len(number))
+def _ways(context: Context, job: JobView) -> Ints:
+    """Code of the path of each connection in each step; -1 for none that is known or several."""
+    hidden = np.array(["?" in path for path in context.flows.paths] + [True])
     found = []
     for part in job.phases.classes:
         known, cell = part.cells(context.connections, job.count)
-        took = after[context.flows.path[part.one.traffic.row[known]]]
-        cell, took = cell[took >= 0], took[took >= 0]
+        took = context.flows.path[part.one.traffic.row[known]].astype(np.int64)
+        cell, took = cell[~hidden[took]], took[~hidden[took]]
         cells = part.one.connections.size * job.count
-        least, most = np.full(cells, len(number)), np.full(cells, -1)
+        least, most = np.full(cells, hidden.size), np.full(cells, -1)
         np.minimum.at(least, cell, took)
         np.maximum.at(most, cell, took)
-        found.append(np.where(least < most, -2, most).reshape(-1, job.count))
-    every = np.concatenate(found)
-    return every[(every != -1).any(axis=1)], [*number]
+        found.append(np.where(least < most, -1, most).reshape(-1, job.count))
+    return np.concatenate(found)
+
+
+def _uplinks(context: Context, ways: Ints, leaf: str) -> list[str]:
+    """The switches to which ``leaf`` sends what comes from its NICs."""
+    paths = [context.flows.paths[code].split("|") for code in np.unique(ways[ways >= 0]).tolist()]
+    return sorted({hops[1] for hops in paths if hops[0] == leaf and len(hops) > 1})
 
 
 def _restarts(job: JobView, first: int, last: int) -> bool:
@@ -145,56 +143,3 @@ def _restarts(job: JobView, first: int, last: int) -> bool:
     begins = job.phases.first_of_epoch[1:]
     edges = (first, last + 1)
     return any(abs(int(begin) - edge) <= AT_EDGES for begin in begins for edge in edges)
-
-
-def _used(context: Context, job: JobView) -> dict[tuple[str, str], Bools]:
-    """In which steps anything of ``job`` goes from one switch to the next."""
-    used: dict[tuple[str, str], Bools] = {}
-    for part in job.phases.classes:
-        known = part.step >= 0
-        path = context.flows.path[part.one.traffic.row[known]].astype(np.int64)
-        both = np.unique(path * job.count + part.step[known])
-        codes, steps = np.divmod(both[both >= 0], job.count)
-        for code, step in zip(codes.tolist(), steps.tolist(), strict=True):
-            for pair in pairwise(context.flows.paths[code].split("|")):
-                if "?" not in pair:
-                    used.setdefault(pair, np.zeros(job.count, np.bool_))[step] = True
-    return used
-
-
-def _is_lower(context: Context, switch: str) -> bool:
-    """Whether NICs are at the switch."""
-    return any(end.switch == switch for end in context.topology.endpoints)
-
-
-def _fewer(up: dict[str, Bools]) -> tuple[int, int] | None:
-    """The steps, all in a row, in which fewer uplinks are used than in all others; or None."""
-    if len(up) < 2:
-        return None
-    count = np.sum(list(up.values()), axis=0)
-    low = np.flatnonzero(count == count.min())
-    if count.min() == 0 or count.min() == count.max():
-        return None
-    runs = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1)
-    longest = max(runs, key=len)
-    rest = np.delete(count, longest)
-    if (rest < count.max()).sum() > AT_EDGES:
-        return None
-    return int(longest[0]), int(longest[-1])
-
-
-def _explanation(
-    job: JobView, leaf: str, left: list[str], gone: list[str], *, both: bool, steps: tuple[int, int]
-) -> Explanation:
-    links = ["|".join(sorted((leaf, name))) for name in left]
-    share = len(gone) / (len(left) + len(gone))
-    return Explanation(
-        job, "network", FEWER, "failed_uplinks" if both else "polarised_hashing",
-        "switch", leaf, *steps, share, SURE if both else REHASHED,
-        {
-            "uplinks_in_use": left,
-            "uplinks_no_longer_used": gone,
-            "one_of": [leaf, *links],
-            "or_causes": ["polarised_hashing"] if both else HASHING,
-        },
-    )  # fmt: skip

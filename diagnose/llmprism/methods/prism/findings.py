@@ -24,8 +24,10 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import COMPUTE, TRANSFER, WORK, Durations, durations_of
 from llmprism.methods.prism.groups import KINDS
 from llmprism.methods.prism.groups.base import Group, Named, Namer, rows_of
+from llmprism.methods.prism.groups.network import SYMPTOM
 from llmprism.methods.prism.groups.ranks import whole_job
 from llmprism.methods.prism.outside import Outside, outside_of
+from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import (
     ALWAYS_SURE,
     AS_LIKELY,
@@ -120,7 +122,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     for durations in every:
         job, others = durations.job, [other for other in every if other is not durations]
         for one in findings_of(durations, outside):
-            if not outside.explains(job, one.named, one.window):
+            shares = one.named.symptom == SYMPTOM and is_crowded(durations, one.window)
+            if not shares and not outside.explains(job, one.named, one.window):
                 named = with_other_jobs(one.named, one.window, durations, others)
                 rows.append(row_of(replace(one, named=named)))
     rows += [row for job in context.jobs for row in outside.saves(job)]

@@ -33,7 +33,7 @@ def incast(context: Context) -> Iterator[Explanation]:
         if not job.count:
             continue
         rows, step = _others(context, job)
-        speed = _link_speed(context, job)
+        speed = link_speed(context, job)
         if rows.size and speed > 0:
             yield from _at_nics(context, job, rows, step, speed)
 
@@ -102,7 +102,7 @@ def _of_jobs(context: Context, job: JobView) -> Bools:
     return known
 
 
-def _link_speed(context: Context, job: JobView) -> float:
+def link_speed(context: Context, job: JobView) -> float:
     """Bytes in a nanosecond of the fastest transfers of ``job``."""
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
     speed = by_parts(lambda part: _speeds(context.flows, part), rows)

@@ -1,0 +1,72 @@
+"""Transfers that take longer since others send more over the same links meanwhile.
+
+Those who share a link take as long as all of their bytes need. A step in which transfers of other
+jobs fall into those of this one may be longer than one in which they do not, and nothing is wrong.
+So what a transfer takes longer is explained as far as others have a larger share of the speed of
+one of its links than in any step that is not slow. A slow link takes longer with the same share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.links import ARROW, parts_of
+from llmprism.methods.prism.outside.incast import link_speed
+from llmprism.methods.prism.parameters import OWN_SHARE
+from llmprism.methods.prism.windows import Window
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+Sent = dict[str, tuple[Floats, Floats]]
+
+
+def is_crowded(durations: Durations, window: Window) -> bool:
+    """Whether others explain what the transfers of a window take longer."""
+    hit, nodes = window.hit(durations.steps), durations.graph.nodes
+    sent = _sent_by_others(durations.context, durations.job)
+    speed = link_speed(durations.context, durations.job)
+    lost = np.maximum(durations.on_path.transfer_longer, 0.0)
+    explained = np.zeros_like(lost)
+    for number in np.flatnonzero(lost[:, hit].any(axis=1)).tolist() if sent and speed else ():
+        own = nodes.communicator == number
+        during = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
+        by, connections = durations.context.connections.by, nodes.communicators[number].connections
+        rows = np.concatenate([by.rows(one) for one in connections.tolist()])
+        lasting = np.maximum(np.subtract(*during[::-1]).sum(axis=0), 1.0)
+        for link in _links_of(durations.context, rows) & set(sent):
+            size = np.subtract(*(np.interp(at, *sent[link]) for at in during[::-1])).sum(axis=0)
+            share = size / speed / lasting
+            more = (share - share[~hit].max(initial=0.0)) * lasting
+            explained[number] = np.maximum(explained[number], more)
+    known = np.minimum(explained, lost)[:, hit].sum()
+    return bool(known > OWN_SHARE * lost[:, hit].sum())
+
+
+def _links_of(context: Context, rows: Codes | Ints) -> set[str]:
+    """Links, each in one direction, that the paths of some records lead over."""
+    codes = np.unique(context.flows.path[rows])
+    parts = {part for code in codes if code >= 0 for part in parts_of(context.flows.paths[code])}
+    return {part for part in parts if ARROW in part and not part.endswith((">up", ">down"))}
+
+
+def _sent_by_others(context: Context, job: JobView) -> Sent:
+    """Of each link of ``job`` that others use: moments, and bytes of others until then."""
+    flows, connections = context.flows, context.connections
+    own = np.zeros(len(connections), np.bool_)
+    own[np.concatenate([part.one.connections for part in job.phases.classes])] = True
+    rows = np.flatnonzero(~own[connections.of_row])
+    links = _links_of(context, np.flatnonzero(own[connections.of_row]))
+    used = {code: _links_of(context, rows[flows.path[rows] == code][:1]) & links
+            for code in np.unique(flows.path[rows]).tolist()}  # fmt: skip
+    sent: Sent = {}
+    for link in set().union(*used.values()):
+        on_link = rows[np.isin(flows.path[rows], [code for code in used if link in used[code]])]
+        lasting = np.maximum(flows.lengths_ns(on_link), 1)
+        rate = flows.bytes[on_link] / lasting
+        moment = np.concatenate((flows.start_ns[on_link], flows.start_ns[on_link] + lasting))
+        order = np.argsort(moment, kind="stable")
+        at = (moment[order] - job.ranks.origin_ns).astype(np.float64)
+        slope = np.cumsum(np.concatenate((rate, -rate))[order])
+        sent[link] = at, np.concatenate(([0.0], np.cumsum(slope[:-1] * np.diff(at))))
+    return sent

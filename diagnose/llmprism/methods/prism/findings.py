@@ -326,7 +326,8 @@ def cost_of(candidate: Candidate) -> Cost:
     longer_ns = max(longer_ns - max(unknown_ns, 0.0), OWN_SHARE * longer_ns)
     left_ns = float(length[hit].mean()) - usual_ns if hit.any() else 0.0
     deviations = left_ns / noise * np.sqrt(hit.sum())
-    own_share = float(np.median(group.lost_ns[hit])) / longer_ns if longer_ns > 0 else 0.0
+    most_ns = float(np.median(group.lost_ns[hit])) if hit.any() else 0.0
+    own_share = most_ns / longer_ns if min(most_ns, longer_ns) > LEAST_COST * usual_ns else 0.0
     lost_ns = (slow_ns - usual_ns) * slow.size
     return Cost(usual_ns, slow_ns, lost_ns, float(deviations), own_ns, own_share)
 

@@ -32,6 +32,7 @@ from llmprism.methods.prism.parameters import (
     NOISE_FLOOR,
     SLOW_DEVIATIONS,
     SLOW_SHARE,
+    TOGETHER_NS,
     WHOLE_SWITCH,
 )
 from llmprism.methods.prism.windows import WITH_PAUSES, Window
@@ -55,7 +56,7 @@ def network(durations: Durations) -> Iterable[Group]:
     share -= habit.normal(share[None])[0]
     noise = max(
         float(np.nan_to_num(spread(share[None])[0])),
-        NOISE_FLOOR,
+        min(NOISE_FLOOR, TOGETHER_NS / max(durations.usual_ns, 1.0)),
         durations.tick_ns / max(durations.usual_ns, 1.0),
     )
     rows = np.arange(len(durations.transfer.excess))

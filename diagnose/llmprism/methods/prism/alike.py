@@ -67,7 +67,7 @@ def habits(length_ns: Floats) -> Ints:
             gain = float((log_density(off[at] - np.median(off[at])) - usual[at]).sum()) - against
             if gain > best:
                 best, kind = gain, np.zeros(steps, np.int64)
-                kind[first::period] = 1
+                kind[first or period :: period] = 1  # nothing is known of the first step
     lasting = best_window(np.where(known, length_ns / middle - 1, np.nan), noise / middle)
     return np.zeros_like(kind) if lasting.shape == LEVEL and lasting.ratio > best else kind
 

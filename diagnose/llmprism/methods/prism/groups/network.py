@@ -45,13 +45,13 @@ NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
 
 
 def network(durations: Durations) -> Iterable[Group]:
-    """All transfers of the job, as they delay its steps."""
-    shown = np.isfinite(durations.transfer.excess).mean(axis=0)
-    known = shown > 0
-    firsts = durations.job.phases.first_of_epoch
-    known[firsts] = shown[firsts] > 0.5  # a recording may begin within a step
+    """All transfers of the job, as they delay its steps. What came before the first is unknown."""
+    excess, firsts = durations.transfer.excess, durations.job.phases.first_of_epoch
     lost = durations.on_path.transfer_longer.sum(axis=0)
-    share = np.where(known, lost / max(durations.usual_ns, 1.0), np.nan)
+    whole = np.isfinite(excess).any(axis=0)
+    share = np.where(whole, lost / max(durations.usual_ns, 1.0), np.nan)
+    usual_ns = float(np.median(durations.on_path.transfer.sum(axis=0)))
+    share[firsts] = nanmedian(excess[:, firsts].T, axis=1) * usual_ns / max(durations.usual_ns, 1.0)
     habit = replace(durations.reference, kind=habits(1 + share))
     share -= habit.normal(share[None])[0]
     noise = max(

@@ -33,11 +33,12 @@ def is_crowded(durations: Durations, window: Window) -> bool:
         during = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
         by, connections = durations.context.connections.by, nodes.communicators[number].connections
         rows = np.concatenate([by.rows(one) for one in connections.tolist()])
+        calm = ~hit & (lost[number] < np.median(lost[number][hit]) / 2)
         lasting = np.maximum(np.subtract(*during[::-1]).sum(axis=0), 1.0)
         for link in _links_of(durations.context, rows) & set(sent):
             size = np.subtract(*(np.interp(at, *sent[link]) for at in during[::-1])).sum(axis=0)
             share = size / speed / lasting
-            more = (share - share[~hit].max(initial=0.0)) * lasting
+            more = (share - share[calm].max(initial=0.0)) * lasting
             explained[number] = np.maximum(explained[number], more)
     known = np.minimum(explained, lost)[:, hit].sum()
     return bool(known > OWN_SHARE * lost[:, hit].sum())

@@ -66,13 +66,13 @@ class Explanation:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     cost: Cost | None = None
     extent_ns: tuple[int, int] | None = None
-    spared: Ints | None = None
+    spared: Ints | tuple[()] = ()
 
     def acts_at(self, moment_ns: Ints) -> Bools:
         """Whether it holds up its job at each moment."""
         step = np.searchsorted(self.job.end_ns, moment_ns)
         acts: Bools = (step >= self.first) & (step <= self.last)
-        return acts if self.spared is None else acts & ~np.isin(step, self.spared)
+        return acts & ~np.isin(step, self.spared)
 
 
 def row_of(one: Explanation, cost: Cost) -> dict[str, Any]:

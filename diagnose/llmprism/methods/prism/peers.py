@@ -114,9 +114,9 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
         return
     every = np.ones(durations.steps, np.bool_)
     seen = {
-        number: Seen(
-            bool(slow[number]), _limits(durations, number, every) if slow[number] else None
-        )
+        number: Seen(True, bottlenecks(durations, communicators[number].connections, every))
+        if slow[number]
+        else Seen(False, None)
         for number in np.flatnonzero(np.isfinite(ratio)).tolist()
     }
     named = name_part(durations, [seen])
@@ -134,12 +134,6 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
         float(lost),
         odds - penalty_always(len(communicators), durations.steps),
     )
-
-
-def _limits(durations: Durations, number: int, every: Bools) -> dict[int, float] | None:
-    connections = durations.graph.nodes.communicators[number].connections
-    found = bottlenecks(durations, connections, every)
-    return None if found is None else dict(found)
 
 
 def _roles(durations: Durations) -> Ints:

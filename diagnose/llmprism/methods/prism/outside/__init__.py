@@ -50,7 +50,8 @@ class Outside:
     def explains(self, job: JobView, named: Named, window: Window) -> bool:
         """Whether the job stopped in a window, or waited for saves and nothing else is known."""
         why = (*self.halts, *(self.slow_saves if named.kind in ("job", "stage") else ()))
-        return any(one.job is job and _common(one, window) > 0 for one in why)
+        within = [one for one in why if one.first <= window.last and window.first <= one.last]
+        return any(one.job is job for one in within)
 
     def instead_of(self, job: JobView, named: Named, window: Window) -> Named:
         """What is known better than ``named`` in the same window: why transfers are slow.
@@ -70,7 +71,8 @@ class Outside:
             return named
         best = max(shown, key=lambda one: one.confidence)
         others = [*best.evidence.get("or_causes", ()), named.cause]
-        evidence = {**best.evidence, "or_causes": others, "one_of": _names(best)}
+        names = [*dict.fromkeys((best.culprit, *map(str, best.evidence.get("one_of", ()))))]
+        evidence = {**best.evidence, "or_causes": others, "one_of": names}
         return replace(
             named, symptom=best.symptom, cause=best.cause, kind=best.culprit_kind,
             name=best.culprit, evidence=evidence, sure=best.confidence,
@@ -84,15 +86,6 @@ def outside_of(context: Context) -> Outside:
         for cause in (stopped, slow_storage, incast, reroutes)
     )
     return Outside(halts, saves, (*others, *paths))
-
-
-def _common(one: Explanation, window: Window) -> int:
-    return max(0, min(one.last, window.last) - max(one.first, window.first) + 1)
-
-
-def _names(one: Explanation) -> list[str]:
-    """The culprit, and which others it may be."""
-    return [*dict.fromkeys((one.culprit, *map(str, one.evidence.get("one_of", ()))))]
 
 
 def _rows(explanations: tuple[Explanation, ...]) -> Iterator[Row]:

@@ -29,29 +29,20 @@ SURE = 0.9
 
 def incast(context: Context) -> Iterator[Explanation]:
     """Yield NICs that receive bursts of traffic that is no job's, for each job that it meets."""
-    for job in context.jobs:
-        if not job.count:
-            continue
+    flows, servers = context.flows, context.topology.servers
+    for job in [one for one in context.jobs if one.count]:
         rows, step = _others(context, job)
         speed = link_speed(context, job)
-        if rows.size and speed > 0:
-            yield from _at_nics(context, job, rows, step, speed)
-
-
-def _at_nics(
-    context: Context, job: JobView, rows: Codes, step: Codes, speed: float
-) -> Iterator[Explanation]:
-    """Explanations among the NICs that receive ``rows`` in the steps ``step``."""
-    flows, servers = context.flows, context.topology.servers
-    for end in np.unique(flows.dst[rows]).tolist():
-        here = flows.dst[rows] == end
-        busy_ns = np.bincount(step[here], flows.bytes[rows[here]] / speed, job.count)
-        busy = busy_ns / max(job.period_ns, 1.0)
-        at = np.flatnonzero(busy > LEAST)
-        inside = here & np.isin(step, at)
-        senders = np.unique(servers[flows.src[rows[inside]]]).size
-        if senders >= SENDERS:
-            known = {"senders": senders, "bytes_of_others": int(flows.bytes[rows[inside]].sum())}
+        for end in np.unique(flows.dst[rows]).tolist() if speed > 0 else ():
+            here = flows.dst[rows] == end
+            busy_ns = np.bincount(step[here], flows.bytes[rows[here]] / speed, job.count)
+            busy = busy_ns / max(job.period_ns, 1.0)
+            at = np.flatnonzero(busy > LEAST)
+            inside = rows[here & np.isin(step, at)]
+            senders = np.unique(servers[flows.src[inside]]).size
+            if senders < SENDERS:
+                continue
+            known = {"senders": senders, "bytes_of_others": int(flows.bytes[inside].sum())}
             yield Explanation(
                 job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
                 int(at[0]), int(at[-1]), min(float(busy[at].mean()), 1.0), SURE, known,

@@ -92,7 +92,8 @@ def _explained(
     sends = {leaf: sum(pair[0] == leaf for pair in pairs) for leaf in leaves}
     touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in leaves}
     order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, touching[leaf], leaf))
-    if not order or _restarts(job, *steps):
+    begins, edges = job.phases.first_of_epoch[1:, None], np.array([steps[0], steps[1] + 1])
+    if not order or (np.abs(begins - edges) <= AT_EDGES).any():
         return
     leaf = order[0]
     inside = np.zeros(job.count, np.bool_)
@@ -136,10 +137,3 @@ def _uplinks(context: Context, ways: Ints, leaf: str) -> list[str]:
     """The switches to which ``leaf`` sends what comes from its NICs."""
     paths = [context.flows.paths[code].split("|") for code in np.unique(ways[ways >= 0]).tolist()]
     return sorted({hops[1] for hops in paths if hops[0] == leaf and len(hops) > 1})
-
-
-def _restarts(job: JobView, first: int, last: int) -> bool:
-    """Whether ``job`` began again where fewer uplinks begin or end: its connections are others."""
-    begins = job.phases.first_of_epoch[1:]
-    edges = (first, last + 1)
-    return any(abs(int(begin) - edge) <= AT_EDGES for begin in begins for edge in edges)

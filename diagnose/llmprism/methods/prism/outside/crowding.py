@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.links import ARROW, parts_of
+from llmprism.methods.prism.links import ARROW, DOWN, UP, parts_of
 from llmprism.methods.prism.outside.incast import link_speed
 from llmprism.methods.prism.parameters import OWN_SHARE
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Codes, Floats, Ints
-
-Sent = dict[str, tuple[Floats, Floats]]
 
 
 def is_crowded(durations: Durations, window: Window) -> bool:
@@ -30,37 +28,41 @@ def is_crowded(durations: Durations, window: Window) -> bool:
     explained = np.zeros_like(lost)
     for number in np.flatnonzero(lost[:, hit].any(axis=1)).tolist() if sent and speed else ():
         own = nodes.communicator == number
-        during = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
+        begin, end = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
         by, connections = durations.context.connections.by, nodes.communicators[number].connections
         rows = np.concatenate([by.rows(one) for one in connections.tolist()])
         calm = ~hit & (lost[number] < np.median(lost[number][hit]) / 2)
-        lasting = np.maximum(np.subtract(*during[::-1]).sum(axis=0), 1.0)
+        lasting = np.maximum((end - begin).sum(axis=0), 1.0)
         for link in _links_of(durations.context, rows) & set(sent):
-            size = np.subtract(*(np.interp(at, *sent[link]) for at in during[::-1])).sum(axis=0)
-            share = size / speed / lasting
+            size = np.interp(end, *sent[link]) - np.interp(begin, *sent[link])
+            share = size.sum(axis=0) / speed / lasting
             more = (share - share[calm].max(initial=0.0)) * lasting
             explained[number] = np.maximum(explained[number], more)
-    known = np.minimum(explained, lost)[:, hit].sum()
-    return bool(known > OWN_SHARE * lost[:, hit].sum())
+    return bool(np.minimum(explained, lost)[:, hit].sum() > OWN_SHARE * lost[:, hit].sum())
 
 
 def _links_of(context: Context, rows: Codes | Ints) -> set[str]:
     """Links, each in one direction, that the paths of some records lead over."""
-    codes = np.unique(context.flows.path[rows])
-    parts = {part for code in codes if code >= 0 for part in parts_of(context.flows.paths[code])}
-    return {part for part in parts if ARROW in part and not part.endswith((">up", ">down"))}
+    codes = np.unique(context.flows.path[rows]).tolist()
+    return set().union(*(_links_on(context, code) for code in codes))
 
 
-def _sent_by_others(context: Context, job: JobView) -> Sent:
+def _links_on(context: Context, code: int) -> set[str]:
+    parts = parts_of(context.flows.paths[code]) if code >= 0 else []
+    return {part for part in parts if ARROW in part and not part.endswith((UP, DOWN))}
+
+
+@measured_once
+def _sent_by_others(context: Context, job: JobView) -> dict[str, tuple[Floats, Floats]]:
     """Of each link of ``job`` that others use: moments, and bytes of others until then."""
     flows, connections = context.flows, context.connections
     own = np.zeros(len(connections), np.bool_)
     own[np.concatenate([part.one.connections for part in job.phases.classes])] = True
     rows = np.flatnonzero(~own[connections.of_row])
     links = _links_of(context, np.flatnonzero(own[connections.of_row]))
-    used = {code: _links_of(context, rows[flows.path[rows] == code][:1]) & links
-            for code in np.unique(flows.path[rows]).tolist()}  # fmt: skip
-    sent: Sent = {}
+    used = {code: _links_on(context, code) & links for code in np.unique(flows.path[rows]).tolist()}
+    rows = rows[np.isin(flows.path[rows], [code for code, on in used.items() if on])]
+    sent = {}
     for link in set().union(*used.values()):
         on_link = rows[np.isin(flows.path[rows], [code for code in used if link in used[code]])]
         lasting = np.maximum(flows.lengths_ns(on_link), 1)

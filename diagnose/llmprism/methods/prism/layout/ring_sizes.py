@@ -95,7 +95,7 @@ def find_ring_share(
     if not messages.size + volumes.size:
         return None
     activations = _sizes(connections, phases, "pp")[0]
-    gpus = _gpus_of(topology, phases) if pipelines.length == 1 else 0
+    gpus = shape[0] + _idle_gpus(topology, phases) if pipelines.length == 1 else 0
     return _likelier(
         most_likely(np.union1d(messages, volumes), *shape, activations, gpus),
         _with_experts(messages, volumes, *shape),
@@ -229,11 +229,11 @@ def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[in
     return shapes[0] if len({*shapes}) == 1 else (math.prod(usual), usual[1])
 
 
-def _gpus_of(topology: Topology, phases: Phases) -> int:
-    """GPUs of the servers that the rings pass through."""
-    homes = np.unique(topology.servers[phases.endpoints[phases.dp_group >= 0]])
-    own = np.flatnonzero(np.isin(topology.servers, homes)).tolist()
-    return sum(len(topology.endpoints[end].gpus or (0,)) for end in own)
+def _idle_gpus(topology: Topology, phases: Phases) -> int:
+    """GPUs of the job's servers at NICs that are none of the job's."""
+    inside = np.isin(topology.servers, topology.servers[phases.endpoints])
+    inside[phases.endpoints] = False
+    return sum(len(topology.endpoints[end].gpus or (0,)) for end in np.flatnonzero(inside).tolist())
 
 
 def _shape_of_stage(

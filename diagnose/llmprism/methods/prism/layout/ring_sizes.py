@@ -233,7 +233,12 @@ def _idle_gpus(topology: Topology, phases: Phases) -> int:
     """GPUs of the job's servers at NICs that are none of the job's."""
     inside = np.isin(topology.servers, topology.servers[phases.endpoints])
     inside[phases.endpoints] = False
-    return sum(len(topology.endpoints[end].gpus or (0,)) for end in np.flatnonzero(inside).tolist())
+    return sum(gpus_at(topology, end) for end in np.flatnonzero(inside).tolist())
+
+
+def gpus_at(topology: Topology, end: int) -> int:
+    """GPUs that share a NIC; one where the topology does not say."""
+    return len(topology.endpoints[end].gpus or (0,))
 
 
 def _shape_of_stage(

@@ -170,14 +170,14 @@ def _of_collectives(
 
 def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
     """What a communicator shows in the steps of a window that are hit."""
-    table, connections = durations.transfer, durations.graph.nodes.communicators[number].connections
-    sends_longer = _sends_longer(durations.traffic.of(connections)[0], inside, hit)
+    table = durations.transfer
     own = table.excess[number]
     error = table.error[number] / np.sqrt(max(np.isfinite(own[hit]).sum(), 1))
     known = np.isfinite(own[hit]).any()
     if known and _more(own, inside, hit) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
-    if not sends_longer:
+    connections = durations.graph.nodes.communicators[number].connections
+    if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
         return Seen(False, None, is_silent=bool(known))
     return Seen(True, bottlenecks(durations, connections, hit))
 

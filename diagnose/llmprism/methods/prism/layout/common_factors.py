@@ -47,11 +47,9 @@ def likelihood(
     passed: int, powers: Mapping[int, tuple[int, bool]], sizes: int, activations: Ints
 ) -> float:
     """How likely the ``powers`` of primes in ``sizes`` are if each is a multiple of ``passed``."""
-    found = 1.0
+    found, given = 1.0, dict(factors(passed))
     for prime, (power, is_last) in powers.items():
-        own = 0
-        while passed % prime ** (own + 1) == 0:
-            own += 1
+        own = given.get(prime, 0)
         if own > power:
             return 0.0
         more = 0.0 if is_last else _by_chance(prime, power - own + 1, sizes, activations)

@@ -87,8 +87,9 @@ def inside_servers(
         tp = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
     if "tp" in phases.hidden:
         sure = SHOWN
-    ring = share.members if share and by == "sizes" else UNKNOWN
-    return Inside(sizes["tp"] if sizes["tp"] > 1 else tp, ep, cp, by, sure, ring)
+    tp = sizes["tp"] if sizes["tp"] > 1 else tp
+    counted = share and by == "sizes" and tp == share.rings // share.ranks
+    return Inside(tp, ep, cp, by, sure, share.members if share and counted else UNKNOWN)
 
 
 def _most(rings: int, together: int, apart: float) -> float:

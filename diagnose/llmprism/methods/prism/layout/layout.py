@@ -21,7 +21,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.kinds.unseen import may_go_on
 from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
-from llmprism.methods.prism.layout.ring_sizes import RingShare
+from llmprism.methods.prism.layout.ring_sizes import RingShare, gpus_at
 from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
 from llmprism.methods.prism.phases.moments import MISSING
@@ -67,7 +67,7 @@ def find_layout(
     share: RingShare | None,
 ) -> Layout:
     """Work the layout of one job out; ``share`` is what the sizes of its messages show, if any."""
-    gpus = [_gpus(topology, end) for end in phases.endpoints.tolist()]
+    gpus = [gpus_at(topology, end) for end in phases.endpoints.tolist()]
     ranks, shared = sum(gpus), any(one > 1 for one in gpus)
     inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
     hidden = _is_hidden(topology, connections, phases, pipelines)
@@ -234,11 +234,6 @@ def _weakest(phases: Phases) -> float:
             total = sum(one.one.bytes for one in own)
             sure.append(sum(one.confidence * one.one.bytes for one in own) / total)
     return min(sure)
-
-
-def _gpus(topology: Topology, end: int) -> int:
-    gpus = topology.endpoints[end].gpus
-    return len(gpus) if gpus else 1
 
 
 def _largest(group: Ints) -> int:

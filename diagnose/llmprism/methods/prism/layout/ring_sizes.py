@@ -82,7 +82,7 @@ def find_ring_share(
     if not messages.size + volumes.size:
         return None
     activations = _sizes(connections, phases, "pp")[0]
-    gpus = _gpus_of(topology, phases) if pipelines.length == 1 else 0
+    gpus = shape[0] + _idle_gpus(topology, phases) if pipelines.length == 1 else 0
     return most_likely(np.union1d(messages, volumes), *shape, activations, gpus)
 
 
@@ -168,11 +168,16 @@ def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[in
     return shapes[0] if len({*shapes}) == 1 else (math.prod(usual), usual[1])
 
 
-def _gpus_of(topology: Topology, phases: Phases) -> int:
-    """GPUs of the servers that the rings pass through."""
-    homes = np.unique(topology.servers[phases.endpoints[phases.dp_group >= 0]])
-    own = np.flatnonzero(np.isin(topology.servers, homes)).tolist()
-    return sum(len(topology.endpoints[end].gpus or (0,)) for end in own)
+def _idle_gpus(topology: Topology, phases: Phases) -> int:
+    """GPUs of the job's servers at NICs that are none of the job's."""
+    inside = np.isin(topology.servers, topology.servers[phases.endpoints])
+    inside[phases.endpoints] = False
+    return sum(gpus_at(topology, end) for end in np.flatnonzero(inside).tolist())
+
+
+def gpus_at(topology: Topology, end: int) -> int:
+    """GPUs that share a NIC; one where the topology does not say."""
+    return len(topology.endpoints[end].gpus or (0,))
 
 
 def _shape_of_stage(

@@ -14,7 +14,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.alike import links_of
-from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
@@ -93,6 +93,7 @@ def _of_jobs(context: Context, job: JobView) -> Bools:
     return known
 
 
+@measured_once
 def link_speed(context: Context, job: JobView) -> float:
     """Bytes in a nanosecond of the fastest transfers of ``job``."""
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])

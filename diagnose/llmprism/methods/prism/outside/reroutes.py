@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.numerics.arrays import Bools, Ints
 
@@ -117,6 +117,7 @@ def _explained(
     )  # fmt: skip
 
 
+@measured_once
 def _ways(context: Context, job: JobView) -> Ints:
     """Code of the path of each connection in each step; -1 for none that is known or several."""
     hidden = np.array(["?" in path for path in context.flows.paths] + [True])

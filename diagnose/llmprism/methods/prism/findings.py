@@ -39,6 +39,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.peers import standing
 from llmprism.methods.prism.shared import with_other_jobs
+from llmprism.methods.prism.stages import long_stages
 from llmprism.methods.prism.windows import (
     MOSTLY,
     SHAPE,
@@ -158,7 +159,7 @@ def _standing(durations: Durations, found: list[Finding]) -> Iterator[Finding]:
     durations = durations if rest.all() else durations.only_beside(rest)
     length = durations.length_ns[np.isfinite(durations.length_ns)]
     costs = {known.named.name: known.cost.lost_ns for known in found}
-    for one in standing(durations):
+    for one in (*standing(durations), *long_stages(durations)):
         slow_ns = float(length.mean()) if length.size else 0.0
         normal_ns = slow_ns - one.own_ns / durations.steps
         cost = Cost(normal_ns, slow_ns, one.own_ns, one.odds, one.own_ns, 1.0)

@@ -142,3 +142,13 @@ healthy GPUs of one type differ by as much (see UNEQUAL)."""
 
 ALWAYS_SURE = 0.8
 """Confidence at most of what is slow in every step: no step shows what is healthy."""
+
+FEWEST_STAGES = 3
+"""Of a pipeline: with two, nothing shows which of them is the usual one."""
+
+EVEN = 0.6
+"""By which a stage is longer than the others: the output layer of a small model adds half."""
+
+WORTH = 0.1
+"""Of a step: what an even division has to save; for less, nobody starts the job again with another
+one."""

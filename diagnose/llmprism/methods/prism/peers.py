@@ -2,7 +2,7 @@
 
 A fault that lasts for the whole recording changes no step against another. It shows in the *edge*
 term of the model against its *role*: the ranks of one stage do the same, and those of all stages
-between the first and the last one, if they have as many partners. So do communicators of one kind
+between the first and the last one, if they send as many messages. So do communicators of one kind
 over as many switches. One value for each says how much slower it is than the median of its peers.
 Healthy ones differ too, by a few hundredths. What has fewer than three peers is not judged.
 """
@@ -51,10 +51,8 @@ def standing(durations: Durations) -> Iterator[Standing]:
 
 def _slow_ranks(durations: Durations) -> Iterator[Standing]:
     stage, last = durations.job.pipelines.stage, durations.job.pipelines.length - 1
-    nodes = durations.graph.nodes
-    joined = np.unique(np.stack((nodes.rank, nodes.communicator[nodes.operation])), axis=1)[0]
-    partners = np.bincount(joined, minlength=stage.size)
-    role = np.where((stage > 0) & (stage < last), last + partners, stage)
+    nodes = np.bincount(durations.graph.nodes.rank, minlength=stage.size)
+    role = np.where((stage > 0) & (stage < last), last + nodes, stage)
     every = np.ones(role.size, np.bool_)
     if not (beside_peers(durations.compute.normal_ns, role, every) > 1 + ALWAYS_SHARE).any():
         return
@@ -86,25 +84,18 @@ def _waiting_beside_peers(durations: Durations) -> Durations:
 
 
 def _slow_groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:
-    """Stages of which all ranks are slow, such servers, and other slow ranks."""
-    known, left = durations.compute.normal_ns > 0, slow.copy()
-    for of, kind in (
-        (durations.job.pipelines.stage, "stage"),
-        (durations.servers, "server"),
-        (np.arange(slow.size), "address"),
-    ):
-        for one in np.unique(of[left]).tolist():
-            ranks = np.flatnonzero((of == one) & known)
-            if slow[ranks].all() and (ranks.size > 1 or kind == "address"):
-                left[ranks] = False
-                yield ranks, kind
+    """Servers of which all ranks are slow, and slow ranks of the others."""
+    known = durations.compute.normal_ns > 0
+    for server in np.unique(durations.servers[slow]).tolist():
+        ranks = np.flatnonzero((durations.servers == server) & known)
+        if ranks.size > 1 and slow[ranks].all():
+            yield ranks, "server"
+        else:
+            yield from ((ranks[[at]], "address") for at in np.flatnonzero(slow[ranks]).tolist())
 
 
 def _named(durations: Durations, rank: int, kind: str) -> Named:
     server = durations.server_name(int(durations.servers[rank]))
-    if kind == "stage":
-        stage = f"{durations.job.name} stage {durations.job.pipelines.stage[rank]}"
-        return Named("group", "slow_passes", "uneven_stage", kind, stage)
     if kind == "server":
         others = {"or_causes": ["slow_gpu", "degraded_nvlink"]}
         return Named("rank", "slow_passes", "slow_server", kind, server, others)

@@ -8,9 +8,9 @@ The work of a stage is what its ranks compute in a step. What nothing follows is
 stage sends no gradients of activations. So the others are taken to work as long as the longest of
 them.
 
-The last stage of a healthy job has the output layer, so it is not judged. Flows do not show layers,
-but gradients show parameters, and a pass takes as much work for each of them. So a stage with more
-gradients may take longer by as much.
+The last stage of a healthy job has the output layer. Flows do not show layers, but gradients show
+parameters, and a pass takes as much work for each of them. So a stage with more gradients may take
+longer by as much.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
 from llmprism.methods.prism.peers import ALWAYS, Standing
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import nanmedian
 
 
 def long_stages(durations: Durations) -> Iterator[Standing]:
@@ -35,13 +36,14 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     if pipelines.length < FEWEST_STAGES or pipelines.micro_batches < 1:
         return
     work = work_ns(durations)
-    stage = int(np.argmax(work))
-    if not (work > 0).all() or stage == work.size - 1:
+    if not (work > 0).all():
         return
+    stage = int(np.argmax(work))
     others = float(np.delete(work, stage).max())
     level, micro_batches = float(work[stage] / others), pipelines.micro_batches
     at_once = pipelines.deepest >= micro_batches > work.size  # with fewer, both are the same
-    work = np.where(np.arange(work.size) == stage, work[stage], others)
+    longest = span_ns(durations) if at_once and stage == work.size - 1 else work[stage]
+    work = np.where(np.arange(work.size) == stage, longest, others)
     even = np.full(work.size, work.mean())
     takes = partial(
         passes_ns, micro_batches=micro_batches, hop_ns=hop_ns(durations), at_once=at_once
@@ -73,6 +75,21 @@ def work_ns(durations: Durations) -> Floats:
     work = np.bincount(rank[own], usual, stage.size)
     of_stages = [work[(stage == one) & (work > 0)] for one in range(durations.job.pipelines.length)]
     return np.array([float(np.median(one)) if one.size else 0.0 for one in of_stages])
+
+
+def span_ns(durations: Durations) -> float:
+    """From the first message to the last stage to its last one back, median over ranks [ns].
+
+    It works for all of this time if it is the longest. Its forward passes send nothing.
+    """
+    nodes, pipelines = durations.measured.nodes, durations.job.pipelines
+    messages, spans = nodes.are_messages[nodes.operation], []
+    for rank in np.flatnonzero(pipelines.stage == pipelines.length - 1).tolist():
+        own = messages & (nodes.rank == rank)
+        first = np.fmin.reduce(nodes.arrive[own], axis=0)
+        last = np.fmax.reduce(nodes.join[own], axis=0)
+        spans.append(float(nanmedian((last - first)[None], axis=1)[0]))
+    return float(np.median(spans)) if spans else 0.0
 
 
 def hop_ns(durations: Durations) -> float:

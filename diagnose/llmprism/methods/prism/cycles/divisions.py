@@ -122,7 +122,10 @@ def _quality(found: Sequence[Division]) -> float:
 def _within(
     traffic: Traffic, moved: Ints, gaps: tuple[Ints, Ints], fewest: int, most: int
 ) -> list[Division]:
-    """The same, by what is ``moved``, with the least of ``most`` records of a couple."""
+    """The same, by what is ``moved``, with the least of ``most`` records of a couple.
+
+    Moments that are also clear silences end steps: longer ones are pauses.
+    """
     at, gap = gaps
     balanced = balanced_at(traffic.couple, traffic.forth, moved, at, most)
     if balanced is None or not gap[~balanced].sum() > TELLING * gap.sum():
@@ -133,6 +136,8 @@ def _within(
         return []
     cuts = np.isin(at, whole.cuts)
     clarity = float(gap[cuts].min() / max(gap[~cuts].max(initial=0), 1))
+    if clarity >= CLEAR:
+        return [replace(whole, clarity=clarity)]
     coarser = [one for one in found if one.quality >= EXACT and len(one) < len(whole)]
     return [replace(whole, clarity=clarity), *coarser]
 

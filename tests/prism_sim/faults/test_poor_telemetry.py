@@ -147,7 +147,6 @@ def test_a_late_rank_of_a_ring_is_named_where_the_ring_waits_for_it_in_most_step
     assert_named(scored(tmp_path, {}, fault, job))
 
 
-@pytest.mark.xfail(reason="the ring begins before the rank inside the server joins it")
 def test_a_rank_of_a_pipeline_that_waits_for_data_is_named_where_records_hold_several_messages(
     tmp_path,
 ):

@@ -46,7 +46,7 @@ class JobView:
         """Time that each step adds to the job [ns], shape (steps,).
 
         The time between the last end of a step and that of the step before: a job is as slow as
-        its last rank. Of the first step of an attempt, only what follows its begin counts.
+        its last rank. The first step of an attempt has its own length.
         """
         if not self.ranks.end.size:
             return np.full(self.count, np.nan)
@@ -57,7 +57,7 @@ class JobView:
         length = np.diff(latest, prepend=np.nan)
         firsts = self.phases.first_of_epoch
         own = nanmedian(self.ranks.end - self.ranks.start, axis=0)
-        length[firsts] = own[firsts] + np.nanmedian(length - own)
+        length[firsts] = own[firsts]
         return length
 
     @cached_property

@@ -16,6 +16,8 @@ import numpy as np
 
 from llmprism.numerics.arrays import Floats
 
+ALIKE = 0.02  # of the bytes of a collective: what headers add
+
 Place = tuple[int, int | None, int]
 
 
@@ -25,13 +27,23 @@ class Missing:
 
     ``rank`` and ``ranks`` are its number and the number of ranks of a server in the ring; None if
     the server has one rank in each ring, or its NIC is silent. ``differs`` is the share of the
-    bytes that its absence does not explain.
+    bytes that its absence does not explain; ``chunk`` is what each rank of the ring adds to them.
     """
 
     place: int
     rank: int | None
     ranks: int
     differs: float
+    chunk: float = 0.0
+
+    def fits(self, whole: float, hops: int) -> bool:
+        """Whether each hop of a whole collective of the ring sends so many bytes.
+
+        A ring of n ranks parts its data into n chunks. A hop sends n - 1 of them to scatter what
+        was reduced or to gather it, and twice as many to do both.
+        """
+        rounds = whole / max(self.chunk, 1.0) / (hops * self.ranks - 1)
+        return min(abs(rounds - 1), abs(rounds / 2 - 1)) < ALIKE
 
 
 def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
@@ -41,7 +53,8 @@ def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
     """
     places, expected = _absences(sent.size, tuple(ranks))
     differs = _differences(sent, expected).tolist()
-    found = [Missing(*own, one) for own, one in zip(places, differs, strict=True)]
+    chunks = (_units(sent, expected) / np.array([count for _, _, count in places])).tolist()
+    found = [Missing(*own, *both) for own, *both in zip(places, differs, chunks, strict=True)]
     return sorted(found, key=lambda one: one.differs)
 
 

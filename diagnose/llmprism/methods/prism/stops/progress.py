@@ -25,9 +25,10 @@ from llmprism.methods.prism.stops.messages import (
     messages_of,
     pipelines_behind,
 )
-from llmprism.methods.prism.stops.tails import Stuck, Tail
+from llmprism.methods.prism.stops.tails import Stuck, Tail, unfinished_groups
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
+ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
 KEPT = 64  # endpoints whose messages are kept: those of all would be a copy of the records
 NEVER = np.iinfo(np.int64).max
@@ -40,17 +41,25 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         return None
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
+    broken = unfinished_groups(context, job, tail)
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
-    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], end))
-    goals = learned(ready[0]).next_goal()
-    beside = partial(worked_on, context, job, ready[0], learned)
-    first = alive_or(context, tail, ready[0], goals, ready_ns, beside)
-    others = dict.fromkeys([*goals, *ready])
+    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
+    goals = {end: learned(end).next_goal() for end in ready}
+    near = dict.fromkeys([*goals[ready[0]], *ready])
+    first = _silent_for_all(goals)
+    if first is None and any(learned(end).lacks_records for end in near):
+        first = min(near, key=lambda end: learned(end).due_ns())
+    if first is None:
+        beside = partial(worked_on, context, job, ready[0], learned)
+        first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
+    silent = [end for end in goals[ready[0]] if end in broken]
+    first = silent[0] if len(silent) == 1 else first  # nor did it finish its gradients
+    others = near
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
-    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))
+    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind or silent))
 
 
 def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
@@ -62,9 +71,17 @@ def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]
     number = job.pipelines.number
     for end in job.phases.endpoints[np.isin(number, [*behind]) if behind else number >= 0].tolist():
         at_ns = learned(end).ready_ns()
-        if at_ns is not None:
+        if at_ns is not None and not learned(end).sent_the_last():
             ready_ns[end] = at_ns
     return ready_ns
+
+
+def _silent_for_all(goals: dict[int, list[int]]) -> int | None:
+    """The endpoint that all messages that never came have in common, if there are several."""
+    if len(goals) < 2:
+        return None
+    common = set.intersection(*({end, *goal} for end, goal in goals.items()))
+    return common.pop() if len(common) == 1 else None
 
 
 class Needs:
@@ -84,6 +101,9 @@ class Needs:
         self._learned = messages_of(flows, own, step, sizes)
         self._tail = messages_of(flows, rows, np.zeros(rows.size, np.int64), sizes)
         self._begin_ns = begin_ns
+        self._shown_ns = int(flows.start_ns[rows].min(initial=NEVER))
+        self._first_ns = np.full(self._steps + 1, NEVER)
+        np.minimum.at(self._first_ns, self._learned.step, self._learned.begin_ns)
         addresses = len(flows.addresses)
         self._by_end = [
             [grouped(side, addresses) for side in (held_in.src, held_in.dst)]
@@ -97,7 +117,9 @@ class Needs:
             for every, grouped_by in zip((self._learned, self._tail), self._by_end, strict=True)
         )
         learned = learned.rows(learned.step < self._steps)
-        return Progress(end, learned, tail, max(self._steps, 0), self._begin_ns)
+        return Progress(
+            end, learned, self._first_ns, tail, max(self._steps, 0), self._begin_ns, self._shown_ns
+        )
 
 
 def _rows_of(job: JobView, number: Codes) -> tuple[Codes, Codes]:
@@ -119,15 +141,18 @@ class Progress:
     ----------
     end : code of the endpoint.
     learned : its messages in finished steps, numbered from 0 to ``steps`` - 1.
+    first_ns : when the job began each of these steps.
     tail : its messages in the unfinished step.
-    begin_ns : when the step before ended.
+    begin_ns : when the step before ended; ``shown_ns`` : first record of the unfinished step.
     """
 
     end: int
     learned: Messages
+    first_ns: Ints
     tail: Messages
     steps: int
     begin_ns: int
+    shown_ns: int
 
     @cached_property
     def sent_ns(self) -> Ints:
@@ -148,6 +173,14 @@ class Progress:
     def _count(self) -> Ints:
         """Messages that it sends in each finished step."""
         return np.bincount(self.learned.step[self._sends], minlength=self.steps)
+
+    @property
+    def lacks_records(self) -> bool:
+        """Whether it does not send the same number of messages in all steps.
+
+        Then some have no record, and those of the unfinished step are no measure either.
+        """
+        return bool(np.ptp(self._count)) if self._count.size else False
 
     def ready_ns(self) -> int | None:
         """When it had all it needed for the message it never sent; None if it lacked some.
@@ -179,7 +212,8 @@ class Progress:
         out, into = self._sends, own.dst == self.end
         partners, number = np.unique(own.src[into], return_inverse=True)
         cells = partners.size * steps
-        whole = np.flatnonzero(count == usual)
+        arrived = np.bincount(number * steps + step[into], minlength=cells).reshape(-1, steps)
+        whole = _whole(np.flatnonzero(count == usual), arrived)
         start = own.begin_ns[out]
         start = start[order_in_groups(step[out], start)]
         begin = np.full(steps, np.iinfo(np.int64).min)
@@ -188,6 +222,28 @@ class Progress:
         came = np.bincount((number * steps + step[into])[before], minlength=cells)
         least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=NEVER)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
+
+    def sent_the_last(self) -> bool:
+        """Whether it sent as late as its last message, though some have no record."""
+        return self.lacks_records and np.isinf(self.due_ns())
+
+    def due_ns(self) -> float:
+        """When it usually sends the first message that it did not send; infinite: it sent all.
+
+        Who waits for a message is due after the one that should have sent it.
+        """
+        begin_ns = min(self.shown_ns, self.begin_ns + (1 << 60))
+        step = self.learned.step[self._sends]
+        after_ns = (self.learned.begin_ns - self.first_ns[self.learned.step])[self._sends]
+        usual = int(np.bincount(self._count).argmax()) if self._count.size else 0
+        whole = self._count[step] == usual
+        order = order_in_groups(step[whole], after_ns[whole])
+        usually = np.median(after_ns[whole][order].reshape(-1, max(usual, 1)), axis=0)
+        apart_ns = float(np.median(np.diff(usually))) if usual > 1 else 0.0
+        sent_ns = self.sent_ns
+        last_ns = float(sent_ns.max()) - begin_ns + apart_ns / 2 if sent_ns.size else -np.inf
+        due = usually[usually > last_ns]
+        return begin_ns + float(due[0]) if due.size else np.inf
 
     def next_goal(self) -> list[int]:
         """Where the message that it never sent goes in finished steps; nowhere if that varies."""
@@ -209,3 +265,15 @@ def learned_from(count: int) -> Codes:
     number = np.full(count + 1, -1, np.int32)
     number[chosen] = np.arange(chosen.size)
     return number
+
+
+def _whole(steps: Ints, arrived: Ints) -> Ints:
+    """Those of ``steps`` in which no message of a partner is missing; all if they are too few.
+
+    ``arrived`` has messages of each partner in each step.
+    """
+    if not arrived.size or not steps.size:
+        return steps
+    usual = np.median(arrived[:, steps], axis=1, keepdims=True)
+    whole = steps[(arrived[:, steps] == usual).all(axis=0)]
+    return whole if whole.size >= ENOUGH else steps

@@ -17,28 +17,62 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
-from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
+from llmprism.methods.prism.stops.tails import LATER, Stuck, Tail, tails_of
 from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
 from llmprism.numerics.missing import finite_median
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
+LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
+BEGUN = 0.1  # of the usual bytes: more than a stray record
+WHOLE = 0.9  # ... and nearly all of them: a partner sends half of what it has to one that stopped
 LATELY = 3  # steps before one that was never finished
+SOME = 0.1  # of the connections of a pipeline: their records may be lost
 CAUSES = ("hang", "crash", "stopped_nic")
-SHOWN_BY = (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence)  # in this order
 
 
 def stopped(context: Context) -> Iterator[Explanation]:
     """Yield ranks that stopped in the middle of a step."""
     for job in context.jobs:
         for tail in tails_of(context, job):
-            shown = (one(context, job, tail) for one in SHOWN_BY)
-            stuck = next((one for one in shown if one and _is_sure(job, tail, one)), None)
-            if stuck is not None:
-                yield _explanation(context, job, tail, stuck)
-            elif _restarted(job, tail):
+            stuck = _stuck_in(context, job, tail)
+            if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
                 yield _of_job(job, tail)
+            elif stuck is not None and _is_sure(job, tail, stuck):
+                yield _explanation(context, job, tail, stuck)
+
+
+def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that stopped in ``tail``; None if nothing distinguishes one.
+
+    The first that shows it for long enough, or else the first that shows it.
+    """
+    found = []
+    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence):
+        one = shown(context, job, tail)
+        if shown is stuck_in_pipeline and one and _exchanged_later(context, job, tail, one):
+            continue
+        if one is not None and _is_sure(job, tail, one):
+            return one
+        found += [] if one is None else [one]
+    return found[0] if found else None
+
+
+def _exchanged_later(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> bool:
+    """Whether the endpoint exchanged gradients after it seems to have stopped.
+
+    It sent some, or got as many as ever. Then merely the record of its last message was lost.
+    """
+    flows, end = context.flows, stuck.endpoint
+    rows = tail.rows.get("dp", np.empty(0, np.int64))
+    rows = rows[flows.start_ns[rows] > stuck.since_ns]
+    own = [part.one.traffic.row for part in job.phases.classes if part.kind == "dp"]
+    for side, least in ((flows.src, BEGUN), (flows.dst, WHOLE)):
+        usual = sum(int(flows.bytes[row[side[row] == end]].sum()) for row in own) / job.count
+        if usual > 0 and flows.bytes[rows[side[rows] == end]].sum() > least * usual:
+            return True
+    return False
 
 
 def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
@@ -51,8 +85,31 @@ def _restarted(job: JobView, tail: Tail) -> bool:
     return (
         tail.next_ns is not None
         and tail.again
-        and tail.next_ns - tail.end_ns > STALLED * job.period_ns
+        and tail.next_ns - tail.end_ns > LONG * job.period_ns
     )
+
+
+def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
+    """Whether a job passed on gradients, and was then silent for many steps without reducing them.
+
+    A job that ends reduces the gradients of its last step, and an evaluation passes on none. Where
+    records hold all messages of a step, no rank shows to be the first.
+    """
+    if (
+        not any(part.kind == "dp" for part in job.phases.classes)
+        or tail.rows.get("dp", np.empty(0)).size
+    ):
+        return False
+    if tail.until_ns - tail.end_ns <= LONG * job.period_ns:
+        return False
+    rows, connections = tail.rows.get("pp", np.empty(0, np.int64)), context.connections
+    moved = np.bincount(connections.of_row[rows], context.flows.bytes[rows], len(connections))
+    shares = []
+    for part in job.phases.classes:
+        if part.kind == "pp":
+            usual = np.median(part.volumes(connections, job.count), axis=1)
+            shares.append(moved[part.one.connections] / np.maximum(usual, 1.0))
+    return bool(shares) and bool(np.quantile(np.concatenate(shares), SOME) > BEGUN)
 
 
 def _of_job(job: JobView, tail: Tail) -> Explanation:

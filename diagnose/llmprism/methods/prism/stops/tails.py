@@ -1,7 +1,7 @@
 """Where a job stopped: what it moved after its last finished step, and before a long silence.
 
 A job stops where nothing of it is sent for many steps, or for good. What it moved since its last
-finished step, or since it began, is the tail: the part of a step that shows how far each rank came.
+finished step is the tail: the part of a step that shows how far each rank came.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import group_volumes
 from llmprism.methods.prism.records.connections import SMALL, Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
-STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
+EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
+STEADY = 0.9  # share of steps in which a group has equal bytes
+STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -78,7 +82,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
         done = np.flatnonzero(whole & (next_ns is None or ends <= next_ns))
         last, end_ns = (int(done[-1]), int(ends[done[-1]])) if done.size else (-1, 0)
         if next_ns is not None or end_ns > since_ns:
-            yield _tail(context, job, last, max(since_ns, end_ns), next_ns, again)
+            yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), next_ns, again)
         since_ns = (next_ns or 0) - 1
 
 
@@ -101,21 +105,23 @@ def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
 
 
 def _tail(
-    context: Context, job: JobView, last: int, begin_ns: int, next_ns: int | None, again: bool
+    context: Context,
+    job: JobView,
+    last: int,
+    extent: tuple[int, int],
+    next_ns: int | None,
+    again: bool,
 ) -> Tail:
-    """What was moved after ``begin_ns``: the end of step ``last``, or when an attempt began."""
-    flows, every = context.flows, {}
-    for kind, rows in _rows_of(context, job).items():
-        inside = flows.start_ns[rows] > begin_ns  # a coarse clock shows both as one
-        if next_ns is not None:
-            inside &= flows.start_ns[rows] < next_ns
-        every[kind] = rows[inside]
+    """What was moved after step ``last``: ``extent`` is the begin of the attempt, and its end."""
+    begin_ns = extent[1]
+    ends_ns = _own_ends(context, job, last, extent, next_ns)
+    every = _between(context, job, ends_ns, next_ns)
     waiting = np.concatenate([one[_long(context, job, one)] for one in every.values()])
-    moved = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
-    latest = [int(flows.end_ns[own].max()) for own in moved.values() if own.size]
+    rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
+    latest = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
     end_ns = max([begin_ns, *latest])
-    until_ns = int(flows.end_ns.max()) if next_ns is None else next_ns
-    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, moved, waiting)
+    until_ns = int(context.flows.end_ns.max()) if next_ns is None else next_ns
+    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, rows, waiting)
 
 
 def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
@@ -132,6 +138,23 @@ def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
         rows = part.one.traffic.row[known]
         np.maximum.at(ends, part.step[known], context.flows.end_ns[rows])
     return volume, ends
+
+
+def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
+    """Endpoints of groups that never finished their exchange before ``tail``.
+
+    Only where groups move as much in every step: bytes of samples and of lossy records differ.
+    """
+    group, last = job.phases.dp_group, tail.step - 1
+    group_of = np.zeros(len(context.flows.addresses), np.int64)
+    group_of[job.phases.endpoints] = np.maximum(group, 0)
+    volumes = group_volumes(context.connections, job.phases.classes, group_of, job.count)
+    usual = np.median(volumes, axis=1, keepdims=True)
+    less = 1 - volumes / np.maximum(usual, 1.0)
+    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY
+    lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
+    broken = (group >= 0) & lacking[np.maximum(group, 0)]
+    return {*job.phases.endpoints[broken].tolist()}
 
 
 def quiet_until_ns(since_ns: int, until_ns: int) -> int:
@@ -170,6 +193,33 @@ def _long(context: Context, job: JobView, rows: Ints) -> Bools:
     """Which records last longer than any of a step that goes on."""
     long: Bools = context.flows.lengths_ns(rows) > LATER * job.period_ns
     return long
+
+
+def _own_ends(
+    context: Context, job: JobView, step: int, extent: tuple[int, int], next_ns: int | None
+) -> Ints:
+    """When each address ended ``step`` [ns]; ranks do not all begin the next one together."""
+    end_ns = extent[1]
+    ends = np.full(len(context.flows.addresses), end_ns)
+    own = job.phases.moments["dp"].end_ns[:, step]
+    ends[job.phases.endpoints] = np.where(own == MISSING, end_ns, np.clip(own, *extent))
+    later = _between(context, job, ends, next_ns).get("dp", np.empty(0, np.int64))
+    later = later[context.flows.start_ns[later] < end_ns]  # counted into another step
+    for side in (context.flows.src, context.flows.dst):
+        np.maximum.at(ends, side[later], context.flows.end_ns[later])
+    return ends
+
+
+def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None) -> dict[str, Ints]:
+    """Rows of each kind that begin after the end of their sender's step, and before a time."""
+    found = {}
+    for kind, rows in _rows_of(context, job).items():
+        start = context.flows.start_ns[rows]
+        inside = start > ends_ns[context.flows.src[rows]]  # a coarse clock shows both as one
+        if next_ns is not None:
+            inside &= start < next_ns
+        found[kind] = rows[inside]
+    return found
 
 
 @measured_once

@@ -23,7 +23,8 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.collectives import collectives_of
-from llmprism.methods.prism.stops.absences import missing_from
+from llmprism.methods.prism.stops.absences import Missing, missing_from
+from llmprism.methods.prism.stops.due import in_order_of_sending
 from llmprism.methods.prism.stops.finished_rings import (
     BEGUN,
     FIT,
@@ -55,6 +56,7 @@ class BrokenRing:
     moved : bytes of the hop that moved least, in the whole tail.
     begun_ns : first record of the unfinished collective.
     usual : of finished steps.
+    whole : bytes of each hop in the unfinished collective, if it were finished; 0 if not known.
     """
 
     members: Ints
@@ -63,6 +65,7 @@ class BrokenRing:
     moved: float
     begun_ns: int
     usual: Usual
+    whole: float = 0.0
 
 
 def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -75,7 +78,8 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     beside = _by_servers(context, every)[_servers_of(context, first)]
     others = _by_servers(context, broken)
     own = others.pop(_servers_of(context, first))
-    found = [end for rings in (own, *others.values()) for end in _ranked(context, job, rings)]
+    missing = [end for rings in (own, *others.values()) for end in _ranked(context, job, rings)]
+    found = in_order_of_sending(context, job, tail, missing)
     finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
     silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
     alone = missing_from(first.sent, [])
@@ -116,7 +120,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     counts = broken[0].usual.ranks
     differs: dict[tuple[int, int, int | None], list[float]] = {}
     for ring in broken:
-        for one in missing_from(ring.sent, counts):
+        for one in _of_whole(ring, missing_from(ring.sent, counts)):
             key = (int(servers[ring.members[one.place]]), one.ranks, one.rank)
             differs.setdefault(key, []).append(one.differs)
     mean = {key: float(np.mean(own)) for key, own in differs.items() if len(own) == len(broken)}
@@ -134,6 +138,13 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     return [*dict.fromkeys(in_turn)]
 
 
+def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
+    """Of those that explain what hops sent, the ones that fit a whole collective, if any does."""
+    near = [one for one in missing if one.differs <= missing[0].differs + ALIKE]
+    fitting = [one for one in near if one.fits(ring.whole, ring.members.size)]
+    return fitting or missing
+
+
 def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
     """Whether a missing rank explains what the hops sent, and equal hops do not."""
     return bool(are_broken(sent[None, :], np.array([moved]), usual)[0])
@@ -145,6 +156,8 @@ def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[B
     for part in collectives_of(context, job):
         if not part.one.traffic.row.size:
             continue
+        if int(context.flows.start_ns[part.one.traffic.row].min()) >= tail.until_ns:
+            continue  # connections of a later attempt
         for ring in rings_of(context, part, FEWEST - 1):
             members = context.connections.src[part.one.connections[ring.places]]
             found[tuple(members.tolist())] = _measured(context, job, tail, rows, part, ring.places)
@@ -174,4 +187,13 @@ def _measured(
     begun = np.concatenate(first)
     begun_ns = int(begun.min()) if begun.size else tail.end_ns
     members = src.astype(np.int64)
-    return BrokenRing(members, moved - whole, known, float(least), begun_ns, usual)
+    after = min((at for at in usual.after if at > whole * (1 + BEGUN)), default=whole)
+    return BrokenRing(
+        members,
+        moved - whole,
+        known,
+        float(least),
+        begun_ns,
+        usual,
+        after - whole if known else 0.0,
+    )

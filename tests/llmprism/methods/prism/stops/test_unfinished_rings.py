@@ -43,22 +43,6 @@ def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
     assert found.alone == alone
 
 
-def test_ranks_missing_from_rings_through_other_servers_are_named_as_well(monkeypatch):
-    """All ranks of a pipeline whose one rank stopped are missing from their collectives."""
-    usual = Usual([4e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(20))
-    sent = np.array([1e6, 2e6, 3e6, 0.0])  # the last hop leads to who is missing: the first
-    rings = [
-        BrokenRing(members, sent, True, 0.0, begun_ns, usual)
-        for members, begun_ns in ((np.arange(4), 7), (np.arange(4, 8), 5))
-    ]
-    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter(rings))
-    topology = SimpleNamespace(servers=np.arange(8), endpoints=[SimpleNamespace(nic=0)] * 8)
-    job = SimpleNamespace(phases=SimpleNamespace(endpoints=np.arange(8)), period_ns=1e6)
-    tail = SimpleNamespace(rows={}, until_ns=5)
-    found = stuck_in_ring(SimpleNamespace(topology=topology), job, tail)
-    assert (found.endpoint, found.others) == (4, (0,))  # that ring was broken first
-
-
 def test_a_collective_ends_where_all_hops_have_sent_as_much():
     """Two servers with four ranks each: seven chunks in each of two collectives.
 

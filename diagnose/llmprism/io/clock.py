@@ -31,7 +31,7 @@ def clock_tick_ns(*times: Ints) -> int:
     both = len(columns) == 2 and columns[0].size == columns[1].size
     if both:
         apart.append(columns[1] - columns[0])
-    for tick in sorted({_divisor(one) for one in apart}, reverse=True):
+    for tick in sorted({_divisor(one) for one in apart} - {1}, reverse=True):
         _, counts = np.unique(sample % tick, return_counts=True)
         alike = counts[counts >= _FEWEST].sum() if both else counts.max()
         if alike >= _AGREEING * sample.size:
@@ -47,6 +47,8 @@ def _divisor(apart: Ints) -> int:
     common = np.gcd.reduceat(apart, np.arange(0, apart.size, _TOGETHER)) if apart.size else apart
     found, often = np.unique(common[common > 0], return_counts=True)
     usual = int(found[np.argmax(often)]) if found.size else _COARSEST_NS
+    if usual == 1:
+        return 1
     if usual > _COARSEST_NS or np.unique(apart).size < _FEWEST:
         return int(max(10**power for power in range(10) if usual % 10**power == 0))
     return usual

@@ -20,6 +20,7 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
     EQUAL,
     Sizes,
+    bytes_before,
     gradients_of,
     sizes_of,
     steps_and_evaluations,
@@ -63,7 +64,7 @@ def _are_shifted(one: Division, whole: Division) -> bool:
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:
     """The division of ``traffic`` into parts that begin with the records ``cuts``."""
-    return divided(cuts, sizes_of(traffic.size).every, np.inf)
+    return divided(cuts, bytes_before(traffic.size), np.inf)
 
 
 def _begun_forward(traffic: Traffic, one: Division) -> Division:
@@ -103,6 +104,8 @@ def _where_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> l
     """
     best: list[Division] = []
     for moved in (traffic.size, np.ones_like(traffic.size)):
+        if _quality(best) >= EXACT:
+            break
         most = len(traffic)
         while most >= fewest:
             found = _within(traffic, moved, gaps, fewest, most)
@@ -154,7 +157,7 @@ def _at_balanced(traffic: Traffic, gaps: tuple[Ints, Ints], fewest: int) -> list
     found: list[Division] = []
     for moved in (traffic.size, np.ones_like(traffic.size)):
         gradients = gradients_of(traffic.couple, traffic.forth, moved)
-        before = sizes_of(moved if gradients is None else np.where(gradients, moved, 0)).every
+        before = bytes_before(moved, True if gradients is None else gradients)
         own = np.diff(before[np.append(gaps[0], len(traffic))]) > 0
         at, gap = gaps[0][own], gaps[1][own]
         if at.size < fewest - 1:

@@ -52,11 +52,12 @@ def sizes_of(size: Ints) -> Sizes:
         known = any(abs(distinct[at] - one) <= ONE_SIZE * one for one in chosen)
         if bytes_[at] >= PROMINENT * bytes_.sum() and not known:
             chosen.append(float(distinct[at]))
-    everything = _before(size, np.ones(size.size, np.bool_))
+    everything = bytes_before(size)
     if not 1 < len(chosen) <= MOST_SIZES:
         return Sizes(everything, ())
     return Sizes(
-        everything, tuple(_before(size, np.abs(size - one) <= ONE_SIZE * one) for one in chosen)
+        everything,
+        tuple(bytes_before(size, np.abs(size - one) <= ONE_SIZE * one) for one in chosen),
     )
 
 
@@ -70,7 +71,7 @@ def with_directions(sizes: Sizes, couple: Codes, forth: Bools, size: Ints) -> Si
     gradients = gradients_of(couple, forth, size)
     if gradients is None:
         return sizes
-    return Sizes(sizes.every, (_before(size, gradients), _before(size, ~gradients)))
+    return Sizes(sizes.every, (bytes_before(size, gradients), bytes_before(size, ~gradients)))
 
 
 def gradients_of(couple: Codes, forth: Bools, size: Ints) -> Bools | None:
@@ -194,5 +195,6 @@ def _after_usual(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
     return beyond
 
 
-def _before(size: Ints, chosen: Bools) -> Floats:
+def bytes_before(size: Ints, chosen: Bools | bool = True) -> Floats:
+    """Bytes of the ``chosen`` records before each one, and of all at the end."""
     return np.concatenate(([0.0], np.cumsum(np.where(chosen, size, 0), dtype=np.float64)))

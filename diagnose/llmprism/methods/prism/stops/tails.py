@@ -246,7 +246,9 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
         small = connections.small[rows]
         short = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
         rows = rows[short | ~small] if short[small].all() else rows[~small]
-        found.setdefault(part.kind, []).append(np.union1d(part.one.traffic.row, rows))
+        chosen_rows = np.zeros(of.size, np.bool_)
+        chosen_rows[part.one.traffic.row] = chosen_rows[rows] = True
+        found.setdefault(part.kind, []).append(np.flatnonzero(chosen_rows))
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
 
 

@@ -18,7 +18,8 @@ def clock_tick_ns(*times: Ints) -> int:
     """Return the largest number [ns], up to 1 s, that divides the differences of times.
 
     1 if there are too few times. Many records with few times show a coarse clock. Of begins and
-    ends, those of one record were read from one clock, also where exporters have their own.
+    ends, those of one record were read from one clock, also where exporters have their own. Each
+    clock shows several times: those that are equal show it once.
 
     >>> clock_tick_ns(np.arange(100) ** 2 * 3_000_000 + 7)
     3000000
@@ -32,9 +33,9 @@ def clock_tick_ns(*times: Ints) -> int:
     if both:
         apart.append(columns[1] - columns[0])
     for tick in sorted({_divisor(one) for one in apart} - {1}, reverse=True):
-        _, counts = np.unique(sample % tick, return_counts=True)
-        alike = counts[counts >= _FEWEST].sum() if both else counts.max()
-        if alike >= _AGREEING * sample.size:
+        alike = np.unique(sample % tick, return_counts=True)[1].max() / sample.size
+        counts = np.unique(np.unique(sample) % tick, return_counts=True)[1]
+        if max(alike, both * counts[counts >= _FEWEST].sum() / counts.sum()) >= _AGREEING:
             return tick
     return 1
 

@@ -25,3 +25,11 @@ def test_a_few_times_of_another_clock_do_not_hide_the_tick() -> None:
 @pytest.mark.parametrize("times", [[], [5], [5] * 100, [0, 1000, 2000]])
 def test_few_times_show_no_tick(times: list[int]) -> None:
     assert clock_tick_ns(np.array(times, dtype=np.int64)) == 1
+
+
+def test_operations_that_all_last_as_long_are_no_tick() -> None:
+    begin = np.random.default_rng(1).integers(0, 10**8, 700) * 7_457
+    start = (
+        EPOCH + np.repeat(np.sort(begin), 48) + np.tile(np.repeat([0, 1, 2], 16), 700) * 6_472_676
+    )
+    assert clock_tick_ns(start, start + 6_472_676) < 6_472_676

@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.methods.prism.links import parts_of
+from llmprism.methods.prism.links import parts_on
 from llmprism.methods.prism.parameters import (
     FEWEST_HABITS,
     HABIT_DEVIATIONS,
@@ -109,7 +109,6 @@ def _shares(context: Context, job: JobView, other: JobView) -> bool:
 def links_of(context: Context, job: JobView) -> set[str]:
     """The links and the NICs that carry records of a job."""
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    codes = np.unique(context.flows.path[rows])
-    parts = (part for code in codes if code >= 0 for part in parts_of(context.flows.paths[code]))
+    parts = parts_on(context.flows, context.flows.path[rows])
     nics = {context.topology.addresses[end] for end in job.phases.endpoints}
     return {part for part in parts if "|" in part} | nics

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
+
+from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context
+from llmprism.numerics.arrays import Codes
 
 ARROW = ">"
 SLOW = "slow_switch"
@@ -19,20 +23,21 @@ UP, DOWN, OUT, IN = f"{ARROW}up", f"{ARROW}down", f"{ARROW}out", f"{ARROW}in"
 
 def crossed(context: Context, connection: int) -> frozenset[str]:
     """Parts that a connection crosses; of the one that answers it, parts without a direction."""
-    connections, names = context.connections, context.topology.addresses
+    connections, flows, names = context.connections, context.flows, context.topology.addresses
     src, dst = names[connections.src[connection]], names[connections.dst[connection]]
     ends = {src, dst, f"{src}{OUT}", f"{dst}{IN}"}
-    parts = {part for path in _paths(context, connection) for part in parts_of(path)}
+    parts = parts_on(flows, flows.path[connections.by.rows(connection)])
     back = context.answers.get(connection)
     if back is not None:
-        answering = {part for path in _paths(context, back) for part in parts_of(path)}
+        answering = parts_on(flows, flows.path[connections.by.rows(back)])
         parts |= {part for part in answering if ARROW not in part}
     return frozenset(ends | parts)
 
 
-def _paths(context: Context, connection: int) -> list[str]:
-    codes = set(context.flows.path[context.connections.by.rows(connection)].tolist())
-    return [context.flows.paths[code] for code in codes if code >= 0]
+def parts_on(flows: FlowTable, codes: Codes) -> set[str]:
+    """Parts of the paths with some codes; a code below 0 has none."""
+    known = np.unique(codes).tolist()
+    return {part for code in known if code >= 0 for part in parts_of(flows.paths[code])}
 
 
 def parts_of(path: str) -> list[str]:

@@ -124,8 +124,9 @@ WARM_UP = 5
 SURELY = 6.0
 """Deviations by which the ends of hops differ for one of them to be slow."""
 
-ROUNDS = 1e-3
-"""Of the time of a ring: of at most a thousand rounds, so a slow hop ends later by this."""
+ROUNDS = 1e-4
+"""Of what a ring takes longer: a slow hop ends later by one of at most ten thousand rounds (64
+layers of 64 ranks)."""
 
 LEAST_SURE = 0.3
 """Confidence of a suspect outside the graph: what is wrong in two of three cases is a guess."""

@@ -12,7 +12,14 @@ import numpy as np
 
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.groups.base import Named
-from llmprism.methods.prism.groups.network import SYMPTOM, log_odds, named_of, seen_in, seen_within
+from llmprism.methods.prism.groups.network import (
+    SYMPTOM,
+    in_pauses,
+    log_odds,
+    named_of,
+    seen_in,
+    seen_within,
+)
 from llmprism.methods.prism.windows import Window
 
 
@@ -32,6 +39,5 @@ def with_other_jobs(
         if inside.any() and (~inside).sum() > 1:
             for part, more in log_odds(other, [seen_in(other, inside, inside)]).items():
                 odds[part] = odds.get(part, 0.0) + more
-    shown = {key: value for key, value in named.evidence.items() if key != "one_of"}
     jobs = 1 + sum(np.isfinite(other.transfer.excess).any() for other in others)
-    return named_of(own.context, odds, {**shown, "jobs": int(jobs)})
+    return in_pauses(named_of(own.context, odds, {**named.evidence, "jobs": int(jobs)}), window)

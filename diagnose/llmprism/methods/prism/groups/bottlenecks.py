@@ -18,16 +18,9 @@ import numpy as np
 
 from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.parameters import (
-    BOTTLENECK_ENDS,
-    BUSY,
-    FALSE_HIT,
-    IDLE,
-    ROUNDS,
-    SURELY,
-)
+from llmprism.methods.prism.parameters import BOTTLENECK_ENDS, BUSY, FALSE_HIT, IDLE, ROUNDS, SURELY
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian
 
 
 def bottlenecks(
@@ -62,15 +55,19 @@ def slowest_rings(durations: Durations, rings: Sequence[Ints], inside: Bools) ->
 def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     """Hops that end later than usual, beside the others; None if none does so clearly."""
     later = last - nanmedian(last, axis=0)
-    usual = np.nan_to_num(nanmedian(later[:, ~inside], axis=1)) if (~inside).any() else 0.0
-    more = nanmedian(later[:, inside], axis=1) - usual
-    ahead = np.nanmax(more) - more if np.isfinite(more).any() else more
+    more = nanmedian(later[:, inside], axis=1) - np.nan_to_num(nanmedian(later[:, ~inside], axis=1))
+    ahead = np.fmax.reduce(more) - more
+    longest = float(np.nan_to_num(np.fmax.reduce(ahead)))
     noise = float(np.nan_to_num(np.nanmedian(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
-    lasting = float(np.nanmedian(busy[:, inside])) if np.isfinite(busy[:, inside]).any() else 0.0
-    longest = float(np.nan_to_num(np.nanmax(ahead))) if np.isfinite(ahead).any() else 0.0
-    if longest <= max(SURELY * noise, ROUNDS * lasting):
+    if longest <= max(SURELY * noise, ROUNDS * more_in(nanmedian(busy, axis=0), inside, inside)):
         return None
     return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
+
+
+def more_in(values: Floats, inside: Bools, hit: Bools) -> float:
+    """By how much the median of the steps that are hit exceeds that of those outside."""
+    usual = np.nan_to_num(finite_median(values[~inside]))
+    return float(np.nan_to_num(finite_median(values[hit]) - usual))
 
 
 def _by_sending(busy: Floats, inside: Bools) -> Floats | None:

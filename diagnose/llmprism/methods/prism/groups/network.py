@@ -20,7 +20,7 @@ from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context
 from llmprism.methods.prism.durations import TRANSFER, Durations
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.groups.bottlenecks import bottlenecks, slowest_rings
+from llmprism.methods.prism.groups.bottlenecks import bottlenecks, more_in, slowest_rings
 from llmprism.methods.prism.groups.ranks import PAUSED, any_of_job, hidden
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
 from llmprism.methods.prism.parameters import (
@@ -85,11 +85,18 @@ def _named(durations: Durations, window: Window) -> Named | None:
     part = name_part(durations, seen)
     if part is None:
         silent = any(one.is_silent for once in seen for one in once.values())
-        return _paused(durations, window) if silent else any_of_job(durations, window)
-    if part.kind == "address" and window.shape == WITH_PAUSES:
-        others = {"or_causes": [part.cause, "slow_link"]}
-        return replace(part, cause="flapping_nic", evidence={**part.evidence, **others})
-    return part
+        if silent and window.first != window.last:  # a rank makes a pause: all of its job waits
+            return hidden(durations, "pauses", "slow_compute", PAUSED)
+        return any_of_job(durations, window)
+    return in_pauses(part, window)
+
+
+def in_pauses(part: Named, window: Window) -> Named:
+    """The same ``part``, which goes down and comes up again if it is a NIC with pauses."""
+    if part.kind != "address" or window.shape != WITH_PAUSES:
+        return part
+    others = {"or_causes": [part.cause, "slow_link"]}
+    return replace(part, cause="flapping_nic", evidence={**part.evidence, **others})
 
 
 def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]]:
@@ -102,13 +109,6 @@ def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]
         return [seen_in(durations, inside, hit)]
     each = np.eye(durations.steps, dtype=np.bool_)[hit]
     return [seen_in(durations, inside, one) for one in each]
-
-
-def _paused(durations: Durations, window: Window) -> Named | None:
-    """A rank that makes a pause within collectives: all of its job is silent then."""
-    if window.first == window.last:
-        return None  # for one step: a save or an evaluation
-    return hidden(durations, "pauses", "slow_compute", PAUSED)
 
 
 def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Named | None:
@@ -132,9 +132,9 @@ def named_of(context: Context, odds: Mapping[str, float], evidence: Mapping[str,
         name = culprit_of(context, part)[1]
         names[name] = names.get(name, 0.0) + one
     kind, name, cause = culprit_of(context, order[0])
-    sure = names[name] / sum(names.values())
-    known = {"one_of": list(names)[:MOST_NAMED], **evidence}
-    return Named("network", SYMPTOM, cause, kind, name, known, sure)
+    causes = [*dict.fromkeys(culprit_of(context, part)[2] for part in near)]
+    known = {**evidence, "one_of": list(names)[:MOST_NAMED], "or_causes": causes[1:]}
+    return Named("network", SYMPTOM, cause, kind, name, known, names[name] / sum(names.values()))
 
 
 def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
@@ -174,7 +174,7 @@ def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
     own = table.excess[number]
     error = table.error[number] / np.sqrt(max(np.isfinite(own[hit]).sum(), 1))
     known = np.isfinite(own[hit]).any()
-    if known and _more(own, inside, hit) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
+    if known and more_in(own, inside, hit) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
     connections = durations.graph.nodes.communicators[number].connections
     if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
@@ -186,16 +186,9 @@ def _sends_longer(busy: Floats, inside: Bools, hit: Bools) -> bool:
     """Whether any connection sends for longer in the steps that are hit than in those outside."""
     usual = nanmedian(busy[:, ~inside], axis=1)
     own = busy / np.where(usual > 0, usual, np.nan)[:, None]
-    more = np.array([_more(series, inside, hit) for series in own])
+    more = np.array([more_in(series, inside, hit) for series in own])
     least = SLOW_DEVIATIONS * np.nan_to_num(spread(own)) / np.sqrt(max(int(hit.sum()), 1))
     return bool((more > np.maximum(least, SLOW_SHARE)).any())
-
-
-def _more(values: Floats, inside: Bools, hit: Bools) -> float:
-    """By how much the median of the steps that are hit exceeds that of those outside."""
-    known = np.isfinite(values)
-    usual = float(np.median(values[~inside & known])) if (~inside & known).any() else 0.0
-    return float(np.median(values[hit & known])) - usual if (hit & known).any() else 0.0
 
 
 def log_odds(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> dict[str, float]:

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.links import ARROW, DOWN, UP, parts_of
+from llmprism.methods.prism.links import ARROW, DOWN, UP, parts_on
 from llmprism.methods.prism.outside.incast import link_speed
 from llmprism.methods.prism.parameters import OWN_SHARE
 from llmprism.methods.prism.windows import Window
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats
 
 
 def is_crowded(durations: Durations, window: Window) -> bool:
     """Whether others explain what the transfers of a window take longer."""
     hit, nodes = window.hit(durations.steps), durations.graph.nodes
     sent = _sent_by_others(durations.context, durations.job)
-    speed = link_speed(durations.context, durations.job)
+    speed, flows = link_speed(durations.context, durations.job), durations.context.flows
     lost = np.maximum(durations.on_path.transfer_longer, 0.0)
     explained = np.zeros_like(lost)
     for number in np.flatnonzero(lost[:, hit].any(axis=1)).tolist() if sent and speed else ():
@@ -33,7 +34,7 @@ def is_crowded(durations: Durations, window: Window) -> bool:
         rows = np.concatenate([by.rows(one) for one in connections.tolist()])
         calm = ~hit & (lost[number] < np.median(lost[number][hit]) / 2)
         lasting = np.maximum((end - begin).sum(axis=0), 1.0)
-        for link in _links_of(durations.context, rows) & set(sent):
+        for link in _links_on(flows, flows.path[rows]) & set(sent):
             size = np.interp(end, *sent[link]) - np.interp(begin, *sent[link])
             share = size.sum(axis=0) / speed / lasting
             more = (share - share[calm].max(initial=0.0)) * lasting
@@ -41,14 +42,9 @@ def is_crowded(durations: Durations, window: Window) -> bool:
     return bool(np.minimum(explained, lost)[:, hit].sum() > OWN_SHARE * lost[:, hit].sum())
 
 
-def _links_of(context: Context, rows: Codes | Ints) -> set[str]:
-    """Links, each in one direction, that the paths of some records lead over."""
-    codes = np.unique(context.flows.path[rows]).tolist()
-    return set().union(*(_links_on(context, code) for code in codes))
-
-
-def _links_on(context: Context, code: int) -> set[str]:
-    parts = parts_of(context.flows.paths[code]) if code >= 0 else []
+def _links_on(flows: FlowTable, codes: Codes) -> set[str]:
+    """Links, each in one direction, that paths lead over."""
+    parts = parts_on(flows, codes)
     return {part for part in parts if ARROW in part and not part.endswith((UP, DOWN))}
 
 
@@ -59,8 +55,8 @@ def _sent_by_others(context: Context, job: JobView) -> dict[str, tuple[Floats, F
     own = np.zeros(len(connections), np.bool_)
     own[np.concatenate([part.one.connections for part in job.phases.classes])] = True
     rows = np.flatnonzero(~own[connections.of_row])
-    links = _links_of(context, np.flatnonzero(own[connections.of_row]))
-    used = {code: _links_on(context, code) & links for code in np.unique(flows.path[rows]).tolist()}
+    links = _links_on(flows, flows.path[own[connections.of_row]])
+    used = {code: _links_on(flows, code) & links for code in np.unique(flows.path[rows]).tolist()}
     rows = rows[np.isin(flows.path[rows], [code for code, on in used.items() if on])]
     sent = {}
     for link in set().union(*used.values()):

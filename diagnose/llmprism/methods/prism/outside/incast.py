@@ -16,7 +16,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
-from llmprism.methods.prism.links import parts_of
+from llmprism.methods.prism.links import parts_on
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
@@ -62,8 +62,8 @@ def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
     chosen = inside[connections.dst] & connections.carries & ~_of_jobs(context, job)
     rows = np.flatnonzero(chosen[connections.of_row]).astype(np.int32)
     codes, code = np.unique(flows.path[rows], return_inverse=True)
-    ways = [set(parts_of(flows.paths[one])) if one >= 0 else set() for one in codes]
-    meets = np.array([bool(links_of(context, job) & way) for way in ways], np.bool_)
+    links = links_of(context, job)
+    meets = np.array([not links.isdisjoint(parts_on(flows, one)) for one in codes], np.bool_)
     rows = rows[own[flows.dst[rows]] | meets[code]]
     step = by_parts(lambda part: _step_at(job, flows.start_ns[part]), rows)
     rows, step = rows[step < job.count], step[step < job.count]

@@ -21,6 +21,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
+from llmprism.methods.prism.links import parts_on
 from llmprism.numerics.arrays import Bools, Ints
 
 SURE = 0.8
@@ -91,7 +92,8 @@ def _explained(
     leaves = set.intersection(*map(set, pairs))
     sends = {leaf: sum(pair[0] == leaf for pair in pairs) for leaf in leaves}
     touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in leaves}
-    order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, touching[leaf], leaf))
+    kept = {leaf: _keeps_links(context, job, steps, leaf) for leaf in leaves}
+    order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, kept[leaf], touching[leaf], leaf))
     begins, edges = job.phases.first_of_epoch[1:, None], np.array([steps[0], steps[1] + 1])
     if not order or (np.abs(begins - edges) <= AT_EDGES).any():
         return
@@ -132,6 +134,18 @@ def _ways(context: Context, job: JobView) -> Ints:
         np.maximum.at(most, cell, took)
         found.append(np.where(least < most, -1, most).reshape(-1, job.count))
     return np.concatenate(found)
+
+
+def _keeps_links(context: Context, job: JobView, steps: tuple[int, int], leaf: str) -> bool:
+    """Whether all links of a leaf carry records of any job in some steps: none of them failed."""
+    flows, (first, last) = context.flows, steps
+    inside = (flows.start_ns >= job.start_ns[first]) | (first == 0)
+    inside &= (flows.start_ns < job.end_ns[last]) | (last == job.count - 1)
+    every, used = (
+        {part for part in parts_on(flows, codes) if "|" in part and leaf in part.split("|")}
+        for codes in (flows.path, flows.path[inside])
+    )
+    return every == used
 
 
 def _uplinks(context: Context, ways: Ints, leaf: str) -> list[str]:

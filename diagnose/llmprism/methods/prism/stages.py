@@ -46,7 +46,8 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     level, micro_batches = float(work[stage] / others), pipelines.micro_batches
     at_once = pipelines.deepest >= micro_batches > work.size  # with fewer, both are the same
     stages = pipelines.stage[durations.graph.nodes.rank]  # forward passes of the last send nothing
-    longest = span_ns(durations, stages == stage) if stage == work.size - 1 else work[stage]
+    ends = at_once and stage == work.size - 1
+    longest = span_ns(durations, stages == stage) if ends else work[stage]
     work = np.where(np.arange(work.size) == stage, longest, others)
     hop, seen_ns = hop_ns(durations), max(span_ns(durations, stages >= 0), 1.0)
     takes = partial(passes_ns, micro_batches=micro_batches, hop_ns=hop, at_once=at_once)

@@ -21,9 +21,9 @@ from llmprism.methods.prism.parameters import (
     NOISE_FLOOR,
 )
 from llmprism.methods.prism.saving import saving_steps
-from llmprism.methods.prism.windows import LEVEL, SHAPE, best_window, log_density
-from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA
+from llmprism.methods.prism.windows import SHAPE, log_density
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 
 def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
@@ -40,36 +40,50 @@ def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
 
 
 def habits(length_ns: Floats) -> Ints:
-    """1 for steps that are longer at equal distances over the whole recording, 0 for others.
+    """A number for each habit of a job in its steps, found one by one; 0 for others."""
+    kind = np.zeros(length_ns.size, np.int64)
+    while (found := _habit(np.where(kind > 0, np.nan, length_ns))).any():
+        kind[found & (kind == 0)] = kind.max() + 1
+    return kind
+
+
+def _habit(length_ns: Floats) -> Bools:
+    """Steps that are longer at equal distances over the whole recording, shape (steps,).
 
     Every distance and first step is a hypothesis, likelier than none by what its steps gain if
-    all are longer by their median, and than a window of steps that are all longer. Noise is that of
-    the shorter half of all steps.
+    all are longer by their median, and than steps at any places that each have their own length.
+    Those beside them are not as long. Noise is that of the shorter half of all steps.
     """
     steps = length_ns.size
     known = np.isfinite(length_ns)
     known[:1] = False  # it is not known when the first step began
-    kind = np.zeros(steps, np.int64)
+    found = np.zeros(steps, np.bool_)
     if known.sum() < 2 * FEWEST_HABITS:
-        return kind
+        return found
     middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
     known &= np.nan_to_num(length_ns) > middle / 2  # less is no whole step
     noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
     off = np.where(known, (length_ns - middle) / noise, 0.0)
-    usual = log_density(off)
+    beside = np.pad(np.where(known, off, np.nan), 1, constant_values=np.nan)
+    nearby = np.nan_to_num(nanmedian(np.stack([beside[:-2], beside[2:]]).T, axis=1))
+    usual, may = log_density(off), np.append((off > 0) | ~known, np.ones(steps + 2, np.bool_))
     best, against = 0.0, SHAPE + 2 * float(np.log(steps))
     for period in range(2, steps // FEWEST_HABITS + 2):
-        for first in range(period):
+        for first in np.flatnonzero(may[:period] & may[period : 2 * period]).tolist():
             at = np.arange(first, steps, period)
             at = at[known[at]]
-            if at.size < FEWEST_HABITS or off[at].min() <= HABIT_DEVIATIONS:
+            if at.size < FEWEST_HABITS or off[at].min() <= 0:
                 continue
-            gain = float((log_density(off[at] - np.median(off[at])) - usual[at]).sum()) - against
-            if gain > best:
-                best, kind = gain, np.zeros(steps, np.int64)
-                kind[first or period :: period] = 1  # nothing is known of the first step
-    lasting = best_window(np.where(known, length_ns / middle - 1, np.nan), noise / middle)
-    return np.zeros_like(kind) if lasting.shape == LEVEL and lasting.ratio > best else kind
+            longer = float(np.median(off[at]))
+            if longer <= max(HABIT_DEVIATIONS, 2 * np.median(nearby[at])):
+                continue
+            alike = float(log_density(off[at] - longer).sum()) - against
+            apart = -(at.size - 1) * float(np.log(longer)) - at.size * float(np.log(steps))
+            gain = alike - float(usual[at].sum())
+            if gain > best and alike > apart:
+                best, found = gain, np.zeros(steps, np.bool_)
+                found[first or period :: period] = True  # nothing is known of the first step
+    return found
 
 
 def _beside(job: JobView, other: JobView) -> Ints:

@@ -129,13 +129,8 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
     if lost < OWN_SHARE * float((table.normal_ns * longer).max()) * durations.steps:
         return  # others wait for what is slow
     odds = sum(-float(log_density(level[[one]] / errors[one])[0]) for one in np.flatnonzero(slow))
-    most = float(np.median(level[slow]))
-    yield Standing(
-        named,
-        _window(durations, most),
-        float(lost),
-        odds - penalty_always(len(communicators), durations.steps),
-    )
+    odds -= penalty_always(len(communicators), durations.steps)
+    yield Standing(named, _window(durations, float(np.median(level[slow]))), float(lost), odds)
 
 
 def _roles(durations: Durations) -> Ints:
@@ -144,14 +139,10 @@ def _roles(durations: Durations) -> Ints:
     stage = np.full(len(durations.context.flows.addresses), -1)
     stage[job.phases.endpoints] = job.pipelines.stage
     numbers: dict[tuple[str, int, int], int] = {}
-    roles = (
-        (
-            one.kind,
-            int(stage[senders[one.connections]].max()),
-            _switches(durations, one.connections),
-        )
-        for one in durations.graph.nodes.communicators
-    )
+    roles = []
+    for one in durations.graph.nodes.communicators:
+        own = int(stage[senders[one.connections]].max())
+        roles.append((one.kind, own, _switches(durations, one.connections)))
     return np.array([numbers.setdefault(role, len(numbers)) for role in roles])
 
 

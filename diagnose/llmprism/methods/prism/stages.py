@@ -8,6 +8,9 @@ The work of a stage is what its ranks compute in a step. What nothing follows is
 stage sends no gradients of activations. So the others are taken to work as long as the longest of
 them.
 
+Records that hold several messages hide a part of that work. So the replay has to tell how long the
+passes of a step take better than if all stages worked as long as the longest.
+
 The last stage of a healthy job has the output layer. Flows do not show layers, but gradients show
 parameters, and a pass takes as much work for each of them. So a stage with more gradients may take
 longer by as much.
@@ -26,7 +29,7 @@ from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
 from llmprism.methods.prism.peers import ALWAYS, Standing
 from llmprism.methods.prism.windows import Window
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
 
 
@@ -42,13 +45,16 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
     others = float(np.delete(work, stage).max())
     level, micro_batches = float(work[stage] / others), pipelines.micro_batches
     at_once = pipelines.deepest >= micro_batches > work.size  # with fewer, both are the same
-    longest = span_ns(durations) if at_once and stage == work.size - 1 else work[stage]
+    stages = pipelines.stage[durations.graph.nodes.rank]  # forward passes of the last send nothing
+    ends = at_once and stage == work.size - 1
+    longest = span_ns(durations, stages == stage) if ends else work[stage]
     work = np.where(np.arange(work.size) == stage, longest, others)
-    even = np.full(work.size, work.mean())
-    takes = partial(
-        passes_ns, micro_batches=micro_batches, hop_ns=hop_ns(durations), at_once=at_once
-    )
-    saved_ns = takes(work) - takes(even)
+    hop, seen_ns = hop_ns(durations), max(span_ns(durations, stages >= 0), 1.0)
+    takes = partial(passes_ns, micro_batches=micro_batches, hop_ns=hop, at_once=at_once)
+    saved_ns = takes(work) - takes(np.full(work.size, work.mean()))
+    errors = [abs(np.log(takes(one) / seen_ns)) for one in (work, np.full(work.size, longest))]
+    if errors[0] > errors[1]:
+        return
     if level < max(1 + EVEN, _gradients(durations, stage)) or saved_ns < WORTH * durations.usual_ns:
         return
     name = f"{durations.job.name} stage {stage}"
@@ -77,19 +83,13 @@ def work_ns(durations: Durations) -> Floats:
     return np.array([float(np.median(one)) if one.size else 0.0 for one in of_stages])
 
 
-def span_ns(durations: Durations) -> float:
-    """From the first message to the last stage to its last one back, median over ranks [ns].
-
-    It works for all of this time if it is the longest. Its forward passes send nothing.
-    """
-    nodes, pipelines = durations.measured.nodes, durations.job.pipelines
-    messages, spans = nodes.are_messages[nodes.operation], []
-    for rank in np.flatnonzero(pipelines.stage == pipelines.length - 1).tolist():
-        own = messages & (nodes.rank == rank)
-        first = np.fmin.reduce(nodes.arrive[own], axis=0)
-        last = np.fmax.reduce(nodes.join[own], axis=0)
-        spans.append(float(nanmedian((last - first)[None], axis=1)[0]))
-    return float(np.median(spans)) if spans else 0.0
+def span_ns(durations: Durations, own: Bools) -> float:
+    """From the first to the last message of some participations, median over steps [ns]."""
+    nodes = durations.measured.nodes
+    own = own & nodes.are_messages[nodes.operation]
+    both = np.concatenate((nodes.join[own], nodes.arrive[own]))
+    lasts = np.fmax.reduce(both, axis=0) - np.fmin.reduce(both, axis=0)
+    return float(nanmedian(lasts[None], axis=1)[0])
 
 
 def hop_ns(durations: Durations) -> float:

@@ -95,12 +95,8 @@ def joint_window(excess: Floats, error: Floats) -> Window:
 def _best(slower: Floats, faster: Floats) -> Window:
     """The likeliest window by the gains of each level in each step."""
     mixed = np.logaddexp(np.log(PAUSES) + slower, np.log(1 - PAUSES))
-    found = [
-        _of_gains(slower, LEVEL, 0.0),
-        _of_gains(mixed, WITH_PAUSES, SHAPE),
-        _of_rest(faster),
-    ]
-    best = max(found, key=lambda window: window.ratio)
+    level, pauses = _of_gains(slower, LEVEL, 0.0), _of_gains(mixed, WITH_PAUSES, SHAPE)
+    best = max([level, pauses, _of_rest(faster)], key=lambda window: window.ratio)
     if best.first == best.last:
         return replace(best, ratio=best.ratio - SINGLE)
     if best.shape != WITH_PAUSES:

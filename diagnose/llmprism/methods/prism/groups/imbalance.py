@@ -83,7 +83,8 @@ def _of_bytes(durations: Durations) -> Iterable[Group]:
     error = max(float(np.nan_to_num(spread(most[None])[0])), EXACT)
     rows = np.arange(len(durations.compute.excess))
     lost = np.nan_to_num(durations.length_ns - durations.usual_ns)
-    yield Group(WORK, rows, 1, most, error, lost, _named)
+    found = best_scatter(most[None], np.array([error]), np.ones(1))
+    yield Group(WORK, rows, 1, most, error, lost, _named, found=found)
 
 
 def _named(durations: Durations, window: Window) -> Named | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
+from llmprism.methods.prism.parameters import MOST_NAMED
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
 from llmprism.methods.prism.stops.tails import LATER, Stuck, Tail, tails_of
@@ -38,7 +39,7 @@ def stopped(context: Context) -> Iterator[Explanation]:
         for tail in tails_of(context, job):
             stuck = _stuck_in(context, job, tail)
             if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
-                yield _of_job(job, tail)
+                yield _of_job(context, job, tail)
             elif stuck is not None and _is_sure(job, tail, stuck):
                 yield _explanation(context, job, tail, stuck)
 
@@ -112,14 +113,16 @@ def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
     return bool(shares) and bool(np.quantile(np.concatenate(shares), SOME) > BEGUN)
 
 
-def _of_job(job: JobView, tail: Tail) -> Explanation:
+def _of_job(context: Context, job: JobView, tail: Tail) -> Explanation:
     """The job that stopped between two steps, so that no rank shows to be the first."""
+    homes = sorted({context.topology.endpoints[end].server for end in job.phases.endpoints})
+    few = {"one_of": homes} if len(homes) <= MOST_NAMED else {}
     lost = float(tail.until_ns - tail.end_ns)
     step = min(tail.step, max(0, job.count - 1))
     evidence = {"traffic_ended_ns": tail.end_ns, "went_on_ns": tail.next_ns}
     return Explanation(
         job, "group", "stopped", CAUSES[0], "job", job.name, step, step, 1.0, BETWEEN,
-        {**evidence, "or_causes": list(CAUSES[1:])},
+        {**evidence, **few, "or_causes": list(CAUSES[1:])},
         Cost(job.period_ns, job.period_ns + lost, lost, np.inf), (tail.end_ns, tail.until_ns),
     )  # fmt: skip
 

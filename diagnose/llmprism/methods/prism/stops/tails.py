@@ -105,13 +105,9 @@ def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
 
 
 def _tail(
-    context: Context,
-    job: JobView,
-    last: int,
-    extent: tuple[int, int],
-    next_ns: int | None,
+    context: Context, job: JobView, last: int, extent: tuple[int, int], next_ns: int | None,
     again: bool,
-) -> Tail:
+) -> Tail:  # fmt: skip
     """What was moved after step ``last``: ``extent`` is the begin of the attempt, and its end."""
     begin_ns = extent[1]
     ends_ns = _own_ends(context, job, last, extent, next_ns)

@@ -151,12 +151,15 @@ def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
 
 
 def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[BrokenRing]:
-    """The rings of the attempt before ``tail``, and what their hops sent in it."""
+    """The rings of the attempt before ``tail``, and what their hops sent in it.
+
+    Those of later attempts if that one finished no step.
+    """
     found: dict[tuple[int, ...], BrokenRing] = {}
-    for part in collectives_of(context, job):
-        if not part.one.traffic.row.size:
-            continue
-        if int(context.flows.start_ns[part.one.traffic.row].min()) >= tail.until_ns:
+    parts = [part for part in collectives_of(context, job) if part.one.traffic.row.size]
+    begin_ns = [int(context.flows.start_ns[part.one.traffic.row].min()) for part in parts]
+    for part, at_ns in zip(parts, begin_ns, strict=True):
+        if at_ns >= tail.until_ns > min(begin_ns):
             continue  # connections of a later attempt
         for ring in rings_of(context, part, FEWEST - 1):
             members = context.connections.src[part.one.connections[ring.places]]

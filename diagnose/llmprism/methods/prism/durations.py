@@ -90,7 +90,7 @@ class Durations:
         return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
 
     def lost_ns(self, ranks: Ints) -> Floats:
-        """What ``ranks`` may have lost in each step: what they take longer if a path is short."""
+        """What ``ranks`` may have lost in each step: what one takes longer, where a path is short."""
         path, longer = self.on_path, self.compute.excess * self.compute.normal_ns[:, None]
         beyond = self.job.between_ends_ns - path.compute.sum(axis=0) - path.transfer.sum(axis=0)
         more = np.nan_to_num(beyond - self.reference.normal(beyond[None])[0])

@@ -66,10 +66,10 @@ def _habit(length_ns: Floats) -> Bools:
     off = np.where(known, (length_ns - middle) / noise, 0.0)
     beside = np.pad(np.where(known, off, np.nan), 1, constant_values=np.nan)
     nearby = np.nan_to_num(nanmedian(np.stack([beside[:-2], beside[2:]]).T, axis=1))
-    usual, may = log_density(off), np.append((off > 0) | ~known, np.ones(steps + 2, np.bool_))
+    usual = log_density(off)
     best, against = 0.0, SHAPE + 2 * float(np.log(steps))
     for period in range(2, steps // FEWEST_HABITS + 2):
-        for first in np.flatnonzero(may[:period] & may[period : 2 * period]).tolist():
+        for first in range(period):
             at = np.arange(first, steps, period)
             at = at[known[at]]
             if at.size < FEWEST_HABITS or off[at].min() <= 0:

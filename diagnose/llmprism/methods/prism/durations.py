@@ -90,11 +90,13 @@ class Durations:
         return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
 
     def lost_ns(self, ranks: Ints) -> Floats:
-        """What ``ranks`` may have lost in each step: what one takes longer, where a path is short."""
+        """What ``ranks`` may have lost in each step, shape (steps,).
+
+        On the critical path; and where it does not reach, as much as one of them takes longer.
+        """
         path, longer = self.on_path, self.compute.excess * self.compute.normal_ns[:, None]
         beyond = self.job.between_ends_ns - path.compute.sum(axis=0) - path.transfer.sum(axis=0)
         more = np.nan_to_num(beyond - self.reference.normal(beyond[None])[0])
-        more *= 2 * beyond > self.job.between_ends_ns
         most = np.nan_to_num(longer[ranks]).max(axis=0, initial=0.0)
         lost: Floats = path.lost_ns(ranks) + np.clip(more, 0.0, np.maximum(most, 0.0))
         return lost

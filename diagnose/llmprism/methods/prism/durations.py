@@ -89,18 +89,6 @@ class Durations:
         """Server of each rank, shape (ranks,)."""
         return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
 
-    def lost_ns(self, ranks: Ints) -> Floats:
-        """What ``ranks`` may have lost in each step, shape (steps,).
-
-        On the critical path; and where it does not reach, as much as one of them takes longer.
-        """
-        path, longer = self.on_path, self.compute.excess * self.compute.normal_ns[:, None]
-        beyond = self.job.between_ends_ns - path.compute.sum(axis=0) - path.transfer.sum(axis=0)
-        more = np.nan_to_num(beyond - self.reference.normal(beyond[None])[0])
-        most = np.nan_to_num(longer[ranks]).max(axis=0, initial=0.0)
-        lost: Floats = path.lost_ns(ranks) + np.clip(more, 0.0, np.maximum(most, 0.0))
-        return lost
-
     def address(self, rank: int) -> str:
         """Address of a rank."""
         return self.context.topology.addresses[int(self.job.phases.endpoints[rank])]
@@ -214,9 +202,22 @@ def _measured(
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)
     return Durations(
-        context, job, measured, graph, rendezvous, reference,
+        context,
+        job,
+        measured,
+        graph,
+        rendezvous,
+        reference,
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
-        times_on_path(measured, (compute, reference.normal(measured.transfer)), ranks, rendezvous),
-        traffic, length_of_steps(job, reference), np.zeros(job.count), tick_ns,
-    )  # fmt: skip
+        times_on_path(
+            measured,
+            (compute, reference.normal(measured.transfer)),
+            ranks,
+            rendezvous,
+        ),
+        traffic,
+        length_of_steps(job, reference),
+        np.zeros(job.count),
+        tick_ns,
+    )

@@ -87,7 +87,7 @@ def of_ranks(durations: Durations, members: Sequence[tuple[Ints, Namer]]) -> lis
         return []
     series = np.array([_mean(base[rows]) for rows, _ in known])
     errors = group_errors(series, [table.error[rows] for rows, _ in known])
-    lost = durations.lost_ns
+    lost = durations.on_path.lost_ns
     return [
         Group(COMPUTE, rows, len(known), series[i], float(errors[i]), lost(rows), namer, True)
         for i, (rows, namer) in enumerate(known)

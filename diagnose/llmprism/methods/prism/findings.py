@@ -181,6 +181,7 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
     outweighed: list[Candidate] = []
     rejected: set[Namer] = set()
     open_steps = np.isfinite(durations.length_ns) & ~warm
+    unexplained = open_steps
     for _ in range(4 * MOST_FINDINGS):
         groups = [one for of in KINDS.values() for one in of(left) if one.named not in rejected]
         best = _likeliest(left, groups, open_steps) or _longest(left, groups, open_steps)
@@ -192,15 +193,16 @@ def _candidates(durations: Durations) -> Iterator[Candidate]:
             left, rebased = left.compared_with(~inside), True
             continue
         if not _is_believed(best.cost) and best.group.table == TRANSFER:
-            best = _longest(left, [best.group], open_steps) or best  # in steps that are longer
+            best = _longest(left, [best.group], unexplained) or best  # in steps that are longer
             inside = best.window.steps(durations.steps)
         if not _is_believed(best.cost) and best.group.is_whole:
             rejected.add(best.group.named)  # what it has in common says nothing of its parts
             continue
+        open_steps = open_steps & ~inside
         if _is_believed(best.cost):
             yield best
             rejected.clear()
-            open_steps = open_steps & ~inside
+            unexplained = unexplained & ~inside
             left = left.shortened(best.explains_ns)
             if best.group.table == COMPUTE:
                 left = left.lost_by(best.group.rows, inside)

@@ -135,15 +135,21 @@ def _slow_parts(durations: Durations) -> Iterator[Standing]:
 
 def _roles(durations: Durations) -> Ints:
     """A number for each kind of traffic, stage that sends, and count of switches on the way."""
-    job, senders = durations.job, durations.context.connections.src
-    stage = np.full(len(durations.context.flows.addresses), -1)
-    stage[job.phases.endpoints] = job.pipelines.stage
+    stage, senders = stage_of(durations), durations.context.connections.src
     numbers: dict[tuple[str, int, int], int] = {}
     roles = []
     for one in durations.graph.nodes.communicators:
         own = int(stage[senders[one.connections]].max())
         roles.append((one.kind, own, _switches(durations, one.connections)))
     return np.array([numbers.setdefault(role, len(numbers)) for role in roles])
+
+
+def stage_of(durations: Durations) -> Ints:
+    """Stage of each address; -1 for those that are none of the job's."""
+    job = durations.job
+    stage = np.full(len(durations.context.flows.addresses), -1)
+    stage[job.phases.endpoints] = job.pipelines.stage
+    return stage
 
 
 def _switches(durations: Durations, connections: Ints) -> int:

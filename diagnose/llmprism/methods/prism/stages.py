@@ -27,7 +27,7 @@ from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.graph.durations import STEP_BEFORE
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
-from llmprism.methods.prism.peers import ALWAYS, Standing
+from llmprism.methods.prism.peers import ALWAYS, Standing, stage_of
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
@@ -137,11 +137,9 @@ def passes_ns(work: Floats, micro_batches: int, hop_ns: float, *, at_once: bool)
 def _gradients(durations: Durations, stage: int) -> float:
     """Gradients of a stage over those of the others, median [bytes]; 1 if it has fewer."""
     job, connections = durations.job, durations.context.connections
-    stage_of = np.full(len(durations.context.flows.addresses), -1)
-    stage_of[job.phases.endpoints] = job.pipelines.stage
     own = [one.one.connections for one in job.phases.classes if one.kind == "dp"]
     chosen = np.concatenate([np.empty(0, np.int64), *own])
-    at = stage_of[connections.src[chosen]]
+    at = stage_of(durations)[connections.src[chosen]]
     total = connections.total_bytes[chosen].astype(np.float64)
     sent = np.bincount(at[at >= 0], total[at >= 0], job.pipelines.length)
     others = float(np.median(np.delete(sent, stage)))

@@ -41,10 +41,10 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         return None
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
-    broken = unfinished_groups(context, job, tail)
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
+    broken = unfinished_groups(context, job, tail)
     ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
     goals = {end: learned(end).next_goal() for end in ready}
     near = dict.fromkeys([*goals[ready[0]], *ready])
@@ -56,10 +56,9 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
     silent = [end for end in goals[ready[0]] if end in broken]
     first = silent[0] if len(silent) == 1 else first  # nor did it finish its gradients
-    others = near
-    others.pop(first, None)
+    near.pop(first, None)
     shown_by = "received its input and sent nothing"
-    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind or silent))
+    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(near), alone=bool(behind or silent))
 
 
 def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:

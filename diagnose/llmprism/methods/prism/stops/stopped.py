@@ -18,14 +18,13 @@ from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.parameters import MOST_NAMED
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
-from llmprism.methods.prism.stops.tails import LATER, Stuck, Tail, tails_of
+from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
 from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
 from llmprism.numerics.missing import finite_median
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
-LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
 BEGUN = 0.1  # of the usual bytes: more than a stray record
 WHOLE = 0.9  # ... and nearly all of them: a partner sends half of what it has to one that stopped
 LATELY = 3  # steps before one that was never finished
@@ -83,11 +82,9 @@ def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
 
 def _restarted(job: JobView, tail: Tail) -> bool:
     """Whether a job was silent for many steps, and then went on."""
-    return (
-        tail.next_ns is not None
-        and tail.again
-        and tail.next_ns - tail.end_ns > LONG * job.period_ns
-    )
+    if tail.next_ns is None or not tail.again:
+        return False
+    return tail.next_ns - tail.end_ns > STALLED * job.period_ns
 
 
 def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
@@ -96,12 +93,10 @@ def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
     A job that ends reduces the gradients of its last step, and an evaluation passes on none. Where
     records hold all messages of a step, no rank shows to be the first.
     """
-    if (
-        not any(part.kind == "dp" for part in job.phases.classes)
-        or tail.rows.get("dp", np.empty(0)).size
-    ):
+    exchanges = any(part.kind == "dp" for part in job.phases.classes)
+    if not exchanges or tail.rows.get("dp", np.empty(0)).size:
         return False
-    if tail.until_ns - tail.end_ns <= LONG * job.period_ns:
+    if tail.until_ns - tail.end_ns <= STALLED * job.period_ns:
         return False
     rows, connections = tail.rows.get("pp", np.empty(0, np.int64)), context.connections
     moved = np.bincount(connections.of_row[rows], context.flows.bytes[rows], len(connections))

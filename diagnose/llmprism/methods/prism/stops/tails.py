@@ -23,7 +23,7 @@ WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring send
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
 EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
 STEADY = 0.9  # share of steps in which a group has equal bytes
-STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
+STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -248,6 +248,7 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
 
 
+@measured_once
 def _of_attempts(context: Context, job: JobView) -> Ints:
     """Connections of attempts that finished no step: no job was found in them.
 

@@ -19,6 +19,7 @@ from llmprism.methods.prism.parameters import (
     HABIT_DEVIATIONS,
     LACKING,
     NOISE_FLOOR,
+    VARIES,
 )
 from llmprism.methods.prism.saving import saving_steps
 from llmprism.methods.prism.windows import SHAPE, log_density
@@ -51,8 +52,8 @@ def _habit(length_ns: Floats) -> Bools:
     """Steps that are longer at equal distances over the whole recording, shape (steps,).
 
     Every distance and first step is a hypothesis, likelier than none by what its steps gain if
-    all are longer by their median, and than steps at any places that each have their own length.
-    Those beside them are not as long. Noise is that of the shorter half of all steps.
+    all are longer by about their median, and than steps at any places that each have their own
+    length. Those beside them are not as long. Noise is that of the shorter half of all steps.
     """
     steps = length_ns.size
     known = np.isfinite(length_ns)
@@ -67,7 +68,7 @@ def _habit(length_ns: Floats) -> Bools:
     beside = np.pad(np.where(known, off, np.nan), 1, constant_values=np.nan)
     nearby = np.nan_to_num(nanmedian(np.stack([beside[:-2], beside[2:]]).T, axis=1))
     usual = log_density(off)
-    best, against = 0.0, SHAPE + 2 * float(np.log(steps))
+    best = 0.0
     for period in range(2, steps // FEWEST_HABITS + 2):
         for first in range(period):
             at = np.arange(first, steps, period)
@@ -77,10 +78,12 @@ def _habit(length_ns: Floats) -> Bools:
             longer = float(np.median(off[at]))
             if longer <= max(HABIT_DEVIATIONS, 2 * np.median(nearby[at])):
                 continue
-            alike = float(log_density(off[at] - longer).sum()) - against
-            apart = -(at.size - 1) * float(np.log(longer)) - at.size * float(np.log(steps))
-            gain = alike - float(usual[at].sum())
-            if gain > best and alike > apart:
+            varies, others = float(np.hypot(1, VARIES * longer)), at.size - 1
+            base = float(usual[at].sum()) + SHAPE
+            alike = log_density((off[at] - longer) / varies).sum() - others * np.log(varies)
+            apart = -others * np.log(longer) - at.size * np.log(steps) - base
+            gain = float(alike - 2 * np.log(steps)) - base
+            if gain > max(best, apart):
                 best, found = gain, np.zeros(steps, np.bool_)
                 found[first or period :: period] = True  # nothing is known of the first step
     return found

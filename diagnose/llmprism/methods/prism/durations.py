@@ -164,8 +164,6 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     traffic = traffic_of(context, job)
     durations = _measured(context, job, graph, rendezvous, traffic, reference, tick_ns)
     length_ns = np.where(saving_steps(context, job), np.nan, job.between_ends_ns)  # known kinds
-    if not habits(length_ns).any():
-        return durations
     return durations.with_habit(habits(length_ns - _lost_alone_ns(durations)))
 
 

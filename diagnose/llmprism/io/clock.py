@@ -6,7 +6,7 @@ import numpy as np
 
 from llmprism.numerics.arrays import Ints
 
-_SAMPLE = 100_000  # times used; more would not change the result
+_SAMPLE = 20_000  # times used; more would not change the result
 _FEWEST = 8  # distinct times; fewer may agree by chance
 _MANY = 128  # times that do not agree by chance, even if few are distinct
 _AGREEING = 0.99  # of the times; a few may come from another exporter

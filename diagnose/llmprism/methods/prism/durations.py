@@ -100,23 +100,18 @@ class Durations:
 
     def compared_with(self, healthy: Bools) -> Durations:
         """The same, compared with some steps only: most others are slow."""
-        return self._beside(replace(self.reference, healthy=healthy & self.reference.healthy))
+        return self.beside(replace(self.reference, healthy=healthy & self.reference.healthy))
 
     def only_beside(self, steps: Bools) -> Durations:
         """The same where some steps of one kind show what is normal in all."""
-        return self._beside(Reference(np.zeros_like(self.reference.kind), steps))
+        return self.beside(Reference(np.zeros_like(self.reference.kind), steps))
 
     def with_normal(self, normal: Floats) -> Durations:
         """The same where ``normal`` durations of computations tell who waits for whom."""
-        return self._beside(self.reference, normal)
+        return self.beside(self.reference, normal)
 
-    def with_habit(self, habit: Ints) -> Durations:
-        """The same where steps with a ``habit`` are of another kind."""
-        kind = kinds_of(self.context, self.job, habit)
-        return self._beside(Reference(kind, np.ones(self.steps, np.bool_)))
-
-    def _beside(self, reference: Reference, normal: Floats | None = None) -> Durations:
-        """The same compared with others."""
+    def beside(self, reference: Reference, normal: Floats | None = None) -> Durations:
+        """The same compared with other steps."""
         every = (self.measured, self.rendezvous, self.traffic, reference, self.tick_ns, normal)
         return _measured(self.context, self.job, *every)
 
@@ -159,12 +154,15 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     rendezvous = rendezvous_of(nodes, servers, together_ns)
     met = rendezvous.of[nodes.operation]
     graph.compute[graph.after_join & (met[graph.parent] == met[:, None])] = np.nan  # at once
-    none = np.zeros(job.count, np.int64)
-    reference = Reference(kinds_of(context, job, none), np.ones(job.count, np.bool_))
+    none, every = np.zeros(job.count, np.int64), np.ones(job.count, np.bool_)
+    reference = Reference(kinds_of(context, job, none), every)
     traffic = traffic_of(context, job)
     durations = _measured(context, job, graph, rendezvous, traffic, reference, tick_ns)
     length_ns = np.where(saving_steps(context, job), np.nan, job.between_ends_ns)  # known kinds
-    return durations.with_habit(habits(length_ns - _lost_alone_ns(durations)))
+    habit = habits(length_ns - _lost_alone_ns(durations))
+    if not habit.any():
+        return durations
+    return durations.beside(Reference(kinds_of(context, job, habit), every))
 
 
 def _lost_alone_ns(durations: Durations) -> Floats:
@@ -208,12 +206,7 @@ def _measured(
         reference,
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
-        times_on_path(
-            measured,
-            (compute, reference.normal(measured.transfer)),
-            ranks,
-            rendezvous,
-        ),
+        times_on_path(measured, (compute, reference.normal(measured.transfer)), ranks, rendezvous),
         traffic,
         length_of_steps(job, reference),
         np.zeros(job.count),

@@ -53,6 +53,7 @@ from llmprism.methods.prism.windows import (
 )
 from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.threads import both
 
 FEWEST = 3  # steps of which one may stand out
 
@@ -115,9 +116,10 @@ class Finding:
 
 def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
-    outside = outside_of(context)
+    outside, measured = both(
+        lambda: outside_of(context), lambda: [durations_of(context, job) for job in context.jobs]
+    )
     rows = list(outside.stops())
-    measured = (durations_of(context, job) for job in context.jobs)
     every = [durations for durations in measured if durations is not None]
     for durations in every:
         job, others = durations.job, [other for other in every if other is not durations]

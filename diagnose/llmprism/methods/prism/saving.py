@@ -51,8 +51,8 @@ def _sending(context: Context, job: JobView) -> tuple[Floats, Floats, float]:
     for part in job.phases.classes:
         known, cell = part.cells(context.connections, job.count)
         row = part.one.traffic.row[known]
-        at = flows.src[row], cell % job.count
-        np.minimum.at(begin_ns, at, flows.start_ns[row])
-        np.maximum.at(end_ns, at, flows.end_ns[row])
-        np.add.at(sent, flows.src[row], flows.bytes[row])
+        at = flows.src[row].astype(np.int64) * shape[1] + cell % job.count
+        np.minimum.at(begin_ns.ravel(), at, flows.start_ns[row].astype(np.float64))
+        np.maximum.at(end_ns.ravel(), at, flows.end_ns[row].astype(np.float64))
+        sent += np.bincount(flows.src[row], flows.bytes[row], shape[0])
     return begin_ns, end_ns, float(sent.max(initial=0.0)) / shape[1]

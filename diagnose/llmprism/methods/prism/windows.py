@@ -160,10 +160,7 @@ def _gains(excess: Floats, error: float, sign: float, density: Density = log_den
 
 
 def _ratios(
-    excess: Floats,
-    error: Floats | float,
-    level: tuple[Floats | float, Floats],
-    density: Density,
+    excess: Floats, error: Floats | float, level: tuple[Floats | float, Floats], density: Density
 ) -> Floats:
     """Log likelihood ratio of values that vary around a middle by a width; 0 if unknown."""
     middle, width = level

@@ -26,14 +26,15 @@ def balanced_at(couple: Codes, forth: Bools, size: Ints, at: Ints, most: int) ->
     if not volume.all():
         return None
     order = np.argsort(couple, kind="stable")
-    off, typical = np.zeros(at.size), float(np.median(size))
+    change, typical = np.zeros(couple.size + 1), float(np.median(size))
     for way, own in zip(volume, np.split(order, np.cumsum(np.bincount(couple))[:-1]), strict=True):
         even = abs(way[0] - way[1]) <= EVEN * way.max() + typical
         sends = forth[own] == (forth[own[0]] if even else way[1] > way[0])
         ahead = np.cumsum(np.where(sends, size[own], -size[own]), dtype=np.float64)
-        ahead = np.append(0.0, ahead)
-        off += _above_least(ahead, most)[np.searchsorted(own, at)]
-    quiet: Bools = off < BALANCED * typical
+        above = _above_least(np.append(0.0, ahead), most)
+        change[own + 1] = np.diff(above)
+        change[0] += above[0]
+    quiet: Bools = np.cumsum(change)[at] < BALANCED * typical
     return quiet
 
 

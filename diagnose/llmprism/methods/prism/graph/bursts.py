@@ -14,12 +14,7 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.phases.own_steps import in_own_steps
-from llmprism.numerics.arrays import (
-    Codes,
-    Ints,
-    latest_in_groups,
-    order_in_groups,
-)
+from llmprism.numerics.arrays import Codes, Ints, latest_in_groups, order_in_groups
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
 

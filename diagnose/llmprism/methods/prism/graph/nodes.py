@@ -31,13 +31,7 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.bursts import Bursts, bursts_of
 from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
-from llmprism.methods.prism.graph.silent_rings import (
-    Homes,
-    Late,
-    earliest,
-    homes_of,
-    late_ranks,
-)
+from llmprism.methods.prism.graph.silent_rings import Homes, Late, earliest, homes_of, late_ranks
 from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR, MERGED
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints

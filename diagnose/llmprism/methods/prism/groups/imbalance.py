@@ -15,12 +15,7 @@ import numpy as np
 from llmprism.methods.prism.baseline import spread, step_effect
 from llmprism.methods.prism.durations import WORK, Durations
 from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.parameters import (
-    EXACT,
-    FEWEST_SCATTERED,
-    NOISE_FLOOR,
-    WARM_UP,
-)
+from llmprism.methods.prism.parameters import EXACT, FEWEST_SCATTERED, NOISE_FLOOR, WARM_UP
 from llmprism.methods.prism.windows import Window, best_scatter, best_window, penalty
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian

@@ -26,12 +26,7 @@ from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.partial_steps import FORWARD
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.silences import (
-    ACCUMULATES,
-    FEWEST,
-    MOST_MICRO_BATCHES,
-    RESTS,
-)
+from llmprism.methods.prism.steps.silences import ACCUMULATES, FEWEST, MOST_MICRO_BATCHES, RESTS
 from llmprism.methods.prism.steps.stepping import Part, division_of
 from llmprism.numerics.arrays import Bools
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -42,11 +43,14 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.early import INTS
+from llmprism.numerics.threads import in_threads
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less, if larger one does
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
+
+Known = Mapping[frozenset[int], Part]
 
 
 def find_jobs(
@@ -136,11 +140,7 @@ def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints
 
 
 def _settled(
-    flows: FlowTable,
-    connections: Connections,
-    use: Bools,
-    known: Mapping[frozenset[int], Part],
-    lone: Bools,
+    flows: FlowTable, connections: Connections, use: Bools, known: Known, lone: Bools
 ) -> list[Part]:
     """Components of the connections in ``use``, without those that do not repeat.
 
@@ -150,11 +150,7 @@ def _settled(
     pending = find_components(flows, connections, use)
     while pending:
         again = np.zeros(len(connections), np.bool_)
-        for component in pending:
-            part = known.get(_connections_of(component))
-            odd = INTS
-            if part is None:
-                part, odd = _with_steps(flows, connections, component, lone)
+        for part, odd in in_threads(partial(_with_steps, flows, connections, known, lone), pending):
             if odd.size == 0:
                 settled.append(part)
                 continue
@@ -166,12 +162,14 @@ def _settled(
 
 
 def _with_steps(
-    flows: FlowTable, connections: Connections, component: Component, lone: Bools
+    flows: FlowTable, connections: Connections, known: Known, lone: Bools, component: Component
 ) -> tuple[Part, Ints]:
     """``component`` with its steps, and its connections that do not repeat in them.
 
     If those are gradients, there are no steps. Two steps of a pipeline leave none out.
     """
+    if (before := known.get(_connections_of(component))) is not None:
+        return before, INTS
     single = has_single_ranks(connections, component, lone)
     part = stepped(flows, connections, component, single)
     odd = irregular(connections, part.component, part.stepping)

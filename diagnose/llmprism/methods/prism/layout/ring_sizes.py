@@ -31,12 +31,7 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.sizes import AGREE, cells
-from llmprism.methods.prism.layout.common_factors import (
-    factors,
-    likelihood,
-    powers_of,
-    unrelated,
-)
+from llmprism.methods.prism.layout.common_factors import factors, likelihood, powers_of, unrelated
 from llmprism.methods.prism.layout.replicas import usual_rings
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines

@@ -16,7 +16,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
-from llmprism.methods.prism.links import parts_on
+from llmprism.methods.prism.links import parts_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
@@ -61,10 +61,10 @@ def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
     own[job.phases.endpoints] = True
     chosen = inside[connections.dst] & connections.carries & ~_of_jobs(context, job)
     rows = np.flatnonzero(chosen[connections.of_row]).astype(np.int32)
-    codes, code = np.unique(flows.path[rows], return_inverse=True)
-    links = links_of(context, job)
-    meets = np.array([not links.isdisjoint(parts_on(flows, one)) for one in codes], np.bool_)
-    rows = rows[own[flows.dst[rows]] | meets[code]]
+    links, meets = links_of(context, job), np.zeros(len(flows.paths) + 1, np.bool_)
+    used = np.flatnonzero(np.bincount(flows.path[rows] + 1)[1:])  # an unknown path is the last one
+    meets[used] = [not links.isdisjoint(parts_of(flows.paths[code])) for code in used.tolist()]
+    rows = rows[own[flows.dst[rows]] | meets[flows.path[rows]]]
     step = by_parts(lambda part: _step_at(job, flows.start_ns[part]), rows)
     rows, step = rows[step < job.count], step[step < job.count]
     used = np.zeros((len(connections), job.count), np.bool_)

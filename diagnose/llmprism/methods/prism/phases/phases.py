@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
+from llmprism.numerics.threads import in_threads
 
 FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
@@ -120,15 +122,15 @@ def _on_one_count(
     firsts, count = [], 0
     for epoch in job.epochs:
         firsts.append(count)
-        for part in epoch:
-            classes += _kinds(flows, connections, part, count)
+        for kinds in in_threads(partial(_kinds, flows, connections, count), epoch):
+            classes += kinds
         count += max(part.stepping.count for part in epoch)
     first = max(part.stepping.count for part in job.epochs[0])
     classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
     return with_gradients_last(flows, classes, job.endpoints, first), np.array(firsts), count
 
 
-def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
+def _kinds(flows: FlowTable, connections: Connections, before: int, part: Part) -> list[KindOf]:
     return [
         KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses))

@@ -12,12 +12,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.steps.proposals import (
-    GOOD,
-    Proposals,
-    of_count,
-    records_of_part,
-)
+from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, records_of_part
 from llmprism.numerics.arrays import Ints
 
 GRADIENTS = 0.05  # of all bytes: what gradients have at least

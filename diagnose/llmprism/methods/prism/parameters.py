@@ -13,10 +13,8 @@ TAIL = 4.0
 """Degrees of freedom of the noise: computing has rare long pauses, so tails are heavy (Student's t,
 as usual in robust regression: Lange, Little and Taylor, JASA 1989)."""
 
-LEVELS = (
-    0.02, 0.04, 0.07, 0.1, 0.15, 0.22, 0.32, 0.45, 0.65, 1.0, 1.5, 2.3, 3.5, 6.0, 10.0, 20.0, 50.0,
-)  # fmt: skip
-"""Slowdowns that are tried, as a share of the normal duration: each is about half more than the one
+LEVELS = tuple(0.02 * 1.5**step for step in range(20))
+"""Slowdowns that are tried, as a share of the normal duration: each is half more than the one
 before it, so the nearest costs little likelihood."""
 
 VARIES = 0.2

@@ -31,6 +31,7 @@ from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import (
     ALWAYS_SURE,
     AS_LIKELY,
+    FEWEST,
     LEAST_COST,
     MOST_FINDINGS,
     NOISE_FLOOR,
@@ -54,8 +55,6 @@ from llmprism.methods.prism.windows import (
 from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
 from llmprism.numerics.threads import both
-
-FEWEST = 3  # steps of which one may stand out
 
 
 @dataclass(frozen=True)

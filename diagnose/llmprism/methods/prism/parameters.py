@@ -6,6 +6,20 @@ share of; deviations are standard deviations.
 
 from __future__ import annotations
 
+EQUAL = 0.02
+"""Of bytes, or of a distance in time: a difference that counts as none. Headers, samples and
+messages that an exporter cuts in two add as much."""
+
+FEWEST = 3
+"""Steps, messages or members of which one may stand out, or that show a pattern."""
+
+HALF, MOSTLY, NEARLY = 0.5, 0.75, 0.9
+"""Shares that are the majority, most, and nearly all: some steps are cut off or slow, and some
+records lost, joined or cut in two."""
+
+SURE = 0.9
+"""Confidence of what is seen, or quality of what is believed rather than its alternatives."""
+
 FALSE_FINDINGS = 1.0
 """False findings that a user accepts in 1,000 healthy job-steps; sets every penalty."""
 

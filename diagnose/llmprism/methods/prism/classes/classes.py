@@ -20,6 +20,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.answers import find_answers
 from llmprism.methods.prism.classes.circles import circles, circulating, components
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.repeated_sizes import are_messages
 from llmprism.methods.prism.records.sampled import allowed
@@ -27,7 +28,6 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3  # ... in the typical record of a connection (in logarithm)
-ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
 EXCHANGED = 0.75  # share of connections that move at once: all in an exchange, half in passes
@@ -196,7 +196,7 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     rows = rows[~connections.small[rows]]
     size, place = connections.size[rows], np.searchsorted(own, connections.of_row[rows])
     usual = connections.typical_bytes[own][place]
-    near = np.abs(size - usual) <= ONE_SIZE * usual
+    near = np.abs(size - usual) <= EQUAL * usual
     moved = np.bincount(place, size, own.size)
     share = np.bincount(place, size * near, own.size) / np.maximum(moved, 1.0)
     ends = np.sort(np.stack((connections.src[own], connections.dst[own])), axis=0)
@@ -207,7 +207,7 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     if one.all() or several.all() or not (one | several).all():
         return [own]
     others = size[several[place]]
-    larger = others > (1 + ONE_SIZE) * connections.typical_bytes[own[one]].max()
+    larger = others > (1 + EQUAL) * connections.typical_bytes[own[one]].max()
     buckets = others[larger].sum() >= LARGER * others.sum() and are_messages(others)
     return [own[one], own[several]] if buckets else [own]
 

@@ -20,12 +20,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.parameters import EQUAL, FEWEST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-EXACT = 0.02  # by which volumes may differ from half of the one before: headers, lost records
 LOST = 0.1  # by which those of a class may differ from the median: their records may be lost
-FEWEST = 3  # partners of a rank that make a sequence
 MOST = 10  # partners of a rank, of 1,024 ranks
 NEARLY = 0.05  # by which those of a group with guests differ, where records are lost
 FINELY = 0.005  # ... of four ranks, whose volumes of two sizes could be a pipeline's otherwise
@@ -88,7 +87,7 @@ def _length(moved: float, among: Sequence[float]) -> int:
     length = 1
     for factor in (0.5, 2.0):
         wanted = moved * factor
-        while any(abs(one - wanted) <= EXACT * wanted for one in among):
+        while any(abs(one - wanted) <= EQUAL * wanted for one in among):
             length += 1
             wanted *= factor
     return length

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.parameters import FEWEST, MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
 LOOKED_AT = 4  # connections of a class, and steps, that are looked at
-AGREE = 0.75  # share of them that must agree
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
-FEWEST = 3  # messages that show a pattern
 SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
 MANY = 64  # messages that show it where some are lost
 ABOUT = 0.15  # share by which their numbers then differ: a twentieth is lost, others are cut
@@ -39,10 +38,10 @@ def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, cou
     and values of context parallelism have doubles, too, but come in one size.
     """
     own = [(end, size) for _, end, size in cells(connections, one, step, count)]
-    if not own or sum(_are_shards(*each) for each in own) >= AGREE * len(own):
+    if not own or sum(_are_shards(*each) for each in own) >= MOSTLY * len(own):
         return bool(own)
     ends = sum(_ends_with_double(*each) for each in own)
-    return ends >= AGREE * len(own) and _halved_in_all([size for _, size in own])
+    return ends >= MOSTLY * len(own) and _halved_in_all([size for _, size in own])
 
 
 def _halved_in_all(sizes: list[Ints]) -> bool:

@@ -20,17 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.early import INTS
 
 WHOLE = 0.3  # of a step: difference from a whole number of steps that counts as none
 CLOSE = 0.01  # how far the bytes of several steps may be from those of one times their number
-EXACT = 0.02  # of a message: distance of a border from the begin of a message that counts as none
-MOSTLY = 0.75  # share of steps from which something holds for all of them
 UPDATE = 0.5  # of the median update: shorter ones are none
 ALIKE = 0.1  # ratio of the median update to the longest
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less
-FEWEST = 3  # steps
 
 
 @dataclass(frozen=True)
@@ -162,4 +160,4 @@ def begun_at(before: Floats, wanted: Floats, message: float) -> tuple[Ints, floa
     """
     after = np.clip(np.searchsorted(before, wanted), 1, before.size - 1)
     at = after - (wanted - before[after - 1] <= before[after] - wanted)
-    return at, float((np.abs(before[at] - wanted) <= EXACT * message).mean())
+    return at, float((np.abs(before[at] - wanted) <= EQUAL * message).mean())

@@ -24,6 +24,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.balance import both_ways
 from llmprism.methods.prism.cycles.parts import FEW
+from llmprism.methods.prism.parameters import HALF
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
@@ -31,7 +32,6 @@ ONE_SIZE = 0.01  # of a message: difference of size that counts as none
 EQUAL = 0.01  # of a part: difference of bytes that counts as none
 LESS = 0.1  # of the bytes that come in one size: what records of several messages may take away
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
-MOSTLY = 0.5  # share of the bytes of an evaluation that come in prominent sizes
 MOST_SIZES = 6  # of messages that are prominent: of more, none shows where evaluations are
 
 
@@ -139,7 +139,7 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
         if own.min() < (1 - LESS) * usual or (usual == 0 and own.max() > 0):
             return False
         known += float(np.median(own[~single])) - usual
-    return known >= MOSTLY * float(np.median(more) - np.median(volume[single]))
+    return known >= HALF * float(np.median(more) - np.median(volume[single]))
 
 
 def _whole(ratio: Floats) -> bool:

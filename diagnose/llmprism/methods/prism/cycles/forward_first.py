@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
 SLOWER = 1.4  # times as long for a byte: between passes of equal length and one twice the other
-MOSTLY = 0.75  # share of parts and couples that must agree
 LOOKED_AT = 8  # couples
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import TOLERANCES
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 from llmprism.numerics.missing import nanmedian
@@ -26,7 +27,6 @@ SAME = 0.03  # of a part: distance of two places that are the same; some ranks a
 OTHER = 0.15  # ... of two places that are not: several times as much, far less than from end to end
 MOST = 7  # parts of a step that are looked at: gathers differ from both neighbours
 FEWEST = 2  # steps that show that the order repeats
-MOSTLY = 0.75  # share of the parts that must agree; the messages of others are cut in two
 
 
 def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:

@@ -11,12 +11,12 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, divided
 from llmprism.methods.prism.cycles.parts import TOLERANCES, holds_several, whole_parts
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.numerics.arrays import Bools, Floats, Ints, quantile_by_weight
 
 REPAIR = 0.03  # how far from the median joined parts may be, as a share of it
 LOSSY = {0.1, 0.25}  # ... where parts differ by as much, since records were lost
 IN_TWO = 2 + REPAIR  # times the median part: a whole one, where most are split in two
-MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 EXACT = 0.98  # quality of parts that need no other explanation
 
@@ -59,7 +59,7 @@ def split(division: Division, before: Floats, gaps: tuple[Ints, Ints]) -> Divisi
     ``gaps`` has the record after each gap, and its length: where records were lost, the steps part
     at the longest gap near by.
     """
-    if not holds_several(division.volumes, REPAIR, MOSTLY_SINGLE):
+    if not holds_several(division.volumes, REPAIR, MOSTLY):
         return None
     steps = np.rint(division.volumes / float(np.median(division.volumes))).astype(np.int64)
     several = steps > 1

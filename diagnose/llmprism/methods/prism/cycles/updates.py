@@ -15,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.numerics.arrays import Floats
 
 GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
 """Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
 MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
-HALVES = 0.9  # of the gathered bytes: messages of half the size of a gradient; some are cut in two
 ONE_SIZE = 0.01  # of a message: difference of size that counts as none
 UPDATE = 0.2  # of a part: silence that an update and host work take; a pause is longer
 
@@ -55,7 +55,7 @@ def _are_gathers(sizes: Floats, moved: Floats, share: float) -> bool:
         return False
     doubled = 2 * sizes[gathers, None] / sizes[~gathers]
     halves = (np.abs(doubled - 1) <= 2 * ONE_SIZE).any(axis=1)
-    return bool(bytes_[gathers][halves].sum() >= HALVES * bytes_[gathers].sum())
+    return bool(bytes_[gathers][halves].sum() >= NEARLY * bytes_[gathers].sum())
 
 
 def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:

@@ -20,11 +20,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.classes.sizes import AGREE, cells, distinct, fitting
+from llmprism.methods.prism.classes.sizes import cells, distinct, fitting
 from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.partial_steps import FORWARD
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.silences import ACCUMULATES, FEWEST, MOST_MICRO_BATCHES, RESTS
 from llmprism.methods.prism.steps.stepping import Part, division_of
@@ -74,11 +75,11 @@ def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
         )
     ]
     once = [int(np.gcd.reduce(times)) == 1 for _, times in often]
-    if sum(once) < AGREE * len(once):
+    if sum(once) < MOSTLY * len(once):
         return False
     gathers = [fitting(*each) == [1 / 2] for each in often]
     single = has_single_ranks(connections, component, lone)
-    in_passes = single or sum(gathers) >= AGREE * len(gathers) > 0
+    in_passes = single or sum(gathers) >= MOSTLY * len(gathers) > 0
     rest_ns = lead.traffic.rests_ns()
     usual_ns = float(np.median(rest_ns[division.cuts - 1]))
     inside_ns = np.delete(rest_ns, division.cuts - 1).max(initial=0)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.numerics.arrays import quantile_by_weight
 
-FEWEST = 3  # steps of an interval that shows others inside it to be faster or slower
 SHORT, NEAR = 0.25, 0.05  # share of all steps that the faster ones have; steps as long as others
 
 

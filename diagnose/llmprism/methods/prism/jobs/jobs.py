@@ -39,6 +39,7 @@ from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
 from llmprism.methods.prism.jobs.two_steps import two_steps
+from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
@@ -46,7 +47,6 @@ from llmprism.numerics.early import INTS
 from llmprism.numerics.threads import in_threads
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less, if larger one does
-SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
 

@@ -27,15 +27,13 @@ from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.kinds.characters import TOGETHER, character_of
+from llmprism.methods.prism.parameters import FEWEST, HALF, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
-from llmprism.methods.prism.steps.votes import FEWEST
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
 FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
-MOSTLY = 0.5  # share of the time between the first and the last record in which steps follow
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
-SURE = 0.9  # quality of steps that are believed rather than those of other parts
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
     "all that repeats is one message each way between couples of endpoints, as in a micro-batch: "
@@ -107,7 +105,7 @@ def _are_buckets(part: Part) -> bool:
     period_ns = float(np.median(np.diff(start_ns)))
     rests_ns = start_ns[1:] - end_ns[:-1]
     silent_ns = float(np.maximum(rests_ns, 0).sum())  # steps that are slow are long, not silent
-    silent = silent_ns > (1 - MOSTLY) * float(end_ns[-1] - start_ns[0])
+    silent = silent_ns > (1 - HALF) * float(end_ns[-1] - start_ns[0])
     records = sum(len(one.traffic) for one in part.component.classes)
     connections = sum(one.connections.size for one in part.component.classes)
     single = records <= SINGLE * connections * part.stepping.count

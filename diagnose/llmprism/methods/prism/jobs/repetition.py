@@ -11,10 +11,10 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import TWO_WAY
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.sampled import allowed, deviation
 from llmprism.methods.prism.steps.stepping import Stepping
-from llmprism.methods.prism.steps.votes import FEWEST
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 EXACT = 0.03  # of the bytes: difference of traffic that repeats, or of what answers it

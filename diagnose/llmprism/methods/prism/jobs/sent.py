@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes, Floats, Ints, quantile_by_weight
 
 BUSY = 0.01  # share of the busiest connection's bytes from which a connection is looked at
-SAME_VOLUME = 0.02  # connections of one class differ by less
 SHOWN = 32  # connections of a class that are looked at
 
 
@@ -48,7 +48,7 @@ def sent_by_classes(
     classes: list[list[int]] = []
     least = 0.0
     for connection, volume in zip(own.tolist(), total.tolist(), strict=True):
-        if not classes or volume > (1 + SAME_VOLUME) * least:
+        if not classes or volume > (1 + EQUAL) * least:
             classes.append([])
             least = volume
         classes[-1].append(connection)

@@ -17,14 +17,13 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import Component, find_components
 from llmprism.methods.prism.jobs.attempts import Job, begin_of, end_of
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 LOST = 0.1  # of the bytes of a step: what may be missing, as lost records are
 EQUAL = 0.01  # of a message: difference of size that counts as none
-MOSTLY = 0.5  # share of the bytes of a step that pairs with whole steps move
-UNFINISHED = 0.5  # ... of a single pair
 MOST = 0.95  # of the bytes of a step: those of the pairs that an attempt must have
 
 
@@ -166,7 +165,7 @@ class _Steps:
         if not present.any():
             return 0
         count = int(np.median(steps[present]) + LOST)
-        apart = steps[present].min() < count - UNFINISHED or steps.max() > count + 1 + LOST
+        apart = steps[present].min() < count - HALF or steps.max() > count + 1 + LOST
         enough = self.usual[present].sum() >= MOST * self.usual.sum()
         return count if enough and not apart else 0
 
@@ -177,7 +176,7 @@ class _Steps:
         if size[away <= EQUAL * size].sum() >= MOST * size.sum():
             return True
         whole = np.abs(steps - np.rint(steps)) <= LOST
-        return bool(self.usual[whole & (steps > 0)].sum() >= MOSTLY * self.usual.sum())
+        return bool(self.usual[whole & (steps > 0)].sum() >= HALF * self.usual.sum())
 
 
 def _numbers(connections: Connections, chosen: Ints | Codes) -> Ints:

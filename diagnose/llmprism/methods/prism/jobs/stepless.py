@@ -27,13 +27,12 @@ from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_p
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.kinds.unanswered import Passes, passes_of
+from llmprism.methods.prism.parameters import EQUAL, NEARLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.shapes import Line, lines_of, rings_since
 from llmprism.numerics.arrays import Codes, Ints
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
-REPEATED = 0.9  # share of bytes on connections whose volume another connection has
-SAME_VOLUME = 0.02  # of the volume of a connection: difference that counts as none
 NO_STEPS = Refusal(
     "no division of the traffic into equal steps: records may be longer than a step, or "
     "there may be only one or two steps",
@@ -91,7 +90,7 @@ def find_stepless(
     own = np.flatnonzero(connections.carries & free)
     jobs = list(partial)
     for inside in joined_circles(connections, own, len(flows.addresses)):
-        repeated = alone or _repeated(connections.total_bytes[inside]) >= REPEATED
+        repeated = alone or _repeated(connections.total_bytes[inside]) >= NEARLY
         if repeated and circles(flows, connections, inside):
             ends = np.unique((connections.src[inside], connections.dst[inside]))
             jobs = _with_one(jobs, Stepless(ends.astype(np.int32), NO_STEPS))
@@ -166,7 +165,7 @@ def _with_shown(flows: FlowTable, connections: Connections, job: Stepless) -> St
 def _repeated(volumes: Ints) -> float:
     """Share of bytes on connections whose volume another connection has as well."""
     ordered = np.sort(volumes).astype(np.float64)
-    close = np.diff(ordered) <= SAME_VOLUME * ordered[1:]
+    close = np.diff(ordered) <= EQUAL * ordered[1:]
     twin = np.zeros(ordered.size, np.bool_)
     twin[1:] |= close
     twin[:-1] |= close

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.jobs.together import whole_steps
+from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.steps.assignment import by_windows
 from llmprism.methods.prism.steps.stepping import Part
 
-SURE = 0.9  # quality of a division that is believed
 MOSTLY = 0.6  # share of the parts that must have it
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
-MOSTLY = 0.75  # share of steps in which both directions begin at once in an exchange
 
 
 def shares_begun(traffic: Traffic, step: Codes, count: int) -> tuple[float, float, float]:

@@ -15,6 +15,7 @@ from llmprism.methods.prism.classes.sizes import is_activations
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.begins import begin_at_once, couples_begun, shares_begun
 from llmprism.methods.prism.kinds.outstanding import share_outstanding, share_together
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import groups
@@ -30,7 +31,6 @@ SELDOM = 0.1  # share of all steps: fewer show nothing
 UNLIKE = 2.0  # ratio of sizes that differ
 TICKS = 10  # of the clock: a record that shows its rate is longer
 ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
-LEADS = 0.9  # share of steps in which the same direction begins
 
 Set = frozenset[int]
 
@@ -84,7 +84,7 @@ class Character:
     @property
     def begins_alone(self) -> bool:
         """Whether the same direction begins all steps, and the other one mostly moves later."""
-        return self.leads >= LEADS and self.together < TOGETHER
+        return self.leads >= NEARLY and self.together < TOGETHER
 
     @property
     def is_pipeline(self) -> bool:
@@ -93,12 +93,12 @@ class Character:
         if self.together >= TOGETHER and self.other_leads >= max(SELDOM, EITHER * clearly):
             return False  # both ways begin now and then: nobody waits
         if self.is_merged:
-            return self.answered >= LEADS and not (self.dense and self.together >= BESIDE)
-        beside = self.together >= BESIDE and self.leads < LEADS / 2
+            return self.answered >= NEARLY and not (self.dense and self.together >= BESIDE)
+        beside = self.together >= BESIDE and self.leads < NEARLY / 2
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
-        if self.rest > PASSES and self.leads < LEADS and self.ahead < LOST_AHEAD:
+        if self.rest > PASSES and self.leads < NEARLY and self.ahead < LOST_AHEAD:
             return False
-        return self.answered >= LEADS or (self.outstanding > OUTSTANDING and not exchange)
+        return self.answered >= NEARLY or (self.outstanding > OUTSTANDING and not exchange)
 
 
 def character_of(

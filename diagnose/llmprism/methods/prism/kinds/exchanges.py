@@ -29,13 +29,13 @@ from llmprism.methods.prism.kinds.dense import (
 )
 from llmprism.methods.prism.kinds.members import COUPLE, is_closed, is_ring, partners
 from llmprism.methods.prism.kinds.parameters import unless_parameters
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
 FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
-SAME_SIZE = 0.02  # of a message: difference that counts as none
 EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 
@@ -204,7 +204,7 @@ def _same_collective(
         float(np.median(connections.typical_bytes[classes[i][0].connections])) for i in (one, main)
     )
     messages = own.messages / max(theirs.messages, 1e-9)
-    alike = abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST
+    alike = abs(size - usual) <= EQUAL * usual and 1 / LOST <= messages <= LOST
     if alike and not (own.is_merged and theirs.is_merged):
         return True
     edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)

@@ -28,7 +28,6 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
 from llmprism.methods.prism.kinds.characters import (
-    LEADS,
     OUTSTANDING,
     PASSES,
     Character,
@@ -38,7 +37,6 @@ from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import (
     CLEARLY,
     FORWARD,
-    SAME_SIZE,
     Judged,
     kinds_of_collectives,
 )
@@ -48,13 +46,13 @@ from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
+from llmprism.methods.prism.parameters import EQUAL, NEARLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
-EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
 LONG = 5  # members of a line that is no tree of an all-reduce
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
@@ -168,7 +166,7 @@ def _merged_pipeline(
         single = character.is_merged and one.two_way and not (plain and character.at_once)
         line = one.two_way and is_line(character)
         long = line and min(len(group) for group in character.groups) >= LONG
-        shown = long or (over and (single or (line and character.leads >= LEADS)))
+        shown = long or (over and (single or (line and character.leads >= NEARLY)))
         if shown and across and early and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
@@ -212,7 +210,7 @@ def _passing(
         i
         for i in candidates
         if any(
-            abs(own - size) <= SAME_SIZE * size
+            abs(own - size) <= EQUAL * size
             for one in passing
             for own, size in zip(sizes[i], sizes[one], strict=True)
         )
@@ -271,7 +269,7 @@ def _meshes(
     for one in np.unique(label[couples[:, 0]]).tolist():
         inside = label[couples[:, 0]] == one
         members = np.unique(couples[inside]).size
-        equal = volume[inside].min() >= EQUAL * volume[inside].max()
+        equal = volume[inside].min() >= NEARLY * volume[inside].max()
         if members > COUPLE and inside.sum() >= members and equal:
             meshed.add(one)
     return {i for i in candidates if label[connections.src[classes[i].connections[0]]] in meshed}

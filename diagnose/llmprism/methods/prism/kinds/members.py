@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.kinds.begins import MOSTLY
 from llmprism.methods.prism.kinds.characters import EITHER, Character, Set
+from llmprism.methods.prism.parameters import MOSTLY
 
 COUPLE = 2  # members of a group whose ring and whose chain have the same edges
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.axes import ALIKE
-from llmprism.methods.prism.kinds.exchanges import SAME_SIZE, Judged
+from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.parameters import EQUAL, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.graph import largest_group
 
 EXCHANGES = ("tp", "cp", "ep")
-SURE = 0.9  # confidence from which one stage shows what others have; below it, most must
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Shape:
 
     def is_like(self, other: _Shape) -> bool:
         """Whether both may be the same exchange in two stages."""
-        same = abs(self.message - other.message) <= SAME_SIZE * other.message
+        same = abs(self.message - other.message) <= EQUAL * other.message
         most = max(self.volume, other.volume) <= ALIKE * min(self.volume, other.volume)
         return same and most and self.members == other.members
 

@@ -16,11 +16,11 @@ import pandas as pd
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import VOLUME_STEP, TrafficClass
 from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
-SURE = 0.9  # of the confidence of the traffic that something resembles
 NEIGHBOURS = 3  # a rank of a pipeline gets something from two stages, and in its ring
 MIRRORED = 0.8  # confidence of what must be there, since it answers what is seen
 

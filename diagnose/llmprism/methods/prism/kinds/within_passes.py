@@ -18,12 +18,11 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.kinds.exchanges import Judged
 from llmprism.methods.prism.kinds.stages import Own
+from llmprism.methods.prism.parameters import MOSTLY, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
-SURE = 0.9  # confidence, as of other kinds that follow from when traffic ends
-MOSTLY = 0.75  # share of steps in which it ends with the passes
 MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the step before
 
 

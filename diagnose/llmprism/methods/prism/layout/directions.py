@@ -14,13 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import FEWEST, NEARLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 
 LATER = 0.1  # of a step: a forward pass takes longer; directions of one collective differ less
-WHOLE = 0.9  # of the bytes: the others may be of single messages
-FEWEST = 3  # members of a ring whose directions differ
 
 
 def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) -> bool:
@@ -33,7 +32,7 @@ def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) 
     codes, number = np.unique(src << 32 | dst, return_inverse=True)
     volume = np.bincount(number, connections.total_bytes[chosen])
     ahead, back = _couples(codes)
-    if volume[ahead].sum() + volume[back].sum() < WHOLE * volume.sum():
+    if volume[ahead].sum() + volume[back].sum() < NEARLY * volume.sum():
         return False
     start, end = _extents(connections, own, number, (codes.size, count))
     first = np.fmin.reduce(start, axis=0)

@@ -16,6 +16,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.layout.replicas import Replicas, usual_rings
 from llmprism.methods.prism.layout.ring_sizes import NONE, RingShare
 from llmprism.methods.prism.layout.sharding import shows_shards
+from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
@@ -23,7 +24,6 @@ from llmprism.numerics.graph import largest_group
 from llmprism.numerics.missing import finite_median
 
 UNKNOWN = -1
-CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
 AS_APART = 0.7  # of how much other servers vary: replicas of one server vary as much
 UNCOMPARED, BOUND = 0.9, 0.6
 """Highest confidence of replicas if no other server shows how much they vary, and if they vary by
@@ -113,7 +113,7 @@ def _are_believed(share: RingShare, together: int, apart: float, *, sharded: boo
     """
     if share.ranks == 1 and 0 < together < share.rings and apart >= AS_APART and not sharded:
         return False
-    return together == UNKNOWN or share.confidence >= CERTAIN
+    return together == UNKNOWN or share.confidence >= SURE
 
 
 def _group_size(connections: Connections, phases: Phases, kind: str) -> int:

@@ -30,9 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.sizes import AGREE, cells
+from llmprism.methods.prism.classes.sizes import cells
 from llmprism.methods.prism.layout.common_factors import factors, likelihood, powers_of, unrelated
 from llmprism.methods.prism.layout.replicas import usual_rings
+from llmprism.methods.prism.parameters import HALF, MOSTLY
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
@@ -40,7 +41,6 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 
 WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces of messages
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
-REPEATED = 0.5  # share of the bytes in messages whose sizes repeat, if the records do
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
 USUAL, HIDDEN = 3.0, 9.0  # prior weights: of a server that is one group, or has replicas only,
@@ -205,11 +205,11 @@ def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, I
         often = often.reshape(-1, value.size)
         usual = np.median(often, axis=0)
         steady = np.abs(often - usual) <= STEADY * usual
-        whole = (usual >= 1) & (steady.mean(axis=0) >= AGREE)
+        whole = (usual >= 1) & (steady.mean(axis=0) >= MOSTLY)
         moved = often.sum(axis=0) * value
         volume, times = np.unique([part.sum() for part in parts], return_counts=True)
-        steps = volume[times >= AGREE * len(parts)].tolist()
-        if steps or moved[whole].sum() >= REPEATED * moved.sum():
+        steps = volume[times >= MOSTLY * len(parts)].tolist()
+        if steps or moved[whole].sum() >= HALF * moved.sum():
             messages += value[whole].tolist()
         volumes += steps
     return np.unique(np.array(messages, np.int64)), np.unique(np.array(volumes, np.int64))

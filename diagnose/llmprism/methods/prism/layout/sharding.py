@@ -31,9 +31,7 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import (
-    AGREE,
     EXACT,
-    FEWEST,
     Cell,
     cells,
     distinct,
@@ -41,6 +39,7 @@ from llmprism.methods.prism.classes.sizes import (
 )
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.layout.directions import gather_one_way
+from llmprism.methods.prism.parameters import FEWEST, MOSTLY, NEARLY
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
@@ -53,7 +52,6 @@ RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of a
 PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
 NEAR = 0.005  # of the bytes of a step
-REPEATED = 0.9  # share of cells that do, if records are messages: some are lost
 
 
 def find_sharding(
@@ -100,7 +98,7 @@ def _of_class(connections: Connections, one: KindOf, count: int) -> str:
     answer, often = answers.most_common(1)[0]
     if answer == "none" and not _repeat(own):
         return UNKNOWN
-    return answer if often >= AGREE * len(own) else UNKNOWN
+    return answer if often >= MOSTLY * len(own) else UNKNOWN
 
 
 def _repeat(own: Sequence[Cell]) -> bool:
@@ -116,7 +114,7 @@ def _repeat(own: Sequence[Cell]) -> bool:
         )
         for i, one in enumerate(sizes)
     ]
-    return float(np.mean(alike)) >= REPEATED
+    return float(np.mean(alike)) >= NEARLY
 
 
 def _of_cell(cell: Cell, rests: float) -> str:

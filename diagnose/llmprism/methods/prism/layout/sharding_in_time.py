@@ -16,10 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.timeline.parted_gathers import MANY, reductions_before_updates
+from llmprism.methods.prism.timeline.parted_gathers import reductions_before_updates
 
 UNKNOWN = "unknown"
 ALIKE = 2  # micro-batches: both forms may have the same bytes
@@ -43,7 +44,7 @@ def sharding_in_time(
     if pipelines.micro_batches == ALIKE:
         del numbers[ALIKE]
     for number, name in numbers.items():
-        if often.size and (often == number).sum() > MANY * often.size:
+        if often.size and (often == number).sum() > HALF * often.size:
             return name
     return UNKNOWN
 

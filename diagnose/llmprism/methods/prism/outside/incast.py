@@ -17,6 +17,7 @@ from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_of
+from llmprism.methods.prism.parameters import SURE
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
@@ -24,7 +25,6 @@ LEAST = 0.01  # of a step in which the NIC is busy: what a finding costs at leas
 IDLE = 0.25  # of the steps: a fault may last for the others
 SENDERS = 2  # one alone is a transfer, and no burst
 FAST = 0.95  # quantile of the speeds of records: merged ones are slower than the link
-SURE = 0.9
 
 
 def incast(context: Context) -> Iterator[Explanation]:

@@ -24,7 +24,7 @@ import numpy as np
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.links import ARROW, UP, crossed
-from llmprism.methods.prism.parameters import LEAST_COST
+from llmprism.methods.prism.parameters import LEAST_COST, SURE
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median
 
@@ -33,7 +33,6 @@ BULK = 0.2  # of the bytes of the largest save; less is no save
 FEWEST, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
 ALIKE = 0.05  # by which the bytes of saves differ: a job saves the same state each time
 SLOWER = 1.2  # times the healthy pace
-SURE = 0.9
 COSTLY = 3.0  # deviations by which steps with a slow save are longer
 OR_A_SWITCH = 0.5**0.5  # of the confidence: another explanation is as good
 

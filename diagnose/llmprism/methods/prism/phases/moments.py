@@ -21,13 +21,13 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
 LEAST_EARLY = 0.005  # ... and at least this share of a step
-EXACT = 0.02  # of the bytes of a step: differences that count as none
 UDP = 17  # number of the protocol in IP headers
 BUFFER = 4_100_000  # bytes: Linux allows a socket 4 MiB (tcp_wmem), of which little is its own
 WRITABLE = (4 << 20) * 2 // 3  # what is left in a full one when Linux lets the sender write again
@@ -126,7 +126,7 @@ def _all_received(volume: Floats) -> Bools:
     any.
     """
     usual = np.median(volume, axis=1, keepdims=True)
-    alike = (volume > 0) & (np.abs(volume - usual) <= EXACT * usual)
+    alike = (volume > 0) & (np.abs(volume - usual) <= EQUAL * usual)
     mostly: Bools = 2 * alike.sum(axis=1, keepdims=True) > volume.shape[1]
     return alike & mostly
 

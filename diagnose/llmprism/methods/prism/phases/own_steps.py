@@ -14,11 +14,11 @@ from itertools import pairwise
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
 EQUAL = 0.002  # of the bytes of a step: what headers add
-MOSTLY = 0.5  # share of the steps of a connection that move as much
 MOVED = 0.01  # ... and less than this is no message
 
 
@@ -72,7 +72,7 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
     usual = np.median(volume, axis=1, keepdims=True)
     away = (volume - usual) / np.maximum(usual, 1.0)
     some: Bools = (away.max(axis=1) > MOVED) & (away.min(axis=1) < -MOVED)  # others move nothing
-    some &= (np.abs(away) <= EQUAL).mean(axis=1) > MOSTLY
+    some &= (np.abs(away) <= EQUAL).mean(axis=1) > HALF
     if not some.any():
         return one
     known, cell = one.cells(connections, count)

@@ -17,6 +17,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.kinds.kinds import kinds_of
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.phases.gradients_last import with_gradients_last
 from llmprism.methods.prism.phases.moments import (
     MISSING,
@@ -42,7 +43,6 @@ GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))
 Gradients have as many bytes or twice as many, and are reduced k times in a step: once, or, if they
 are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows little.
 """
-EXACT = 0.02  # of a step's bytes: differences that count as none
 ALIKE = 0.005  # ... where no record of the other steps was lost
 LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
 
@@ -177,7 +177,7 @@ def _finished(
     alike = lost <= ALIKE * usual
     finished: Bools = lacks <= np.maximum(np.where(alike, LITTLE, LACKING) * usual, lost)
     for share in GATHERED:
-        ungathered = np.abs(lacks - share * usual) <= np.where(alike, ALIKE, EXACT) * usual
+        ungathered = np.abs(lacks - share * usual) <= np.where(alike, ALIKE, EQUAL) * usual
         finished |= ungathered & ungathered[:, -1:]
     finished &= (volume[:, ends] > 0) | (usual == 0)
     return finished

@@ -16,6 +16,7 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import TOGETHER
 from llmprism.methods.prism.kinds.outstanding import share_together
+from llmprism.methods.prism.parameters import MOSTLY, NEARLY
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
@@ -26,8 +27,6 @@ UNCOUNTED = -1  # micro-batches that records do not show
 COUPLE = 2  # stages, chunks or messages
 MOST_MERGED = 16  # messages of a record that are looked for
 SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
-MOSTLY = 0.75  # share of steps with the same number of records
-NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over usual messages
 MISSED = 0.03  # of the messages of a step: what all steps may lack, if one record in 20 is lost
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well

@@ -23,6 +23,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import is_of_one_size
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
@@ -30,7 +31,6 @@ from llmprism.numerics.missing import finite_median
 ONE_PASS = 1.5  # forward passes before an answer: one with chunks, two or more without
 WARM_UP = 2  # activations that leave before any answer; a trainer that waits for each sends one
 PAUSE = 2.5  # forward passes: a longer silence of the first stage is its first backward pass
-ENOUGH = 0.75  # share of steps that must agree
 
 Sent = tuple[Ints, Floats, Floats]
 
@@ -46,13 +46,13 @@ def chunks_of_two(
     answered = np.full(cells, np.nan)
     np.fmin.at(answered, got[0], got[1])
     early, merged = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
-    if early < ENOUGH:
+    if early < MOSTLY:
         sizes = np.concatenate([one.one.traffic.size for one in own])
-        unclear = merged >= ENOUGH or (early > 1 - ENOUGH and not is_of_one_size(sizes))
+        unclear = merged >= MOSTLY or (early > 1 - MOSTLY and not is_of_one_size(sizes))
         return 0 if unclear else 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
     usual = finite_median(runs)
-    clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
+    clear = (runs == usual).mean() >= MOSTLY and usual >= 2 * WARM_UP
     return int(usual) // 2 if clear else 0
 
 

@@ -18,12 +18,12 @@ import pandas as pd
 
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import PairVolumes
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.records.connections import LIGHT_SHARE, MINOR_SHARE
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components, distinct
 
 QUEUE_PAIRS = 16  # between two addresses, at most: the busiest pair has so many connections
-MOST = 0.5  # share of the endpoints that have such traffic
 PARTNERS = 4  # of an endpoint in another group, at most
 ALIKE = 0.5  # volumes differ from the median by less than this share of it
 
@@ -87,5 +87,5 @@ def _are_activations(volumes: PairVolumes, pairs: Ints, inside: Bools, members: 
     per_member = np.unique(partners[:, 0], return_counts=True)[1]
     size = volumes.bytes[pairs]
     away = np.median(np.abs(size - np.median(size)))
-    covered = per_member.size >= MOST * members
+    covered = per_member.size >= HALF * members
     return bool(covered and np.median(per_member) <= PARTNERS and away <= ALIKE * np.median(size))

@@ -14,6 +14,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.evaluations import beyond_steps
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.steps.proposals import extent, of_count
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
@@ -21,7 +22,6 @@ MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
 WITHIN = 0.75  # of a step: what belongs to one is not farther apart
-SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 
 
 def assigned(
@@ -57,8 +57,8 @@ def assigned(
         [each(step, traffic, len(best)) for step in (windows, parts)]
         for each in (_spread_of_all, _spreads_of_lines)
     )
-    as_equal = spreads[0] <= spreads[1] + SAME_SPREAD
-    return windows if as_equal and (by_line[0] <= by_line[1] + SAME_SPREAD).all() else parts
+    as_equal = spreads[0] <= spreads[1] + EQUAL
+    return windows if as_equal and (by_line[0] <= by_line[1] + EQUAL).all() else parts
 
 
 def _beside_partial(
@@ -87,7 +87,7 @@ def _beside_partial(
 def _ends_small(division: Division) -> Bools:
     """Whether the first part is smaller than others are, and whether the last one is."""
     usual = np.median(division.volumes)
-    small: Bools = division.volumes[[0, -1]] < (1 - SAME_SPREAD) * usual
+    small: Bools = division.volumes[[0, -1]] < (1 - EQUAL) * usual
     return small
 
 
@@ -97,7 +97,7 @@ def is_cut(division: Division) -> bool:
     Where both are smaller, the cuts may be inside steps.
     """
     away = division.volumes / np.median(division.volumes) - 1
-    equal = (np.abs(away[1:-1]) <= SAME_SPREAD).all() and away.max() <= SAME_SPREAD
+    equal = (np.abs(away[1:-1]) <= EQUAL).all() and away.max() <= EQUAL
     return bool(equal and _ends_small(division).sum() == 1)
 
 

@@ -27,6 +27,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
+from llmprism.methods.prism.parameters import EQUAL, HALF
 from llmprism.methods.prism.steps.proposals import (
     GOOD,
     Proposals,
@@ -40,7 +41,6 @@ from llmprism.methods.prism.steps.silences import (
     MOST_MICRO_BATCHES,
     RARE,
     RESTS,
-    SAME_SPREAD,
     accumulate,
     follow_at_once,
     longer_by,
@@ -53,7 +53,6 @@ PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
-CONCURRENT = 0.5  # share of connections that move at the same time: nearly all do in a collective
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 
@@ -72,7 +71,7 @@ def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
         return True
     longer = longer_by(*own)
     if all(_is_message(*each, fine) for each in every):
-        collective = all(one.concurrency >= CONCURRENT for one in proposals.classes)
+        collective = all(one.concurrency >= HALF for one in proposals.classes)
         return not collective or longer >= FORWARD * fine / coarse
     brief = any(hardly_rests(*each) for each in showing) or (
         min(coarser.clarity for _, _, coarser in every if coarser) < UPDATE
@@ -145,7 +144,7 @@ def _alternate(proposals: Proposals, fine: int) -> bool:
         alike = which == at
         if np.bincount(part[alike], traffic.size[alike], fine).min() >= least:
             own.append(float(sizes[at]))
-    return any(abs(one - 2 * other) <= SAME_SPREAD * one for one in own for other in own)
+    return any(abs(one - 2 * other) <= EQUAL * one for one in own for other in own)
 
 
 def _are_alike(proposals: Proposals, fine: int) -> bool:

@@ -24,6 +24,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.steps.gradients import GRADIENTS
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -42,7 +43,6 @@ LONG = 0.02  # of a step: messages that may be bridged records
 BRIDGED = 0.2  # of a step: what a record may hold of two steps
 SHARE = 0.1  # of a part: steps are further from a whole number of parts that are no steps
 SEVERAL = 5  # silences in a step
-OFTEN = 0.5  # of the steps that begin with a record, where records bridge the others
 MOST = (10.0, 90.0)  # percentiles: most of the places or steps
 
 
@@ -229,4 +229,4 @@ def _bridged(line: _Line, step: float) -> Ints:
     wanted = np.arange(1, count + 1) * step + np.append(0.0, begins)[:, None]
     tried = [begun_at(line.before, one, message) for one in wanted]
     at, exact = max(tried, key=lambda one: one[1])
-    return np.unique(at[at > 0]) if exact >= OFTEN else INTS
+    return np.unique(at[at > 0]) if exact >= HALF else INTS

@@ -12,13 +12,13 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, records_of_part
 from llmprism.numerics.arrays import Ints
 
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
 LEAST_CLEAR = 0.02  # ... beside exchanges of long sequences, if gradients show clear steps
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
-FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts, and of all bytes: gradients that move in so many
 RETURNED = 2.4  # records of a connection in a single exchange there and back; some are cut in two
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
@@ -36,7 +36,7 @@ def lacks_gradients(proposals: Proposals, count: int) -> bool:
     classes = proposals.classes
     shown = [one for one, divisions in proposals.each() if of_count(divisions, count) is not None]
     single = all(records_of_part(one, count) <= RETURNED for one in shown)
-    share, least = (FEW, GRADIENTS) if single else (NEARLY_ALL, LARGE)
+    share, least = (HALF, GRADIENTS) if single else (NEARLY_ALL, LARGE)
     joined = sum(one.connections.size for one in shown)
     extent_ns = proposals.clearest(count)[1:]
     seldom = 0.0
@@ -61,7 +61,7 @@ def _are_gradients(one: TrafficClass, classes: Sequence[TrafficClass]) -> bool:
 def _is_clear(division: Division, count: int) -> bool:
     """Whether a division makes at most half as many as ``count`` parts, equal and clear ones."""
     clear = division.clarity >= CLEAR and division.quality >= EQUAL
-    return clear and len(division) <= FEW * count
+    return clear and len(division) <= HALF * count
 
 
 def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:

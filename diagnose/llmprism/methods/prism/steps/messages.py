@@ -14,13 +14,13 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.records.repeated_sizes import MOST, are_messages
 from llmprism.numerics.arrays import Bools, Ints
 
 MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
 UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
-ONE_SIZE = 0.02  # of a message: difference of size that counts as none
-EQUAL = 0.98  # quality of parts of the same bytes
+QUALITY = 0.98  # quality of parts of the same bytes
 PARTS, GOOD_PART = 12, 0.3  # parts that are many, and share of the bytes that recurs in each
 SINGLE = 1.2  # messages of a connection in a part that is a single collective
 
@@ -34,7 +34,7 @@ def same_messages(one: TrafficClass, division: Division) -> bool:
         return True
     held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
     regular = np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0
-    equal = division.quality >= EQUAL
+    equal = division.quality >= QUALITY
     return bool(regular or (equal and (_joined_alike(one, division) or _recur(one, division))))
 
 
@@ -47,7 +47,7 @@ def _recur(one: TrafficClass, division: Division) -> bool:
         return False
     size, part = one.traffic.size, division.part_of(len(one.traffic))
     order = np.argsort(size, kind="stable")
-    edges = np.flatnonzero(np.diff(np.log(size[order])) > ONE_SIZE) + 1
+    edges = np.flatnonzero(np.diff(np.log(size[order])) > EQUAL) + 1
     moved = 0.0
     for alike in np.split(order, edges):
         held = np.bincount(part[alike], minlength=len(division))
@@ -83,7 +83,7 @@ def _joined_alike(one: TrafficClass, division: Division) -> bool:
     apart = np.minimum.reduce(
         [np.abs(place[inner] - known[np.minimum(near, known.size - 1)]) for near in (at - 1, at)]
     )
-    strange = np.unique(cell[inner[apart > ONE_SIZE]]).size
+    strange = np.unique(cell[inner[apart > EQUAL]]).size
     return bool(strange <= (1 - MOST) * ends.size)
 
 
@@ -104,7 +104,7 @@ def several_collectives(one: TrafficClass, division: Division) -> bool:
     if size.size > SINGLE * len(division) * one.connections.size:
         return False
     most = np.maximum.reduceat(size, division.firsts)[division.part_of(size.size)]
-    alike = np.abs(size - most) <= ONE_SIZE * most
+    alike = np.abs(size - most) <= EQUAL * most
     usual = _usual(size)
     return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())
 
@@ -114,5 +114,5 @@ def _usual(size: Ints) -> Bools:
     order = np.sort(size)
     moved = np.cumsum(order, dtype=np.float64)
     usual = order[np.searchsorted(moved, moved[-1] / 2)]
-    near: Bools = np.abs(size - usual) <= ONE_SIZE * usual
+    near: Bools = np.abs(size - usual) <= EQUAL * usual
     return near

@@ -13,9 +13,10 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals
-from llmprism.methods.prism.steps.silences import MOST_MICRO_BATCHES, SAME_SPREAD
+from llmprism.methods.prism.steps.silences import MOST_MICRO_BATCHES
 from llmprism.numerics.arrays import Ints
 
 MOSTLY = 0.8  # share of parts in which something holds, or coarse parts that are alike
@@ -53,7 +54,7 @@ def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:
         for way in (traffic.forth, ~traffic.forth)
     ]
     for steady, other in (volumes, volumes[::-1]):
-        least = float(np.median(steady)) * (1 - SAME_SPREAD) if steady.size else 0.0
+        least = float(np.median(steady)) * (1 - EQUAL) if steady.size else 0.0
         if least > 0 and np.isfinite(regularity(steady)[0]) and (other >= least).mean() >= MOSTLY:
             return True
     return False
@@ -76,5 +77,5 @@ def _differ_alike(fine: Division, coarse: Division) -> bool:
     borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
     size = int(np.diff(borders).min(initial=len(fine)))
     volumes = [fine.volumes[first : first + size] for first in borders[:-1].tolist()]
-    away = np.abs(np.array(volumes) / np.median(fine.volumes) - 1) > SAME_SPREAD
+    away = np.abs(np.array(volumes) / np.median(fine.volumes) - 1) > EQUAL
     return len(volumes) >= MOST_MICRO_BATCHES and bool((away.mean(axis=0) >= MOSTLY).any())

@@ -19,6 +19,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.counted_steps import Hop, hops_of
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.numerics.arrays import Codes, Floats
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
@@ -28,7 +29,6 @@ FEWEST = 4  # parts that show that they repeat
 RECORDS = 5  # of a part: fewer are alike by chance
 SHOWS = 0.6  # share of records that begin again after the bytes of a step, although some are joined
 WHOLE = 0.8  # ... if none of them is lost or joined; chance is taken off
-NEARLY = 0.9  # of the largest share: as good
 ALIKE = 0.75  # of the largest share at longer distances: what the distance between steps has
 EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
 

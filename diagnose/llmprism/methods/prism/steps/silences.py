@@ -11,13 +11,13 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.updates import holds_updates
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, extent, of_count
 from llmprism.numerics.arrays import Ints
 
 CHANCE = 0.01  # of longer gaps at equal distances: what is looked at; of every second of 7, 0.03
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
-SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
 RESTS = 0.05  # of a step: ranks compute for longer than that
 ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the layers that come first
 MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
@@ -131,7 +131,7 @@ def follow_at_once(traffic: Traffic, fine: Division, coarse: Division) -> bool:
     others = gaps_of(traffic, fine, coarse)[1]
     part_ns = fine.usual_ns(traffic)
     rests = others.size and np.median(others) > RESTS * part_ns
-    return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
+    return not rests and bool(traffic.size.max() <= (1 + EQUAL) * traffic.size.min())
 
 
 def gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:

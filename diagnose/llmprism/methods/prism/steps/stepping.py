@@ -22,9 +22,9 @@ from llmprism.methods.prism.cycles.orders import ends_of_orders
 from llmprism.methods.prism.cycles.parts import TOLERANCES
 from llmprism.methods.prism.cycles.seldom_updates import updates, updates_or_pauses
 from llmprism.methods.prism.cycles.updates import holds_updates
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.steps.assignment import (
     CLEARER,
-    SAME_SPREAD,
     UNCLEAR,
     assigned,
     borders_of,
@@ -33,7 +33,7 @@ from llmprism.methods.prism.steps.assignment import (
 from llmprism.methods.prism.steps.equal_times import computes, equal_times, first_of_each
 from llmprism.methods.prism.steps.proposals import extent, of_count, standing
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
-from llmprism.methods.prism.steps.votes import EQUAL, agreement_of
+from llmprism.methods.prism.steps.votes import QUALITY, agreement_of
 from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.early import INTS
 
@@ -141,7 +141,7 @@ def _ended(lead: Traffic, best: Division, proposed: list[Division], *, passes: b
     if ended.size:
         return ended
     for finer in proposed:
-        if len(finer) > len(best) and finer.quality >= EQUAL:
+        if len(finer) > len(best) and finer.quality >= QUALITY:
             ended = ends_of_orders(lead, finer)
             if ended.size and abs(ended.size + 1 - len(best)) <= 1:
                 return INTS if np.isin(best.cuts, ended).all() else ended
@@ -195,7 +195,7 @@ def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None)
     first part is then smaller than the others.
     """
     usual = float(np.median(best.volumes))
-    partial = best.volumes[0] < (1 - SAME_SPREAD) * usual
+    partial = best.volumes[0] < (1 - EQUAL) * usual
     equal = best.tolerance <= TOLERANCES[0] and not best.evaluated
     begins = lead.start_ns[best.firsts]
     if not (partial and equal and best.clarity < CLEARER and computes(lead, begins)):
@@ -229,5 +229,5 @@ def _of_steps(own: list[Division], count: int) -> Division | None:
     division, fewer = of_count(own, count), of_count(own, count - 1)
     if division is None or fewer is None:
         return division
-    worse = division.quality < (1 - SAME_SPREAD) * fewer.quality
+    worse = division.quality < (1 - EQUAL) * fewer.quality
     return None if worse and fewer.clarity >= CLEARER * division.clarity else division

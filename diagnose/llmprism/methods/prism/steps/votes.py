@@ -16,7 +16,8 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
+from llmprism.methods.prism.parameters import EQUAL, FEWEST
+from llmprism.methods.prism.steps.assignment import is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.gradients import GRADIENTS, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
@@ -25,10 +26,9 @@ from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, 
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.methods.prism.steps.silences import show_micro_batches
 
-FEWEST = 3  # steps
 FEW = 5  # parts: as many may be equal by chance
 LASTING = 0.4  # share of the time of the longest class
-EQUAL = 0.98  # quality of steps that nothing explains but training
+QUALITY = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
 SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
 SPLIT = 0.2  # share of the parts that a silence inside a step may have made
@@ -106,7 +106,7 @@ def _clear(own: list[Division]) -> list[Division]:
     """Divisions that show steps where traffic goes on for far longer: a job among services."""
     return [
         one for one in own
-        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
+        if len(one) > FEW and one.quality >= QUALITY and one.clarity >= CLEAR
     ]  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _of_pipeline(proposals: Proposals, chosen: int) -> int:
             continue
         for division in own:
             every, rest = divmod(chosen, len(division))
-            clear = division.quality >= EQUAL and division.clarity >= CLEAR
+            clear = division.quality >= QUALITY and division.clarity >= CLEAR
             if clear and not rest and every > 1 and len(division) >= FEWEST:
                 messages = len(one.traffic) / (len(division) * one.connections.size * every)
                 if messages >= 1 and abs(messages - round(messages)) <= SPLIT_MESSAGES:
@@ -196,8 +196,8 @@ def without_splits(proposals: Proposals, chosen: int) -> int:
         ]
         if shown and all(
             whole is not None
-            and finer.quality < EQUAL <= whole.quality
-            and np.ptp(whole.volumes) <= SAME_SPREAD * np.median(whole.volumes)
+            and finer.quality < QUALITY <= whole.quality
+            and np.ptp(whole.volumes) <= EQUAL * np.median(whole.volumes)
             and np.isin(whole.cuts, finer.cuts).all()
             for finer, whole in shown
         ):

@@ -14,9 +14,8 @@ from functools import cache
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.numerics.arrays import Floats
-
-ALIKE = 0.02  # of the bytes of a collective: what headers add
 
 Place = tuple[int, int | None, int]
 
@@ -43,7 +42,7 @@ class Missing:
         was reduced or to gather it, and twice as many to do both.
         """
         rounds = whole / max(self.chunk, 1.0) / (hops * self.ranks - 1)
-        return min(abs(rounds - 1), abs(rounds / 2 - 1)) < ALIKE
+        return min(abs(rounds - 1), abs(rounds / 2 - 1)) < EQUAL
 
 
 def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:

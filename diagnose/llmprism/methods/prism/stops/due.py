@@ -14,10 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.stops.tails import Tail
 from llmprism.numerics.arrays import Ints, order_in_groups
-
-EXACT = 0.02  # of the bytes of a step: a rank that lacks less has sent all
 
 
 def in_order_of_sending(
@@ -48,7 +47,7 @@ def _due_ns(context: Context, row: Ints, step: Ints, begin_ns: Ints, moved: floa
     row, step = row[order], step[order]
     size = flows.bytes[row].astype(np.float64)
     total = np.bincount(step, size, begin_ns.size)
-    if not size.size or moved > (1 - EXACT) * float(np.median(total[total > 0])):
+    if not size.size or moved > (1 - EQUAL) * float(np.median(total[total > 0])):
         return np.inf
     before = np.cumsum(size) - size
     before -= before[np.searchsorted(step, step)]

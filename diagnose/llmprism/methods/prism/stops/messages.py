@@ -14,11 +14,10 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.parameters import EQUAL, HALF
 from llmprism.numerics.arrays import PART_BYTES, Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import nanmedian
 
-EQUAL = 0.02  # of the bytes: records that differ by less hold as many messages
-MOSTLY = 0.5  # of the records: if as many are as small as the smallest, each holds one message
 SMALLEST = 0.05  # quantile of the records of a connection that shows one message
 BEHIND = 0.6  # of the bytes of the middle pipeline: what a pipeline that was stopped moved at most
 FAR = 0.3  # of the usual bytes: less shows no difference between pipelines
@@ -74,7 +73,7 @@ def message_sizes(flows: FlowTable, rows: Ints | Codes, step: Ints | Codes, mess
     order = order_in_groups(at, size)
     count = np.bincount(at)
     small = size[order][np.cumsum(count) - count + (SMALLEST * (count - 1)).astype(np.int64)]
-    alike = np.bincount(at, size <= (1 + EQUAL) * small[at], pair.size) > MOSTLY * count
+    alike = np.bincount(at, size <= (1 + EQUAL) * small[at], pair.size) > HALF * count
     return Sizes(pair, np.where(alike, small, np.maximum(usual, small)))
 
 

@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.stops.alive import alive_or, worked_on
 from llmprism.methods.prism.stops.messages import (
     Messages,
@@ -28,7 +29,6 @@ from llmprism.methods.prism.stops.messages import (
 from llmprism.methods.prism.stops.tails import Stuck, Tail, unfinished_groups
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
-ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
 KEPT = 64  # endpoints whose messages are kept: those of all would be a copy of the records
 NEVER = np.iinfo(np.int64).max
@@ -282,4 +282,4 @@ def _whole(steps: Ints, arrived: Ints) -> Ints:
         return steps
     usual = np.median(arrived[:, steps], axis=1, keepdims=True)
     whole = steps[(arrived[:, steps] == usual).all(axis=0)]
-    return whole if whole.size >= ENOUGH else steps
+    return whole if whole.size >= FEWEST else steps

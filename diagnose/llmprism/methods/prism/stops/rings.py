@@ -8,9 +8,8 @@ import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.numerics.arrays import Ints
-
-FEWEST = 3  # servers of a ring, of which two hops show what one adds
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import group_volumes
 from llmprism.methods.prism.records.connections import SMALL, Connections
@@ -20,9 +21,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
-NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
 EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
-STEADY = 0.9  # share of steps in which a group has equal bytes
 STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
@@ -147,7 +146,7 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
     volumes = group_volumes(context.connections, job.phases.classes, group_of, job.count)
     usual = np.median(volumes, axis=1, keepdims=True)
     less = 1 - volumes / np.maximum(usual, 1.0)
-    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY
+    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= NEARLY
     lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
     broken = (group >= 0) & lacking[np.maximum(group, 0)]
     return {*job.phases.endpoints[broken].tolist()}

@@ -23,6 +23,7 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.collectives import collectives_of
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.stops.absences import Missing, missing_from
 from llmprism.methods.prism.stops.due import in_order_of_sending
 from llmprism.methods.prism.stops.finished_rings import (
@@ -33,7 +34,7 @@ from llmprism.methods.prism.stops.finished_rings import (
     endpoints_in,
     usual_of,
 )
-from llmprism.methods.prism.stops.rings import FEWEST, rings_of
+from llmprism.methods.prism.stops.rings import rings_of
 from llmprism.methods.prism.stops.tails import Stuck, Tail
 from llmprism.numerics.arrays import Floats, Ints
 

@@ -18,6 +18,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.jobs.repetition import answered
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.kinds.unseen import answers_of_unseen
+from llmprism.methods.prism.parameters import HALF, SURE
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import LIGHT_BYTES, SMALL, Connections
@@ -30,9 +31,6 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
-HALF = 0.5  # of the bytes of data, and of the records of a connection
-SURE = 0.9  # quality of steps from which what does not repeat in them is no training traffic
-BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 _ROW = ["src", "dst", "kind"]
 
 Kinds = tuple[NDArray[Any], Floats]
@@ -182,7 +180,7 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     mixed = np.unique(connections.of_row[size])
     rows = table.iloc[mixed]
     data = ~rows["kind"].isin(["other", "unknown"])
-    return rows[data].assign(kind="other", confidence=BESIDE)
+    return rows[data].assign(kind="other", confidence=SURE)
 
 
 def _acknowledged(connections: Connections, table: pd.DataFrame, answering: Bools) -> bool:
@@ -222,7 +220,7 @@ def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -
     few &= np.isfinite(forth) | covered
     few |= _of_other_ports(connections, answers, data)
     rows = pd.DataFrame(answers[few][["src", "dst"]])
-    return rows.assign(kind="other", confidence=BESIDE)
+    return rows.assign(kind="other", confidence=SURE)
 
 
 def _of_other_ports(connections: Connections, answers: pd.DataFrame, data: pd.DataFrame) -> Bools:

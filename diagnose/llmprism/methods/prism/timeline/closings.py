@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
@@ -25,7 +26,6 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 PASSES = ("dp", "pp", "tp", "cp", "ep")  # kinds of traffic that begin or end a step themselves
-NEARLY = 0.9  # of the steps: some may be cut off, or slow
 MOST = 8  # records of a connection in a step: a ring may send in several steps, and in parts
 AT_ONCE = 0.1  # of the time until the next step begins: an update takes most of it
 REDUCED = 0.75  # ... of it, if gradients are reduced over NVLink before: 27 ps to 9 ps of an update

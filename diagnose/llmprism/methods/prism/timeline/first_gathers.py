@@ -26,6 +26,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.phases.moments import MISSING, Moments, moments_of, period_of, repaired
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -33,8 +34,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-MOST = 0.75  # share of steps and connections that must agree
-EXACT = 0.02  # of the bytes between two steps: differences that count as none
 AGAIN = 0.2  # of what a pass gathers: what another one, of another chunk, gathers at least
 NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
 SILENT = 0.2  # of the silence that was found: what another one has at least
@@ -117,7 +116,7 @@ class _Line:
         step, gathers = np.full(self.size.size, -1, np.int32), np.zeros(self.size.size, np.bool_)
         for number, (low, high) in enumerate(self.edges.tolist()):
             middle = sums[low:high] + self.size[low:high] / 2
-            late = sums[high] - middle <= (1 + EXACT) * after
+            late = sums[high] - middle <= (1 + EQUAL) * after
             if number in borders:
                 late = np.arange(low, high) >= borders[number]
             late &= number < count
@@ -165,9 +164,9 @@ def with_first_gathers(
         i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
     }
     shown = sum(len(found) for own in borders.values() for line, found in own if line.first)
-    if shown < max(FEWEST, MOST * len(first) * len(later)):
+    if shown < max(FEWEST, MOSTLY * len(first) * len(later)):
         return phases
-    least = max(1, MOST * len(later))
+    least = max(1, MOSTLY * len(later))
     clear = {i: [one for one in own if len(one[1]) >= least] for i, own in borders.items()}
     return _parted(flows, phases, clear)
 
@@ -224,7 +223,7 @@ def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -
             shown[row] |= within
             reduces[row] = True
     seen = reduces & (sent != MISSING) & (back < np.iinfo(np.int64).max)
-    return bool(seen.any() and shown[seen].mean() >= MOST)
+    return bool(seen.any() and shown[seen].mean() >= MOSTLY)
 
 
 def _in_all_passes(flows: FlowTable, phases: Phases, first: Sequence[_Line], least: float) -> bool:
@@ -247,7 +246,7 @@ def _in_all_passes(flows: FlowTable, phases: Phases, first: Sequence[_Line], lea
         same = (np.diff(step[low:high]) == 0) & (step[low + 1 : high] >= 0)
         found.append(np.diff(before)[same] >= least * line.volume)
     moves = np.concatenate(found)
-    return bool(moves.size and moves.mean() >= MOST)
+    return bool(moves.size and moves.mean() >= MOSTLY)
 
 
 def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, int]:
@@ -265,7 +264,7 @@ def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, in
         low, high = line.edges[number].tolist()
         away, rests = np.abs(sums[low : high + 1] - sums[low] - usual), line.rests(number)
         near = int(np.argmin(away))
-        if away[near] <= EXACT * usual and rests[near] >= SILENT * rests[found[number] - low]:
+        if away[near] <= EQUAL * usual and rests[near] >= SILENT * rests[found[number] - low]:
             found[number] = low + near
     return found
 

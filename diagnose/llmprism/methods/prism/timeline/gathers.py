@@ -25,14 +25,14 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of, repaired
-from llmprism.methods.prism.phases.phases import ALIKE, EXACT, GATHERED, Phases, moved
+from llmprism.methods.prism.phases.phases import ALIKE, GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import FASTEST_NS
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
-MOST = 0.75  # share of steps and connections that must agree
 OVERLAP = 0.25  # of a forward pass that must coincide with gathers
 AT_ONCE = 0.02  # of a forward pass: a layer of it takes longer
 
@@ -75,7 +75,7 @@ class _Cells:
         edge = self.step.min(initial=0) if self.ahead else self.step.max(initial=0)
         whole = self.step != edge
         off = np.abs(self.other - (1 - share))
-        near = whole & (off <= EXACT)
+        near = whole & (off <= EQUAL)
         longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
         longest[longest < self.update_ns] = 0
@@ -91,7 +91,7 @@ class _Cells:
     def may_gather(self, share: float) -> bool:
         """Whether that share may be gathers: they follow the last backward pass of their sender."""
         own = self.gathers(share)
-        return self.ahead or not own.any() or bool(self.passed[own].mean() >= MOST)
+        return self.ahead or not own.any() or bool(self.passed[own].mean() >= MOSTLY)
 
 
 def with_late_gathers(
@@ -156,8 +156,8 @@ def _in_one_step(connections: Connections, count: int, one: KindOf) -> KindOf:
     total = volume.sum(axis=1)
     first, last = volume[:, [0, -1]].T / usual
     off = np.abs((count - total / usual)[:, None] - np.array(GATHERED)).min(axis=1)
-    lacks = off <= np.where(last < 1 - EXACT, EXACT, ALIKE)
-    if (lacks & (first < 1 - EXACT)).mean() < MOST:
+    lacks = off <= np.where(last < 1 - EQUAL, EQUAL, ALIKE)
+    if (lacks & (first < 1 - EQUAL)).mean() < MOSTLY:
         return one
     until = np.cumsum(size) - (np.cumsum(total) - total)[place]
     step = one.step.copy()
@@ -185,9 +185,9 @@ def _cells(
     step = one.step[known]
     sent = phases.moments["pp"].start_ns[src, step[opens]]
     ahead = traffic.start_ns[known[opens]] < sent
-    with_gathers = volume[cell[opens]] > (1 - EXACT) * usual[opens]
+    with_gathers = volume[cell[opens]] > (1 - EQUAL) * usual[opens]
     shown = (sent != MISSING) & with_gathers
-    is_ahead = bool(shown.any() and ahead[shown].mean() >= MOST)
+    is_ahead = bool(shown.any() and ahead[shown].mean() >= MOSTLY)
     other = volume[cell] - before if is_ahead else before
     passed_ns = phases.moments["pp"].end_ns[src, step[opens]][np.cumsum(opens) - 1]
     passed = traffic.start_ns[known] >= passed_ns
@@ -210,7 +210,7 @@ def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float |
     for share in GATHERED:
         rests = [one.rests(share) for one in own]
         rest, off = (np.concatenate([*parts, np.empty(0)]) for parts in zip(*rests, strict=True))
-        if rest.size and (rest > 0).mean() >= MOST and all(one.may_gather(share) for one in own):
+        if rest.size and (rest > 0).mean() >= MOSTLY and all(one.may_gather(share) for one in own):
             found.append((float(np.median(rest)), -float(np.median(off)), share))
     lacking = [share for *_, share in sorted(found)[::-1] if _ends_without(own, share, count)]
     if lacking and (late or not soon):
@@ -221,13 +221,13 @@ def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float |
 def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:
     """Whether a step's data-parallel traffic ends within the next step's first forward pass."""
     left = _left(phases, pipelines)
-    return bool(left.size and (left < 1 - OVERLAP).mean() >= MOST)
+    return bool(left.size and (left < 1 - OVERLAP).mean() >= MOSTLY)
 
 
 def _precedes_passes(phases: Phases, pipelines: Pipelines) -> bool:
     """Whether a step's data-parallel traffic ends well before the first forward pass after it."""
     left = _left(phases, pipelines)
-    return bool(left.size and (left > 1 + OVERLAP).mean() >= MOST)
+    return bool(left.size and (left > 1 + OVERLAP).mean() >= MOSTLY)
 
 
 def _left(phases: Phases, pipelines: Pipelines) -> Floats:
@@ -255,4 +255,4 @@ def _ends_without(own: Sequence[_Cells], share: float, count: int) -> bool:
         volume = np.bincount(one.cell[last], one.size[last])
         volumes.append(volume[volume > 0])
     every = np.concatenate([*volumes, np.empty(0)])
-    return bool(every.size and (np.abs(every - (1 - share)) <= EXACT).mean() >= MOST)
+    return bool(every.size and (np.abs(every - (1 - share)) <= EQUAL).mean() >= MOSTLY)

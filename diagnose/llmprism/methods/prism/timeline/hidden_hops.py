@@ -21,13 +21,13 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology, in_nic_order
 from llmprism.methods.prism.classes.classes import TrafficClass, alike, traffic_of
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Hidden, Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, grouped
 from llmprism.numerics.graph import components
 
-SURE = 0.9  # confidence: hops that nothing shows are taken to be there
 STEADY, MOSTLY = 0.25, 0.8  # difference from the usual volume of a step, and share of such steps
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.parameters import NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_backward import BACKWARD
@@ -29,7 +30,6 @@ from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
 EARLY = 0.25  # quantile of when steps begin: no pause comes before these
-REACHED = 0.9  # of the bytes of an evaluation: what has arrived when the last message has begun
 ONE = 0.5  # messages: more than this is at least one
 
 
@@ -79,7 +79,7 @@ def _after_evaluations(
     for one in np.flatnonzero(pipelines.stage > 0).tolist():
         arrivals, moved = received[one]
         before = np.searchsorted(arrivals, pipelines.last_sent[one, after - 1] + shift)
-        last = np.searchsorted(moved, moved[before] + REACHED * bytes_[after])
+        last = np.searchsorted(moved, moved[before] + NEARLY * bytes_[after])
         known = np.isfinite(pipelines.last_sent[one, after - 1]) & (last < moved.size)
         for step, low, high in zip(after[known], before[known], last[known], strict=True):
             messages = np.diff(moved[low : high + 1]) / one_message

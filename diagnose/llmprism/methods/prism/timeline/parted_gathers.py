@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
@@ -20,7 +21,6 @@ from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
 
-MANY = 0.5  # share of connections and steps that must agree
 NEAR = 0.005  # of the bytes of a step
 MOST_LOST = 0.1  # ... of a step that still shows where its update was
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
@@ -33,7 +33,7 @@ def gathers_after_updates(
 ) -> bool:
     """Whether ``members`` replicas gather parameters after updates, in most steps of a class."""
     often = reductions_before_updates(connections, one, phases, pipelines, members)
-    return bool(often.size and (often > 0).sum() >= MANY * often.size)
+    return bool(often.size and (often > 0).sum() >= HALF * often.size)
 
 
 def reductions_before_updates(

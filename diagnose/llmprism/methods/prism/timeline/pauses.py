@@ -13,10 +13,10 @@ from math import comb
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
-FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least, if chance may explain it
 STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
 SELDOM = 0.34  # share of steps that follow a pause, at most, unless pauses are regular

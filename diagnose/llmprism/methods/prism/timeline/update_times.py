@@ -29,7 +29,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.classes.sizes import EXACT, FEWEST, cells, distinct
+from llmprism.methods.prism.classes.sizes import EXACT, cells, distinct
+from llmprism.methods.prism.parameters import FEWEST, HALF
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -41,7 +42,6 @@ from llmprism.numerics.missing import finite_median, nanmedian
 
 LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
 USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
-MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding
 RESOLVED = 0.25  # of the time between two steps: a silence as short as that parts records
 PAIR = 2  # messages: too few for a pattern of sizes
 MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
@@ -218,7 +218,7 @@ def _precede(phases: Phases, pipelines: Pipelines, chosen: Bools, times: Floats)
     """
     begun, limit = phases.moments["dp"].start_ns[chosen], times[chosen] + pipelines.origin_ns
     known = (begun != MISSING) & np.isfinite(limit)
-    return bool(known.any() and (begun[known] < limit[known]).mean() > MANY)
+    return bool(known.any() and (begun[known] < limit[known]).mean() > HALF)
 
 
 def _gathers(connections: Connections, one: KindOf, count: int, *, paired: bool) -> bool:
@@ -231,8 +231,8 @@ def _gathers(connections: Connections, one: KindOf, count: int, *, paired: bool)
         if size.size == PAIR:
             found.append(paired and _is_pair(start, end, size))
         else:
-            found.append(_doubled(*distinct(np.sort(size))) >= MANY)
-    return bool(found) and sum(found) >= MANY * len(found)
+            found.append(_doubled(*distinct(np.sort(size))) >= HALF)
+    return bool(found) and sum(found) >= HALF * len(found)
 
 
 def _doubled(value: Floats, often: Ints) -> float:

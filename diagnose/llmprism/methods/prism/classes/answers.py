@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.cycles import TWO_WAY
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.sampled import allowed
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -46,7 +46,7 @@ def find_answers(connections: Connections, own: Ints) -> Answers:
     pair, back = src * nodes + dst, dst * nodes + src
     total = connections.total_bytes[own].astype(np.float64)
     typical = connections.typical_bytes[own]
-    least = np.exp(-allowed(-np.log(TWO_WAY), total, connections.sample_bytes))
+    least = np.exp(-allowed(-np.log(MOSTLY), total, connections.sample_bytes))
     nearest = _most_similar(pair, back, total)
     alike = _mutually_alike(pair, total, typical, nearest, least)
     lesser = np.where(alike, np.minimum(1.0, total[nearest] / total), 0.0)

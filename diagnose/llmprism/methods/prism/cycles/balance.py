@@ -13,7 +13,7 @@ import numpy as np
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 BALANCED = 0.5  # of a message: less than one is on the way
-EVEN = 0.01  # difference of two directions' volumes that counts as none
+EVEN = 0.01  # difference of volumes of many messages that counts as none
 
 
 def balanced_at(couple: Codes, forth: Bools, size: Ints, at: Ints, most: int) -> Bools | None:

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.cycles.balance import EVEN
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.early import INTS
 
 WHOLE = 0.3  # of a step: difference from a whole number of steps that counts as none
-CLOSE = 0.01  # how far the bytes of several steps may be from those of one times their number
 UPDATE = 0.5  # of the median update: shorter ones are none
 ALIKE = 0.1  # ratio of the median update to the longest
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less
@@ -51,7 +51,7 @@ class Hop:
         begins, total = self.before[:-1], self.before[-1]
         far = [place.far * total]
         if not place.whole:
-            near = begins[np.abs(begins - far[0]) <= CLOSE * abs(place.far - place.origin) * total]
+            near = begins[np.abs(begins - far[0]) <= EVEN * abs(place.far - place.origin) * total]
             far += near[np.argsort(np.abs(near - far[0]), kind="stable")].tolist()
         best: tuple[Ints, float] = (INTS, -1.0)
         message = float(np.median(np.diff(self.before)))

@@ -22,7 +22,6 @@ import numpy as np
 from llmprism.methods.prism.cycles.parts import regularity, with_extras
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
-TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
 EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 
 

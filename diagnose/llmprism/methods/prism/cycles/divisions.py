@@ -15,10 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
+from llmprism.methods.prism.cycles.balance import EVEN, balanced_at, both_ways
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
-    EQUAL,
     Sizes,
     bytes_before,
     gradients_of,
@@ -265,4 +264,4 @@ def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
     if cuts is None:
         return None
     volumes = np.diff(sizes.every[np.concatenate(([0], cuts, [sizes.every.size - 1]))])
-    return Division(cuts, volumes, EQUAL, 1.0, 1.0, division.clarity, evaluated=True)
+    return Division(cuts, volumes, EVEN, 1.0, 1.0, division.clarity, evaluated=True)

@@ -22,14 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.balance import both_ways
+from llmprism.methods.prism.cycles.balance import EVEN, both_ways
 from llmprism.methods.prism.cycles.parts import FEW
-from llmprism.methods.prism.parameters import HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
-ONE_SIZE = 0.01  # of a message: difference of size that counts as none
-EQUAL = 0.01  # of a part: difference of bytes that counts as none
 LESS = 0.1  # of the bytes that come in one size: what records of several messages may take away
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
 MOST_SIZES = 6  # of messages that are prominent: of more, none shows where evaluations are
@@ -49,15 +47,14 @@ def sizes_of(size: Ints) -> Sizes:
     bytes_ = np.bincount(which, size)
     chosen: list[float] = []
     for at in np.argsort(-bytes_)[: 2 * MOST_SIZES].tolist():
-        known = any(abs(distinct[at] - one) <= ONE_SIZE * one for one in chosen)
+        known = any(abs(distinct[at] - one) <= EQUAL * one for one in chosen)
         if bytes_[at] >= PROMINENT * bytes_.sum() and not known:
             chosen.append(float(distinct[at]))
     everything = bytes_before(size)
     if not 1 < len(chosen) <= MOST_SIZES:
         return Sizes(everything, ())
     return Sizes(
-        everything,
-        tuple(bytes_before(size, np.abs(size - one) <= ONE_SIZE * one) for one in chosen),
+        everything, tuple(bytes_before(size, np.abs(size - one) <= EQUAL * one) for one in chosen)
     )
 
 
@@ -78,7 +75,7 @@ def gradients_of(couple: Codes, forth: Bools, size: Ints) -> Bools | None:
     """Which records go the way that moves less; None unless it is the same share in all couples."""
     volume = both_ways(couple, forth, size)
     less, more = volume.min(axis=1), volume.max(axis=1)
-    if not less.size or (less <= 0).any() or (more <= (1 + EQUAL) * less).any():
+    if not less.size or (less <= 0).any() or (more <= (1 + EVEN) * less).any():
         return None
     if not _equal(more / less):
         return None
@@ -107,7 +104,7 @@ def _without_openings(edges: Ints, gradients: Floats, every: Floats) -> Ints:
     A rank may be ready before the others, and then wait for them. An evaluation moves more.
     """
     held, moved = np.diff(gradients[edges]) > 0, np.diff(every[edges])
-    little = ~held & (moved <= EQUAL * np.median(moved[held])) if held.any() else ~held
+    little = ~held & (moved <= EVEN * np.median(moved[held])) if held.any() else ~held
     opening = np.flatnonzero(little[:-1] & held[1:]) + 1
     return np.delete(edges, opening)
 
@@ -120,13 +117,13 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
     """
     every = np.diff(sizes.every[edges])
     volume = every[1:-1]
-    if max(every[0], every[-1]) > (1 + EQUAL) * volume.max():
+    if max(every[0], every[-1]) > (1 + EVEN) * volume.max():
         return False
-    single = volume <= (1 + EQUAL) * volume.min()
+    single = volume <= (1 + EVEN) * volume.min()
     if (pieces[1:-1][single] > 1).any():
         return False
     more = volume[~single]
-    if more.size == 0 or single.mean() < SINGLE or np.ptp(more) > EQUAL * more.max():
+    if more.size == 0 or single.mean() < SINGLE or np.ptp(more) > EVEN * more.max():
         return False
     if more.size == 1 and _whole(more / volume[single].mean()):
         return False  # one part of several steps, the messages of which were cut or joined
@@ -143,11 +140,11 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
 
 
 def _whole(ratio: Floats) -> bool:
-    return bool((np.abs(ratio - np.rint(ratio)) <= EQUAL * ratio).all())
+    return bool((np.abs(ratio - np.rint(ratio)) <= EVEN * ratio).all())
 
 
 def _equal(volume: Floats) -> bool:
-    return bool(np.ptp(volume) <= EQUAL * volume.max())
+    return bool(np.ptp(volume) <= EVEN * volume.max())
 
 
 def beyond_steps(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
@@ -168,7 +165,7 @@ def beyond_steps(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
 def _are_single(part: Codes, size: Ints) -> Bools:
     """Which parts hold no evaluation; the first and the last one may be cut off."""
     volume = np.bincount(part, size)
-    single: Bools = volume <= (1 + EQUAL) * np.sort(volume)[FEW // 2 :].min()
+    single: Bools = volume <= (1 + EVEN) * np.sort(volume)[FEW // 2 :].min()
     return single
 
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.early import INTS
 
-EQUAL = 0.01  # of a part: difference of volumes, or of the share of a size, that counts as none
 APART = 0.1  # of the smaller half: what the larger one has more, at least
 
 

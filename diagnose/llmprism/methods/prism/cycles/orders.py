@@ -17,13 +17,12 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import TOLERANCES
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 from llmprism.numerics.missing import nanmedian
 
 PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
-SAME = 0.03  # of a part: distance of two places that are the same; some ranks are early or late
 OTHER = 0.15  # ... of two places that are not: several times as much, far less than from end to end
 MOST = 7  # parts of a step that are looked at: gathers differ from both neighbours
 FEWEST = 2  # steps that show that the order repeats
@@ -37,7 +36,7 @@ def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:
     if not places.size or _apart(places, 1) <= OTHER:
         return INTS
     for every in range(2, min(MOST, len(parts) // FEWEST) + 1):
-        if _apart(places, every) <= SAME:
+        if _apart(places, every) <= EQUAL:
             begins = parts.firsts[_first_of_step(traffic, parts, places, every) :: every]
             return begins[begins > 0]
     return INTS
@@ -62,7 +61,7 @@ def _places(traffic: Traffic, parts: Division) -> Floats:
     usual = (held > 0) & (held == np.median(held, axis=1, keepdims=True))
     found = np.where(usual, total / np.maximum(held, 1), np.nan)
     found = found[(moved >= PROMINENT * moved.sum()) & (usual.mean(axis=1) >= MOSTLY)]
-    found[:, parts.volumes < (1 - SAME) * np.median(parts.volumes)] = np.nan
+    found[:, parts.volumes < (1 - EQUAL) * np.median(parts.volumes)] = np.nan
     return np.asarray(found)
 
 

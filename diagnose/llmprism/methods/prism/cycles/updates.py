@@ -15,13 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import EQUAL, NEARLY
 from llmprism.numerics.arrays import Floats
 
 GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
 """Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
 MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
-ONE_SIZE = 0.01  # of a message: difference of size that counts as none
 UPDATE = 0.2  # of a part: silence that an update and host work take; a pause is longer
 
 
@@ -31,7 +30,7 @@ def holds_updates(traffic: Traffic, parts: Division) -> bool:
     until = np.cumsum(traffic.size, dtype=np.float64)
     before = np.concatenate(([0.0], until))[parts.firsts]
     middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
-    scale = np.rint(np.log(traffic.size) / ONE_SIZE).astype(np.int64)
+    scale = np.rint(np.log(traffic.size) / EQUAL).astype(np.int64)
     first, which = np.unique(scale, return_index=True, return_inverse=True)[1:]
     sizes = traffic.size[first].astype(np.float64)
     for share in GATHERED:
@@ -54,7 +53,7 @@ def _are_gathers(sizes: Floats, moved: Floats, share: float) -> bool:
     if mixed > 2 * MIXED * share * total or off > MIXED * share * total:
         return False
     doubled = 2 * sizes[gathers, None] / sizes[~gathers]
-    halves = (np.abs(doubled - 1) <= 2 * ONE_SIZE).any(axis=1)
+    halves = (np.abs(doubled - 1) <= 2 * EQUAL).any(axis=1)
     return bool(bytes_[gathers][halves].sum() >= NEARLY * bytes_[gathers].sum())
 
 

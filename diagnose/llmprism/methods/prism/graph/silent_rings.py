@@ -26,12 +26,11 @@ import numpy as np
 from llmprism.io.topology import Topology, in_nic_order
 from llmprism.methods.prism.context import JobView
 from llmprism.methods.prism.graph.slots import Silences
-from llmprism.methods.prism.parameters import EXACT, MOSTLY_SILENT
+from llmprism.methods.prism.parameters import EXACT, FEWEST, MOSTLY_SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 TWO = 2  # hops of one server; and servers, between which no third hop tells what ranks add
-FEWEST = 4  # hops of which those of one server are not most
 NONE = np.empty(0, np.int64)
 
 

@@ -25,7 +25,6 @@ from llmprism.methods.prism.jobs.accumulated import has_single_ranks
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
 from llmprism.methods.prism.jobs.repetition import (
-    EXACT,
     answered,
     are_gradients,
     exchanged,
@@ -39,7 +38,7 @@ from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
 from llmprism.methods.prism.jobs.two_steps import two_steps
-from llmprism.methods.prism.parameters import SURE
+from llmprism.methods.prism.parameters import EQUAL, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
@@ -248,7 +247,7 @@ def _steady(connections: Connections, part: Part) -> float:
     )
     median = np.median(volume, axis=1)
     away = np.median(np.abs(volume - median[:, None]), axis=1)
-    return EXACT if (away <= EXACT * median).all() else STEADY
+    return EQUAL if (away <= EQUAL * median).all() else STEADY
 
 
 def _agreeing(

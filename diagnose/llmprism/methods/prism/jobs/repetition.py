@@ -10,14 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.cycles.cycles import TWO_WAY
-from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.sampled import allowed, deviation
 from llmprism.methods.prism.steps.stepping import Stepping
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-EXACT = 0.03  # of the bytes: difference of traffic that repeats, or of what answers it
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
 MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
@@ -34,7 +32,7 @@ def returned(connections: Connections, minor: Ints) -> Bools:
     for pair, one in zip(pairs, minor.tolist(), strict=True):
         of_pair.setdefault(pair, []).append(one)
     total = connections.total_bytes
-    apart = allowed(EXACT, total[minor], connections.sample_bytes) * total[minor]
+    apart = allowed(EQUAL, total[minor], connections.sample_bytes) * total[minor]
     found = [
         any(
             abs(total[back] - total[one]) <= far or _has_sizes_of(connections, one, back)
@@ -49,7 +47,7 @@ def _has_sizes_of(connections: Connections, one: int, other: int) -> bool:
     """Whether most bytes of the connection that moves less are in messages of the other's sizes."""
     sizes = [connections.size[connections.by.rows(each)] for each in (one, other)]
     less, more = sorted(sizes, key=np.sum)
-    same = less[np.isin(less, more)].sum() >= TWO_WAY * less.sum()
+    same = less[np.isin(less, more)].sum() >= MOSTLY * less.sum()
     return bool(same and more.sum() <= EVALUATED * less.sum())
 
 
@@ -71,7 +69,7 @@ def answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
     pairs = zip(connections.src[among].tolist(), connections.dst[among].tolist(), strict=True)
     answer = np.array([of_pair.get(pair, 0) for pair in pairs], np.int64)
     sent = connections.total_bytes[among]
-    return np.asarray((answer > 0) & (sent >= TWO_WAY * answer) & (sent <= EVALUATED * answer))
+    return np.asarray((answer > 0) & (sent >= MOSTLY * answer) & (sent <= EVALUATED * answer))
 
 
 def repeats(

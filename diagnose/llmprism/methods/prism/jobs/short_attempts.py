@@ -17,14 +17,12 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import Component, find_components
 from llmprism.methods.prism.jobs.attempts import Job, begin_of, end_of
-from llmprism.methods.prism.parameters import HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF, NEARLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 LOST = 0.1  # of the bytes of a step: what may be missing, as lost records are
-EQUAL = 0.01  # of a message: difference of size that counts as none
-MOST = 0.95  # of the bytes of a step: those of the pairs that an attempt must have
 
 
 def with_short_attempts(
@@ -166,14 +164,14 @@ class _Steps:
             return 0
         count = int(np.median(steps[present]) + LOST)
         apart = steps[present].min() < count - HALF or steps.max() > count + 1 + LOST
-        enough = self.usual[present].sum() >= MOST * self.usual.sum()
+        enough = self.usual[present].sum() >= NEARLY * self.usual.sum()
         return count if enough and not apart else 0
 
     def _repeats(self, size: Ints, steps: Floats) -> bool:
         """Whether messages have sizes that were seen, or most pairs have moved whole steps."""
         at = np.clip(np.searchsorted(self.sizes, size), 1, self.sizes.size - 1)
         away = np.minimum(np.abs(self.sizes[at] - size), np.abs(self.sizes[at - 1] - size))
-        if size[away <= EQUAL * size].sum() >= MOST * size.sum():
+        if size[away <= EQUAL * size].sum() >= NEARLY * size.sum():
             return True
         whole = np.abs(steps - np.rint(steps)) <= LOST
         return bool(self.usual[whole & (steps > 0)].sum() >= HALF * self.usual.sum())

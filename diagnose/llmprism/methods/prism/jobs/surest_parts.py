@@ -13,11 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.jobs.together import whole_steps
-from llmprism.methods.prism.parameters import SURE
+from llmprism.methods.prism.parameters import MOSTLY, SURE
 from llmprism.methods.prism.steps.assignment import by_windows
 from llmprism.methods.prism.steps.stepping import Part
-
-MOSTLY = 0.6  # share of the parts that must have it
 
 
 def by_surest(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -17,11 +17,11 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.unanswered import sends_ahead
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Stepping
 from llmprism.numerics.arrays import Codes
 
-HALF = 0.01  # of the bytes of a class: difference between two steps
 COUPLE = 0.1  # the same of a single direction of a couple
 QUALITY = 0.8  # of two steps: nothing shows that a third one would be alike
 
@@ -52,7 +52,7 @@ def two_steps(connections: Connections, component: Component, nodes: int) -> Ste
 def _second_half_ns(traffic: Traffic) -> int:
     """When ``traffic`` goes on after its longest silence near half of its bytes [ns]."""
     moved = np.cumsum(traffic.size[:-1], dtype=np.float64) / float(traffic.size.sum())
-    near = np.flatnonzero(np.abs(2 * moved - 1) <= HALF)
+    near = np.flatnonzero(np.abs(2 * moved - 1) <= EQUAL)
     if not near.size:
         return int(traffic.start_ns[0])
     after = near[np.argmax(traffic.rests_ns()[near])] + 1
@@ -68,7 +68,7 @@ def _are_halves(traffic: Traffic, step: Codes, begin_ns: int) -> bool:
     total = float(traffic.size.sum())
     whole = both_ways(traffic.couple, traffic.forth, traffic.size)
     half = both_ways(traffic.couple, traffic.forth, np.where(before, traffic.size, 0))
-    even = abs(2 * float(traffic.size[before].sum()) - total) <= HALF * total
+    even = abs(2 * float(traffic.size[before].sum()) - total) <= EQUAL * total
     return even and bool((np.abs(2 * half - whole) <= COUPLE * whole).all())
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.kinds.characters import Character
 from llmprism.methods.prism.kinds.members import partners
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.numerics.arrays import Codes, Floats
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
@@ -21,7 +22,6 @@ MAIN = 0.05  # of the bytes of the largest collective: what gradients have at le
 LITTLE = 0.01  # ... where all that moves more moves all through the passes
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 MANY = 3  # partners from which an exchange is all-to-all
-SAME_TIME = 0.03  # of a step: difference that counts as none
 
 
 def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character]) -> int:
@@ -40,7 +40,7 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
 
     def standing(i: int) -> tuple[bool, bool, bool, int, float, float]:
         one = characters[i]
-        ends = float(np.nanmedian(end - one.last_ns)) <= SAME_TIME * period
+        ends = float(np.nanmedian(end - one.last_ns)) <= EQUAL * period
         rests = _is_late(one, [characters[j] for j in large])
         return (
             ends,

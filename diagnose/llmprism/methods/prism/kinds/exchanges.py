@@ -21,7 +21,6 @@ from llmprism.methods.prism.kinds.dense import (
     AFTER,
     LATE,
     MANY,
-    SAME_TIME,
     begins_later,
     large_classes,
     main_class,
@@ -36,7 +35,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
 FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
-EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 
 
@@ -129,7 +127,7 @@ def _whole_groups(
     volume = {i: own[i][0].bytes / own[i][0].connections.size for i in among}
     found: list[Set] = []
     for i in sorted(among):
-        alike = [j for j in among if abs(volume[j] - volume[i]) <= EQUAL_VOLUME * volume[i]]
+        alike = [j for j in among if abs(volume[j] - volume[i]) <= EQUAL * volume[i]]
         together = (
             characters[i] if is_closed(characters[i]) else union([characters[j] for j in alike])
         )
@@ -213,9 +211,7 @@ def _same_collective(
         return False
     period = period_of_begins(theirs.first_ns)
     apart = np.abs(own.first_ns - theirs.first_ns), np.abs(own.last_ns - theirs.last_ns)
-    return all(
-        np.isfinite(ns).any() and float(np.nanmedian(ns)) < SAME_TIME * period for ns in apart
-    )
+    return all(np.isfinite(ns).any() and float(np.nanmedian(ns)) < EQUAL * period for ns in apart)
 
 
 def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str, float]:

@@ -27,19 +27,9 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
-from llmprism.methods.prism.kinds.characters import (
-    OUTSTANDING,
-    PASSES,
-    Character,
-    character_of,
-)
+from llmprism.methods.prism.kinds.characters import OUTSTANDING, PASSES, Character, character_of
 from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
-from llmprism.methods.prism.kinds.exchanges import (
-    CLEARLY,
-    FORWARD,
-    Judged,
-    kinds_of_collectives,
-)
+from llmprism.methods.prism.kinds.exchanges import CLEARLY, FORWARD, Judged, kinds_of_collectives
 from llmprism.methods.prism.kinds.lines import lines
 from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages

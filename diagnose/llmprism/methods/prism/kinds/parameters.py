@@ -14,13 +14,13 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.sizes import gathers_shards
 from llmprism.methods.prism.kinds.characters import Character
-from llmprism.methods.prism.kinds.dense import SAME_TIME, period_of_begins
+from llmprism.methods.prism.kinds.dense import period_of_begins
 from llmprism.methods.prism.kinds.members import COUPLE
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
 
 EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
-MOSTLY = 0.6  # share of volumes that are equal where only a few records were lost
 IN_A_SERVER = (1, 2, 4, 8, 16)  # ranks of a group of shards, one in sight on each of its rings
 BLUR = 3.0  # standard errors within which a mean may be another value
 
@@ -102,4 +102,4 @@ def _ends_with(one: Character, main: Character) -> bool:
     Activations end with the last backward pass, before the last gradients.
     """
     early = float(np.nanmedian(main.last_ns - one.last_ns))
-    return early <= SAME_TIME * period_of_begins(main.first_ns)
+    return early <= EQUAL * period_of_begins(main.first_ns)

@@ -39,7 +39,6 @@ from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
-WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces of messages
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
@@ -104,7 +103,7 @@ def most_likely(
     1
     """
     prior = _prior(members, rings, gpus)
-    powers = powers_of(sizes, max([length for length, _ in prior], default=2) - 1, WHOLE)
+    powers = powers_of(sizes, max([length for length, _ in prior], default=2) - 1, MOSTLY)
     independent = min(INDEPENDENT, unrelated(sizes))
     weights = {
         (length, ranks): weight * likelihood(length - 1, powers, independent, activations)

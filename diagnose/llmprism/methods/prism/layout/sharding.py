@@ -30,13 +30,7 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.classes.sizes import (
-    EXACT,
-    Cell,
-    cells,
-    distinct,
-    fitting,
-)
+from llmprism.methods.prism.classes.sizes import EXACT, Cell, cells, distinct, fitting
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.layout.directions import gather_one_way
 from llmprism.methods.prism.parameters import FEWEST, MOSTLY, NEARLY

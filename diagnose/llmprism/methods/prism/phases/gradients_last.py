@@ -22,11 +22,9 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.phases.moments import MISSING, Moments, moments_of
 from llmprism.numerics.arrays import Bools, Codes, Floats
-
-MOSTLY = 0.8  # share of the steps of a rank, or of all of them, that show the same
 
 
 def with_gradients_last(

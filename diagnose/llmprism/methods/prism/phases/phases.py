@@ -17,7 +17,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.kinds.kinds import kinds_of
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, FEWEST
 from llmprism.methods.prism.phases.gradients_last import with_gradients_last
 from llmprism.methods.prism.phases.moments import (
     MISSING,
@@ -34,7 +34,6 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 from llmprism.numerics.threads import in_threads
 
-FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
 LOST = 1.5  # ... or with less than this, over the most that is missing in another step
 GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))

@@ -19,6 +19,7 @@ from itertools import chain
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components, groups
@@ -28,7 +29,6 @@ SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a
 MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
-TWO_WAY = 0.8  # of the greater direction: what the lesser one has at least
 EQUAL = 0.1  # difference of volumes along a ring
 
 Pair = tuple[int, int]
@@ -134,7 +134,7 @@ def _joins(volume: dict[Pair, int], rings: list[list[int]]) -> dict[Pair, list[P
     joins: dict[Pair, list[Pair]] = {}
     for (src, dst), own in _above(volume, SOME).items():
         back = volume.get((dst, src), 0)
-        if src in ring_of and dst in ring_of and min(own, back) >= TWO_WAY * max(own, back):
+        if src in ring_of and dst in ring_of and min(own, back) >= MOSTLY * max(own, back):
             joins.setdefault((ring_of[src], ring_of[dst]), []).append((src, dst))
     return {
         ends: pairs

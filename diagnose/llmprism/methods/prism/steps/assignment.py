@@ -14,11 +14,10 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.evaluations import beyond_steps
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.steps.proposals import extent, of_count
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
-MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
 WITHIN = 0.75  # of a step: what belongs to one is not farther apart

@@ -24,7 +24,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.parameters import HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF
 from llmprism.methods.prism.steps.gradients import GRADIENTS
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -34,7 +34,6 @@ FEWEST = 4  # steps that show that they repeat
 MOST_STEPS = 1000  # up to which 1,400 numbers of bytes are tried
 FINE = 1.004  # ratio of one number of bytes that is tried to the next
 PLACES = 512  # where counting begins
-APART = 0.03  # share by which two numbers of bytes differ that are not the same minimum
 SHORTER = (0.3, 0.8)  # of the bytes of a step: numbers that are compared with it
 CLEAR = 2.2  # ratio of the variation of those to that of a step
 ABOUT = 1.5  # ratio of two variations that may be the same: CLEAR is the ratio of different ones
@@ -201,7 +200,7 @@ def _bytes_of_steps(line: _Line, most: int) -> dict[float, float]:
     sizes = np.geomspace(line.total / most, line.total / FEWEST, tried)
     sizes = sizes[sizes < line.before[-1]]
     variation = np.array([line.variation_ns(size) for size in sizes.tolist()])
-    near = int(np.log1p(APART) / np.log(FINE))
+    near = int(np.log1p(EQUAL) / np.log(FINE))
     found: dict[float, float] = {}
     for i in range(near, sizes.size):
         low, high = np.searchsorted(sizes, np.array(SHORTER) * sizes[i])

@@ -13,13 +13,11 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals
 from llmprism.methods.prism.steps.silences import MOST_MICRO_BATCHES
 from llmprism.numerics.arrays import Ints
-
-MOSTLY = 0.8  # share of parts in which something holds, or coarse parts that are alike
 
 
 def is_paused(proposals: Proposals, fine: int, coarse: int) -> bool:

@@ -19,17 +19,15 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.counted_steps import Hop, hops_of
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import FEWEST, MOSTLY, NEARLY
 from llmprism.numerics.arrays import Codes, Floats
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
 MOST_BINS = 1 << 22  # of a connection: arrays of 32 MiB
 MOST_HOPS = 2  # connections that are read: those of a class move the same
-FEWEST = 4  # parts that show that they repeat
 RECORDS = 5  # of a part: fewer are alike by chance
 SHOWS = 0.6  # share of records that begin again after the bytes of a step, although some are joined
 WHOLE = 0.8  # ... if none of them is lost or joined; chance is taken off
-ALIKE = 0.75  # of the largest share at longer distances: what the distance between steps has
 EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
 
 
@@ -89,7 +87,7 @@ class RepeatedBytes:
         most = int(float(self.hop.before[-1]) / self.bin_bytes / FEWEST) + 1
         often = float(self.again[least : least + 3].max(initial=0.0))
         longer = float(self.again[least:most].max(initial=0.0))
-        enough = (EVALUATED if evaluated else ALIKE) * longer
+        enough = (EVALUATED if evaluated else MOSTLY) * longer
         return longer >= WHOLE and often < enough
 
     def _has_one_size(self) -> bool:

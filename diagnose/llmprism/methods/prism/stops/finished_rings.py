@@ -16,12 +16,12 @@ import numpy as np
 from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.methods.prism.stops.absences import unequal, unexplained
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC
 FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
-AT_ONCE = 0.01  # of the bytes of a step: what samples and headers add
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
 
@@ -152,7 +152,7 @@ def _after_all(by_hop: list[Floats]) -> list[float]:
     ends = [
         at
         for at in first.tolist()
-        if all((np.abs(own - at) <= AT_ONCE * first[-1]).any() for own in others)
+        if all((np.abs(own - at) <= EQUAL * first[-1]).any() for own in others)
     ]
     return ends or [float(first[-1])]
 

@@ -13,14 +13,13 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import MOSTLY, NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import group_volumes
 from llmprism.methods.prism.records.connections import SMALL, Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
-WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
 STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
@@ -73,7 +72,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     """The unfinished step before each silence of ``job``, where there is one."""
     volume, ends = _finished(context, job)
     exchanged = any(part.kind == "dp" for part in job.phases.classes)
-    least = (WHOLE if exchanged else NEARLY) * finite_median(volume[volume > 0])
+    least = (MOSTLY if exchanged else NEARLY) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
     whole &= ~_stalled(job)
     since_ns = int(context.flows.start_ns.min()) - 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.phases.phases import FEWEST, LOST
+from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.phases.phases import LOST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.tables.found import Found
 from llmprism.numerics.arrays import Bools, Floats, Ints

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import EQUAL, NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
@@ -30,7 +30,6 @@ MOST = 8  # records of a connection in a step: a ring may send in several steps,
 AT_ONCE = 0.1  # of the time until the next step begins: an update takes most of it
 REDUCED = 0.75  # ... of it, if gradients are reduced over NVLink before: 27 ps to 9 ps of an update
 LATEST = np.iinfo(np.int64).max  # [ns]
-SAME = 0.01  # of the bytes: difference that counts as none
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def _are_regular(closings: Closings, step: Ints, count: int) -> Bools:
     cell = closings.line[known] * count + step[known]
     volume = np.bincount(cell, closings.size[known], lines * count).reshape(lines, count)
     usual = nanmedian(np.where(volume > 0, volume, np.nan), axis=1)[:, None]
-    alike = (volume > 0) & (np.abs(volume - usual) <= SAME * usual)
+    alike = (volume > 0) & (np.abs(volume - usual) <= EQUAL * usual)
     regular: Bools = alike.sum(axis=1) >= NEARLY * closings.lasts
     return regular
 

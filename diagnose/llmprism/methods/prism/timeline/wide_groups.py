@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.phases.phases import Hidden, Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Ints, grouped
 from llmprism.numerics.graph import components
 
 TOGETHER = 0.1  # of the time between two messages: what begins within it begins at once
-MOSTLY = 0.8  # share of the messages that do
 
 
 def with_wide_groups(topology: Topology, connections: Connections, phases: Phases) -> Phases:

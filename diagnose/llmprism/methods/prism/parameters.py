@@ -13,9 +13,9 @@ messages that an exporter cuts in two add as much."""
 FEWEST = 3
 """Steps, messages or members of which one may stand out, or that show a pattern."""
 
-HALF, MOSTLY, NEARLY = 0.5, 0.75, 0.9
-"""Shares that are the majority, most, and nearly all: some steps are cut off or slow, and some
-records lost, joined or cut in two."""
+SMALL, QUARTER, HALF, MOSTLY, NEARLY = 0.1, 0.25, 0.5, 0.75, 0.9
+"""The scale of shares: a small part, a good part, the majority, most, and nearly all. Some steps
+are cut off or slow, and some records lost, joined or cut in two."""
 
 SURE = 0.9
 """Confidence of what is seen, or quality of what is believed rather than its alternatives."""

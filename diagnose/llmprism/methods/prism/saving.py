@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Floats
-
-BULK = 0.1  # of what the busiest NIC of the job moves in a step
 
 
 @measured_once
@@ -32,7 +31,7 @@ def saving(context: Context, job: JobView) -> Bools:
         both_ns = np.minimum(flows.end_ns[rows], until_ns) - since_ns
         share = np.maximum(both_ns, 0) / np.maximum(flows.lengths_ns(rows), 1)
         np.add.at(sent[:, step], flows.src[rows], share * flows.bytes[rows])
-    return np.asarray(sent > BULK * usual)
+    return np.asarray(sent > SMALL * usual)
 
 
 def saving_steps(context: Context, job: JobView) -> Bools:

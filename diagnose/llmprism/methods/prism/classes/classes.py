@@ -20,7 +20,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.answers import find_answers
 from llmprism.methods.prism.classes.circles import circles, circulating, components
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.repeated_sizes import are_messages
 from llmprism.methods.prism.records.sampled import allowed
@@ -28,7 +28,6 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3  # ... in the typical record of a connection (in logarithm)
-LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
 EXCHANGED = 0.75  # share of connections that move at once: all in an exchange, half in passes
 SENDERS = 3  # to one endpoint: the root of a tree gets something from two
@@ -208,7 +207,7 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
         return [own]
     others = size[several[place]]
     larger = others > (1 + EQUAL) * connections.typical_bytes[own[one]].max()
-    buckets = others[larger].sum() >= LARGER * others.sum() and are_messages(others)
+    buckets = others[larger].sum() >= SMALL * others.sum() and are_messages(others)
     return [own[one], own[several]] if buckets else [own]
 
 

@@ -20,11 +20,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.parameters import EQUAL, FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-LOST = 0.1  # by which those of a class may differ from the median: their records may be lost
 MOST = 10  # partners of a rank, of 1,024 ranks
 NEARLY = 0.05  # by which those of a group with guests differ, where records are lost
 FINELY = 0.005  # ... of four ranks, whose volumes of two sizes could be a pipeline's otherwise
@@ -63,7 +62,7 @@ def _of_powers(connections: Connections, classes: Sequence[TrafficClass]) -> set
     borders = np.cumsum([classes[i].connections.size for i in two_way])[:-1]
     for own in np.split(couple.ravel(), borders):
         usual = np.median(volume[own])
-        if (np.abs(volume[own] - usual) <= LOST * usual).all():
+        if (np.abs(volume[own] - usual) <= SMALL * usual).all():
             volume[own] = usual
     inside = _in_sequences(couples, volume)[couple.ravel()]
     parts = np.split(inside, borders)

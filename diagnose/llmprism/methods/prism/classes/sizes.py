@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.parameters import FEWEST, MOSTLY
+from llmprism.methods.prism.parameters import FEWEST, MOSTLY, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
@@ -23,7 +23,6 @@ SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
 MANY = 64  # messages that show it where some are lost
 ABOUT = 0.15  # share by which their numbers then differ: a twentieth is lost, others are cut
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
-EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 MOST_REDUCES = 64  # micro-batches
 
 Cell = tuple[Ints, Ints, Ints]
@@ -159,7 +158,7 @@ def is_activations(size: Ints) -> bool:
     sends keys and values forth, and twice as much with their gradients.
     """
     one, half = _usual_and_half(size)
-    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
+    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= SMALL)
 
 
 def is_of_one_size(size: Ints) -> bool:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Ints
 
 ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
-AT_ONCE = 0.1  # distance between messages that begin together, over that after a shift
 SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
 FEWEST = 16  # bursts that tell anything
 
@@ -52,7 +52,7 @@ def _at_once(ours: Ints, theirs: Ints) -> bool:
     gap_ns = float(np.median(np.diff(ours)))
     away = _to_nearest(ours, theirs)
     shifted = [_to_nearest(ours + round(share * gap_ns), theirs) for share in SHIFTS]
-    return away <= AT_ONCE * min(shifted)
+    return away <= SMALL * min(shifted)
 
 
 def _to_nearest(ours: Ints, theirs: Ints) -> float:

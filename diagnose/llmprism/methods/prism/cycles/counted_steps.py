@@ -21,13 +21,12 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.balance import EVEN
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY, SMALL
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.early import INTS
 
 WHOLE = 0.3  # of a step: difference from a whole number of steps that counts as none
 UPDATE = 0.5  # of the median update: shorter ones are none
-ALIKE = 0.1  # ratio of the median update to the longest
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less
 
 
@@ -132,7 +131,7 @@ def _every(rest_ns: Floats) -> int | None:
         others = np.delete(rest_ns, np.s_[every - 1 :: every])
         usual = float(np.median(updates))
         rests = usual >= BRIEF_NS and np.mean(updates >= UPDATE * usual) >= MOSTLY
-        alike = updates.max() * ALIKE <= usual
+        alike = updates.max() * SMALL <= usual
         if rests and alike and (not others.size or np.mean(others <= BRIEF_NS) >= MOSTLY):
             return int(every)
     return None

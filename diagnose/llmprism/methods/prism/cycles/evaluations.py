@@ -24,11 +24,10 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.balance import EVEN, both_ways
 from llmprism.methods.prism.cycles.parts import FEW
-from llmprism.methods.prism.parameters import EQUAL, HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF, SMALL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
-LESS = 0.1  # of the bytes that come in one size: what records of several messages may take away
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
 MOST_SIZES = 6  # of messages that are prominent: of more, none shows where evaluations are
 
@@ -133,7 +132,7 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
     for one in sizes.of:
         own = np.diff(one[edges])[1:-1]
         usual = float(np.median(own[single]))
-        if own.min() < (1 - LESS) * usual or (usual == 0 and own.max() > 0):
+        if own.min() < (1 - SMALL) * usual or (usual == 0 and own.max() > 0):
             return False
         known += float(np.median(own[~single])) - usual
     return known >= HALF * float(np.median(more) - np.median(volume[single]))

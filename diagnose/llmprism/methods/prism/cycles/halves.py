@@ -13,11 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import EQUAL, FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, SMALL
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.early import INTS
-
-APART = 0.1  # of the smaller half: what the larger one has more, at least
 
 
 def ends_of_pairs(traffic: Traffic, parts: Division) -> Ints:
@@ -27,7 +25,7 @@ def ends_of_pairs(traffic: Traffic, parts: Division) -> Ints:
     halves = parts.volumes.reshape(-1, 2)
     usual = np.median(halves, axis=0)
     exact = (np.abs(halves / usual - 1) <= EQUAL).all()
-    differ = usual.max() > (1 + APART) * usual.min()
+    differ = usual.max() > (1 + SMALL) * usual.min()
     second = parts.part_of(len(traffic)) % 2 == 1
     return parts.cuts[1::2] if exact and differ and not _alike(traffic, second) else INTS
 

@@ -24,8 +24,7 @@ from llmprism.methods.prism.classes.sizes import cells, distinct, fitting
 from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
-from llmprism.methods.prism.jobs.partial_steps import FORWARD
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.silences import ACCUMULATES, FEWEST, MOST_MICRO_BATCHES, RESTS
 from llmprism.methods.prism.steps.stepping import Part, division_of
@@ -85,5 +84,5 @@ def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
     inside_ns = np.delete(rest_ns, division.cuts - 1).max(initial=0)
     least = ACCUMULATES
     if in_passes:
-        least = FORWARD if DENSE * inside_ns <= usual_ns else RESTS
+        least = QUARTER if DENSE * inside_ns <= usual_ns else RESTS
     return usual_ns < least * division.usual_ns(lead.traffic)

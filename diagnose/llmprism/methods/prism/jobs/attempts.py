@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes, Floats
 
-STEADY = 0.25  # difference of two-way shares that counts as none
 SAME_VOLUME = 0.05  # of what an endpoint moves in a step: difference that counts as none
 
 
@@ -57,7 +57,7 @@ def _continues(old: Job, new: Job, connections: Connections) -> bool:
     if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
         return False
     shares = [_two_way_share(job.epochs[-1]) for job in (old, new)]
-    if abs(shares[0] - shares[1]) > STEADY:
+    if abs(shares[0] - shares[1]) > QUARTER:
         return False  # addresses pass from a ring to a pipeline, say
     volumes = [_volumes(job.epochs[-1], connections, old.endpoints) for job in (old, new)]
     return bool(np.all(np.abs(volumes[0] - volumes[1]) <= SAME_VOLUME * volumes[0]))

@@ -38,14 +38,13 @@ from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
 from llmprism.methods.prism.jobs.two_steps import two_steps
-from llmprism.methods.prism.parameters import EQUAL, SURE
+from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.early import INTS
 from llmprism.numerics.threads import in_threads
 
-STEADY = 0.25  # minor traffic of a step differs from the median step by less, if larger one does
 LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
 
@@ -214,7 +213,7 @@ def _in_time(
                 flows.start_ns[rows],
                 connections.size[rows],
                 part.stepping,
-                STEADY if back[i] else steady[id(part)],
+                QUARTER if back[i] else steady[id(part)],
                 connections.sample_bytes,
             )
             for part in touched
@@ -247,7 +246,7 @@ def _steady(connections: Connections, part: Part) -> float:
     )
     median = np.median(volume, axis=1)
     away = np.median(np.abs(volume - median[:, None]), axis=1)
-    return EQUAL if (away <= EQUAL * median).all() else STEADY
+    return EQUAL if (away <= EQUAL * median).all() else QUARTER
 
 
 def _agreeing(

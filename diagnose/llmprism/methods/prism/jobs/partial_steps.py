@@ -27,12 +27,11 @@ from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.kinds.characters import TOGETHER, character_of
-from llmprism.methods.prism.parameters import FEWEST, HALF, SURE
+from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
-FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
@@ -109,7 +108,7 @@ def _are_buckets(part: Part) -> bool:
     records = sum(len(one.traffic) for one in part.component.classes)
     connections = sum(one.connections.size for one in part.component.classes)
     single = records <= SINGLE * connections * part.stepping.count
-    return silent and float(np.median(rests_ns)) < (FORWARD if single else RESTS) * period_ns
+    return silent and float(np.median(rests_ns)) < (QUARTER if single else RESTS) * period_ns
 
 
 def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:

@@ -17,12 +17,10 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import Component, find_components
 from llmprism.methods.prism.jobs.attempts import Job, begin_of, end_of
-from llmprism.methods.prism.parameters import EQUAL, HALF, NEARLY
+from llmprism.methods.prism.parameters import EQUAL, HALF, NEARLY, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
-
-LOST = 0.1  # of the bytes of a step: what may be missing, as lost records are
 
 
 def with_short_attempts(
@@ -162,8 +160,8 @@ class _Steps:
         present = steps > 0
         if not present.any():
             return 0
-        count = int(np.median(steps[present]) + LOST)
-        apart = steps[present].min() < count - HALF or steps.max() > count + 1 + LOST
+        count = int(np.median(steps[present]) + SMALL)
+        apart = steps[present].min() < count - HALF or steps.max() > count + 1 + SMALL
         enough = self.usual[present].sum() >= NEARLY * self.usual.sum()
         return count if enough and not apart else 0
 
@@ -173,7 +171,7 @@ class _Steps:
         away = np.minimum(np.abs(self.sizes[at] - size), np.abs(self.sizes[at - 1] - size))
         if size[away <= EQUAL * size].sum() >= NEARLY * size.sum():
             return True
-        whole = np.abs(steps - np.rint(steps)) <= LOST
+        whole = np.abs(steps - np.rint(steps)) <= SMALL
         return bool(self.usual[whole & (steps > 0)].sum() >= HALF * self.usual.sum())
 
 

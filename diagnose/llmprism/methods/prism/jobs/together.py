@@ -18,6 +18,7 @@ import numpy as np
 from llmprism.methods.prism.classes.circles import components
 from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.kinds.characters import extents
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -25,7 +26,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
 DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
 BOUND = 0.35  # ... or within this share of how much steps differ in length
-LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
 MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
 SIGMAS = 2.33  # by which the ratio is below that of independent values in 1 % of cases
 SHARED = 0.35  # ... or changes by less than this share of what lengths of steps change by
@@ -138,7 +138,7 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     changes = float(np.abs(np.diff(between)).mean()) if count > 1 else 0.0
     longer = float(np.abs(lengths - period).mean())
     steady = away < allowed and (abs(drift) < most or changes < SHARED * longer)
-    loose = max(away, abs(drift) * count) < LOOSE * period
+    loose = max(away, abs(drift) * count) < QUARTER * period
     return near and (steady or (loose and _returns(between)))
 
 

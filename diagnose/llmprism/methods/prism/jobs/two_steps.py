@@ -17,12 +17,11 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.unanswered import sends_ahead
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Stepping
 from llmprism.numerics.arrays import Codes
 
-COUPLE = 0.1  # the same of a single direction of a couple
 QUALITY = 0.8  # of two steps: nothing shows that a third one would be alike
 
 
@@ -69,7 +68,7 @@ def _are_halves(traffic: Traffic, step: Codes, begin_ns: int) -> bool:
     whole = both_ways(traffic.couple, traffic.forth, traffic.size)
     half = both_ways(traffic.couple, traffic.forth, np.where(before, traffic.size, 0))
     even = abs(2 * float(traffic.size[before].sum()) - total) <= EQUAL * total
-    return even and bool((np.abs(2 * half - whole) <= COUPLE * whole).all())
+    return even and bool((np.abs(2 * half - whole) <= SMALL * whole).all())
 
 
 def _even_between_only(traffic: Traffic, step: Codes) -> bool:

@@ -15,7 +15,7 @@ from llmprism.methods.prism.classes.sizes import is_activations
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.begins import begin_at_once, couples_begun, shares_begun
 from llmprism.methods.prism.kinds.outstanding import share_outstanding, share_together
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import groups
@@ -26,8 +26,6 @@ AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at lea
 BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, and records are lost
 NEARLY_ALL, EQUALLY = 0.9, 0.1  # share of bytes of records that are nearly as fast as the fastest
 PASSES = 0.65  # a pipeline rests for less than this share of a step
-EITHER = 0.25  # ... of those in which one does: the other one begins, where nobody waits
-SELDOM = 0.1  # share of all steps: fewer show nothing
 UNLIKE = 2.0  # ratio of sizes that differ
 TICKS = 10  # of the clock: a record that shows its rate is longer
 ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
@@ -90,7 +88,7 @@ class Character:
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
         clearly = self.leads + 2 * self.other_leads  # share of steps that one clearly begins
-        if self.together >= TOGETHER and self.other_leads >= max(SELDOM, EITHER * clearly):
+        if self.together >= TOGETHER and self.other_leads >= max(SMALL, QUARTER * clearly):
             return False  # both ways begin now and then: nobody waits
         if self.is_merged:
             return self.answered >= NEARLY and not (self.dense and self.together >= BESIDE)

@@ -28,13 +28,10 @@ from llmprism.methods.prism.kinds.dense import (
 )
 from llmprism.methods.prism.kinds.members import COUPLE, is_closed, is_ring, partners
 from llmprism.methods.prism.kinds.parameters import unless_parameters
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
-CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
-FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
-GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 
 
@@ -157,16 +154,16 @@ def _through(
             found.append(False)
             continue
         span = float(np.median((character.last_ns - first)[known]))
-        least = min(CLEARLY * period, FORWARD * span)
+        least = min(SMALL * period, QUARTER * span)
         inside = step >= 0
         at, size = step[inside], one.traffic.size[inside]
         records = one.traffic.start_ns[inside], one.traffic.end_ns[inside]
-        if size[records[0] < start[at]].sum() >= FORWARD * size.sum():
+        if size[records[0] < start[at]].sum() >= QUARTER * size.sum():
             least = min(least, AFTER * period)
         least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
         later = _share_between(records, first[at] + lead[at] / 2, start[at])
         beside = _share_between(records, start[at], end[at])
-        goes_on = max((size * later).sum(), (size * beside).sum()) > GOES_ON * size.sum()
+        goes_on = max((size * later).sum(), (size * beside).sum()) > SMALL * size.sum()
         found.append(bool(np.median(lead[known]) > least and goes_on))
     return found
 

@@ -29,14 +29,14 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
 from llmprism.methods.prism.kinds.characters import OUTSTANDING, PASSES, Character, character_of
 from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
-from llmprism.methods.prism.kinds.exchanges import CLEARLY, FORWARD, Judged, kinds_of_collectives
+from llmprism.methods.prism.kinds.exchanges import Judged, kinds_of_collectives
 from llmprism.methods.prism.kinds.lines import lines
 from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
-from llmprism.methods.prism.parameters import EQUAL, NEARLY
+from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
@@ -150,9 +150,9 @@ def _merged_pipeline(
     for i, ((one, _), character) in enumerate(zip(own, characters, strict=True)):
         across = all(len(group & wide) <= 1 for wide in lead.groups for group in character.groups)
         span = float(np.nanmedian(character.last_ns - character.first_ns))
-        clearly = min(CLEARLY * period, FORWARD * span)
+        clearly = min(SMALL * period, QUARTER * span)
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
-        over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
+        over = float(np.nanmedian(lead.last_ns - character.last_ns)) > SMALL * period
         single = character.is_merged and one.two_way and not (plain and character.at_once)
         line = one.two_way and is_line(character)
         long = line and min(len(group) for group in character.groups) >= LONG

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.kinds.characters import EITHER, Character, Set
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.kinds.characters import Character, Set
+from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 
 COUPLE = 2  # members of a group whose ring and whose chain have the same edges
 
@@ -62,7 +62,7 @@ def reduced_at_member(characters: Sequence[Character], candidates: set[int]) -> 
     middle = {
         end
         for end, shares in begins.items()
-        if len(shares) > 1 and max(shares) < EITHER and min(shares) <= -MOSTLY
+        if len(shares) > 1 and max(shares) < QUARTER and min(shares) <= -MOSTLY
     }
     return {
         i for i in candidates if any(not middle.isdisjoint(group) for group in characters[i].groups)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
-
-MORE = 0.1  # of the usual bytes of a step: a step that moves more holds something else
 
 
 def share_outstanding(traffic: Traffic, step: Codes) -> tuple[float, float]:
@@ -40,7 +39,7 @@ def _of_usual_steps(traffic: Traffic, step: Codes) -> Bools:
     """
     volume = np.bincount(step + 1, traffic.size)
     usual = float(np.median(volume[1:][volume[1:] > 0])) if volume[1:].any() else 0.0
-    more = volume > (1 + MORE) * usual
+    more = volume > (1 + SMALL) * usual
     more[0] = False
     usually: Bools = ~more[step + 1]
     return usually

@@ -14,12 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.parameters import FEWEST, NEARLY
+from llmprism.methods.prism.parameters import FEWEST, NEARLY, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
-
-LATER = 0.1  # of a step: a forward pass takes longer; directions of one collective differ less
 
 
 def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) -> bool:
@@ -40,7 +38,7 @@ def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) 
     lag = nanmedian(start[back] - start[ahead], axis=1)
     lead, other = np.where(lag >= 0, (ahead, back), (back, ahead))
     apart = start[other] - start[lead], end[other] - end[lead], end[lead] - start[other]
-    return all(finite_median(nanmedian(one, axis=1)) > LATER * step_ns for one in apart)
+    return all(finite_median(nanmedian(one, axis=1)) > SMALL * step_ns for one in apart)
 
 
 def _couples(codes: Ints) -> tuple[Ints, Ints]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -30,7 +31,6 @@ from llmprism.numerics.missing import finite_median, nanmedian
 COARSE = 2  # ticks of the clock, or errors of times, that differences must exceed to show anything
 SAMPLES = 4  # of an activation, on average: with fewer, many have none
 LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
-BLURRED = 0.25  # of how much servers differ: NICs that differ by less are no replicas
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def find_replicas(
         if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
             number = _alike(times, blur_ns)
             inside, away = _vary_inside(sent, rows[_firsts(number)]), _others_vary(*seen)
-            if number.any() and inside < BLURRED * max(away, pass_ns):
+            if number.any() and inside < QUARTER * max(away, pass_ns):
                 continue
             shown = bool(rows.size == 1 or number.any())
             found.append(Replicas(rows, number, shown, inside / away if inside * away else np.nan))
-        elif finest < BLURRED * _others_vary(*seen):
+        elif finest < QUARTER * _others_vary(*seen):
             found.append(Replicas(rows, np.zeros(rows.size, np.int64), True))
     return found
 

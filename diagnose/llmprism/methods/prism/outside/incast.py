@@ -17,12 +17,11 @@ from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_of
-from llmprism.methods.prism.parameters import SURE
+from llmprism.methods.prism.parameters import QUARTER, SURE
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
 LEAST = 0.01  # of a step in which the NIC is busy: what a finding costs at least
-IDLE = 0.25  # of the steps: a fault may last for the others
 SENDERS = 2  # one alone is a transfer, and no burst
 FAST = 0.95  # quantile of the speeds of records: merged ones are slower than the link
 
@@ -69,7 +68,7 @@ def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
     rows, step = rows[step < job.count], step[step < job.count]
     used = np.zeros((len(connections), job.count), np.bool_)
     used[connections.of_row[rows], step] = True
-    sometimes = (~used).mean(axis=1) >= IDLE
+    sometimes = (~used).mean(axis=1) >= QUARTER
     kept = sometimes[connections.of_row[rows]]
     return rows[kept], step[kept]
 

@@ -17,7 +17,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.kinds.kinds import kinds_of
-from llmprism.methods.prism.parameters import EQUAL, FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, SMALL
 from llmprism.methods.prism.phases.gradients_last import with_gradients_last
 from llmprism.methods.prism.phases.moments import (
     MISSING,
@@ -34,7 +34,6 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 from llmprism.numerics.threads import in_threads
 
-LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
 LOST = 1.5  # ... or with less than this, over the most that is missing in another step
 GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))
 """Of the bytes of a step: what gathers of parameters have, 1/(1 + k) or 1/(1 + 2k).
@@ -174,7 +173,7 @@ def _finished(
     lost = LOST * others.max(axis=1, initial=0.0, keepdims=True)
     lacks = usual - volume[:, ends]
     alike = lost <= ALIKE * usual
-    finished: Bools = lacks <= np.maximum(np.where(alike, LITTLE, LACKING) * usual, lost)
+    finished: Bools = lacks <= np.maximum(np.where(alike, LITTLE, SMALL) * usual, lost)
     for share in GATHERED:
         ungathered = np.abs(lacks - share * usual) <= np.where(alike, ALIKE, EQUAL) * usual
         finished |= ungathered & ungathered[:, -1:]

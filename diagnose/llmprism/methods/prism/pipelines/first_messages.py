@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.methods.prism.pipelines.micro_batches import OFTEN, usual_size
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 
-PART = 0.1  # of a message: what control messages and headers add to others, or loss takes away
 FULLEST = 0.75  # quantile of the bytes of a step that no lost record makes less
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
@@ -43,7 +43,7 @@ def first_two(
     single = size < 1.5 * one_message
     passage = float(np.median((end - start)[single])) if single.any() else 0.0
     held = np.add.reduceat(size[order], opens) / one_message
-    whole = float(np.median(np.abs(held - np.rint(held)))) <= PART  # sequences are of one length
+    whole = float(np.median(np.abs(held - np.rint(held)))) <= SMALL  # sequences are of one length
     counted = messages * one_message if whole else 0.0
     most = most_of_a_step(cell, size[order], steps, one_message, counted)
     for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
@@ -78,7 +78,7 @@ def answered_beyond_usual(returned: Floats, one_message: float) -> Floats:
 
 def _begin_messages(size: Ints, one_message: float) -> Bools:
     """Which records begin a message: others hold the rest of one that an exporter cut."""
-    number = np.floor((np.cumsum(size) - size) / one_message + PART)
+    number = np.floor((np.cumsum(size) - size) / one_message + SMALL)
     begins: Bools = np.diff(number, prepend=-1.0) > 0
     return begins
 

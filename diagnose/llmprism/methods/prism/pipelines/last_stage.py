@@ -22,6 +22,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.same_exchanges import exchange_in_passes
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -33,7 +34,6 @@ SPLIT, WHOLE = 1.25, 1.12  # later answers over early ones: 4/3 or 3/2, and 1
 BLOCKED = 1.2  # ... 1 if answers may have to wait until the last one has left
 TCP = 6
 TICKS = 8  # of the clock: ratios of shorter times are not known to an eighth
-ENOUGH = 0.1  # of a later answer in a step that show how long they take, mean
 SURELY = 2.0  # standard errors by which later answers are longer
 
 
@@ -86,7 +86,7 @@ def find_answers(
         late += answer[busy].tolist()
         steps += 1
         held_up += bool(((beside[0] < sent[-2]) & (beside[1] > sent[0])).any())
-    if len(late) <= ENOUGH * steps:
+    if len(late) <= SMALL * steps:
         return Answers(blocks=blocks)
     later = _times(late, min(early, key=np.median), clock_tick_ns(flows.start_ns, flows.end_ns))
     waits = 2 * held_up > steps if later >= SPLIT else exchange_in_passes(phases.classes)

@@ -16,13 +16,12 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import TOGETHER
 from llmprism.methods.prism.kinds.outstanding import share_together
-from llmprism.methods.prism.parameters import MOSTLY, NEARLY
+from llmprism.methods.prism.parameters import MOSTLY, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-WHOLE = 0.1  # a count of messages may be this far from a whole number
 UNCOUNTED = -1  # micro-batches that records do not show
 COUPLE = 2  # stages, chunks or messages
 MOST_MERGED = 16  # messages of a record that are looked for
@@ -31,7 +30,6 @@ SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over
 MISSED = 0.03  # of the messages of a step: what all steps may lack, if one record in 20 is lost
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
 AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
-SLOW = 0.25  # of the rate of gradients: a record of one message is faster
 LONGER = 1.8  # ratio of records of two classes that must hold several messages
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
@@ -56,8 +54,8 @@ def messages_of_a_step(
         records = np.bincount(cell, minlength=among.size * count)
         held = volume[records > 0] / size
         number = float(np.median(held))
-        whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
-        uneven = abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5
+        whole = np.abs(held - np.rint(held)) <= SMALL * np.maximum(1.0, held / 20)
+        uneven = abs(number - round(number)) > SMALL * max(1.0, number / 20) or number < 0.5
         if uneven or connections.sample_bytes > 0:  # samples have few sizes, whatever is sampled
             held = records[records > 0].astype(np.float64)
             number, size = float(np.median(held)), np.nan
@@ -70,7 +68,7 @@ def messages_of_a_step(
     most, least = max(numbers), min(numbers)
     if np.nanmax([*sizes, 0.0]) >= LONGER * np.nanmin([*sizes, np.inf]):
         less = 1 - min(volumes) / max(volumes)
-        chunks = round(1 / less) if less > WHOLE else 1
+        chunks = round(1 / less) if less > SMALL else 1
         return UNCOUNTED, chunks
     if least < most and closing.any() and most % (most - least) == 0:
         chunks = most // (most - least)  # between last and first stage one chunk fewer
@@ -111,7 +109,7 @@ def deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
     if deepest < micro_batches:
         return deepest
     size = np.concatenate([one.one.traffic.size for one in own])
-    single = size <= (1 + WHOLE) * usual_size(size)
+    single = size <= (1 + SMALL) * usual_size(size)
     return deepest if size[single].sum() >= MULTIPLES * size.sum() else 0
 
 
@@ -162,13 +160,13 @@ def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
     """Whether single messages of ``own`` are far slower than the records of the gradients."""
     others = [one for one in phases.classes if one.kind == "dp"]
     size = np.concatenate([one.one.traffic.size for one in own])
-    return bool(others) and _rate(own, (1 + WHOLE) * usual_size(size)) < SLOW * _rate(others)
+    return bool(others) and _rate(own, (1 + SMALL) * usual_size(size)) < QUARTER * _rate(others)
 
 
 def _are_merged(own: Sequence[KindOf], messages: int) -> bool:
     """Whether a record may hold several messages: all of a step, or as some records show."""
     size = np.concatenate([one.one.traffic.size for one in own])
-    single = size <= (1 + WHOLE) * usual_size(size)
+    single = size <= (1 + SMALL) * usual_size(size)
     return messages == 1 or size[single].sum() < MULTIPLES * size.sum()
 
 
@@ -183,7 +181,7 @@ def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
 def are_whole(size: Ints, one_message: float) -> bool:
     """Whether nearly all records hold whole messages; those of sampled records are estimates."""
     held = size / one_message
-    return bool((np.abs(held - np.rint(held)) <= WHOLE).mean() > NEARLY)
+    return bool((np.abs(held - np.rint(held)) <= SMALL).mean() > NEARLY)
 
 
 def usual_size(size: Ints) -> float:

@@ -33,22 +33,21 @@ import pandas as pd
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.methods.prism.records.sampled import sample_bytes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS
 
-SMALL, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
+LIGHTER, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
-MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
 ANSWERED = 64  # connections that one may answer: those of most bytes between its ends
 CLOCKS_NS = 1_000_000  # by which clocks of exporters on one network differ at most, usually
 OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
 ONE_VIEW = ("ingress", "egress")  # observation points that no transfer passes twice
 AT_ONCE_NS = 20_000  # apart: latency of a path, by which two views of one transfer may differ
 LASTING = 4  # times that, and ticks of the clock: records that show whether two are one transfer
-TWICE = 0.1  # of a record's length: two views of one transfer differ in length by less
 OFFSET = 0.5  # ... and begin within this share of it: clocks of exporters differ
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096  # of light connections, as above
 MINOR_SHARE = 0.01  # of minor connections, as above
@@ -131,7 +130,7 @@ def find_connections(flows: FlowTable) -> Connections:
 
 def _small(flows: FlowTable, of_row: Codes, size: Ints, typical: Ints) -> Bools:
     """Whether each record is small for its connection."""
-    small: Bools = size * SMALL < typical[of_row]
+    small: Bools = size * LIGHTER < typical[of_row]
     packets = flows.optional.get("packets")
     rows = np.flatnonzero(small)
     if packets is None or not rows.size or (packets[rows] <= 0).any():
@@ -205,7 +204,7 @@ def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Codes, offsets
                 late = start_ns[row] - start_ns[last]
                 longer = abs(end_ns[row] - end_ns[last] - late)
                 apart = late + abs(end_ns[row] - end_ns[last])
-                if (longer < TWICE * length and late < OFFSET * length) or apart < AT_ONCE_NS:
+                if (longer < SMALL * length and late < OFFSET * length) or apart < AT_ONCE_NS:
                     marks[row] = True
                     last = -1
                     continue
@@ -270,7 +269,7 @@ def _own_traffic(
         answered = back[ANSWER_SHARE * total[back] > total[one]]
         moving = np.concatenate([by.rows(number) for number in answered.tolist()])
         meanwhile = _begins_during(flows, rows, moving)
-        if flows.bytes[rows[meanwhile]].sum() < MEANWHILE * flows.bytes[rows].sum():
+        if flows.bytes[rows[meanwhile]].sum() < SMALL * flows.bytes[rows].sum():
             own.append(one)
     return np.array(own, np.int64)
 
@@ -279,7 +278,7 @@ def _begins_during(flows: FlowTable, rows: Codes, moving: Codes) -> Bools:
     """Whether each of ``rows`` begins while some of ``moving`` last, or soon after."""
     moving = moving[np.argsort(flows.start_ns[moving], kind="stable")]
     starts = flows.start_ns[moving] - CLOCKS_NS
-    soon_ns = (TWICE * flows.lengths_ns(moving)).astype(np.int64) + CLOCKS_NS
+    soon_ns = (SMALL * flows.lengths_ns(moving)).astype(np.int64) + CLOCKS_NS
     until = np.maximum.accumulate(flows.end_ns[moving] + soon_ns)
     last = np.searchsorted(starts, flows.start_ns[rows], side="right") - 1
     during: Bools = (last >= 0) & (flows.start_ns[rows] <= until[np.maximum(last, 0)])

@@ -19,7 +19,7 @@ from itertools import chain
 
 import numpy as np
 
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.parameters import MOSTLY, SMALL
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components, groups
@@ -29,7 +29,6 @@ SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a
 MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
-EQUAL = 0.1  # difference of volumes along a ring
 
 Pair = tuple[int, int]
 
@@ -116,7 +115,7 @@ def _rings(volume: dict[Pair, int]) -> Iterator[list[int]]:
             left.remove(ring[-1])
         own = [volume[end, following[end]] for end in ring]
         closed = following[ring[-1]] == ring[0]
-        if closed and len(ring) >= SHORTEST and max(own) - min(own) <= EQUAL * max(own):
+        if closed and len(ring) >= SHORTEST and max(own) - min(own) <= SMALL * max(own):
             yield ring
 
 

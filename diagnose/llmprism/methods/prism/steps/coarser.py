@@ -27,7 +27,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
-from llmprism.methods.prism.parameters import EQUAL, HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF, SMALL
 from llmprism.methods.prism.steps.proposals import (
     GOOD,
     Proposals,
@@ -36,7 +36,6 @@ from llmprism.methods.prism.steps.proposals import (
     records_of_part,
 )
 from llmprism.methods.prism.steps.silences import (
-    BRIEF,
     CHANCE,
     MOST_MICRO_BATCHES,
     RARE,
@@ -51,7 +50,6 @@ from llmprism.numerics.arrays import Ints
 
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
-LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
@@ -75,7 +73,7 @@ def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
         return not collective or longer >= FORWARD * fine / coarse
     brief = any(hardly_rests(*each) for each in showing) or (
         min(coarser.clarity for _, _, coarser in every if coarser) < UPDATE
-        and (fine <= MOST_MICRO_BATCHES * coarse or longer <= BRIEF)
+        and (fine <= MOST_MICRO_BATCHES * coarse or longer <= SMALL)
     )
     return brief and not accumulate(*own)
 
@@ -138,7 +136,7 @@ def _alternate(proposals: Proposals, fine: int) -> bool:
     if finer is None:
         return False
     sizes, which = np.unique(traffic.size, return_inverse=True)
-    part, least = finer.part_of(len(traffic)), LEAST * float(traffic.size.sum()) / fine
+    part, least = finer.part_of(len(traffic)), SMALL * float(traffic.size.sum()) / fine
     own = []
     for at in np.argsort(-np.bincount(which, traffic.size))[:MOST_SIZES].tolist():
         alike = which == at

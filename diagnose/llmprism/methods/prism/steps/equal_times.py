@@ -24,7 +24,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.parameters import EQUAL, HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF, QUARTER, SMALL
 from llmprism.methods.prism.steps.gradients import GRADIENTS
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -37,10 +37,8 @@ PLACES = 512  # where counting begins
 SHORTER = (0.3, 0.8)  # of the bytes of a step: numbers that are compared with it
 CLEAR = 2.2  # ratio of the variation of those to that of a step
 ABOUT = 1.5  # ratio of two variations that may be the same: CLEAR is the ratio of different ones
-EVEN = 0.25  # of the usual step: most steps last as long, within this
 LONG = 0.02  # of a step: messages that may be bridged records
 BRIDGED = 0.2  # of a step: what a record may hold of two steps
-SHARE = 0.1  # of a part: steps are further from a whole number of parts that are no steps
 SEVERAL = 5  # silences in a step
 MOST = (10.0, 90.0)  # percentiles: most of the places or steps
 
@@ -97,7 +95,7 @@ class EqualTimes:
     def denies(self, count: int) -> bool:
         """Whether so many parts are no steps: larger ones take the same time, not of several."""
         several = count / self.clearest if self.clearest else 1.0
-        return several > 1 + BRIDGED and abs(several - np.rint(several)) > SHARE
+        return several > 1 + BRIDGED and abs(several - np.rint(several)) > SMALL
 
 
 def equal_times(
@@ -147,7 +145,7 @@ def _line_of(traffic: Traffic) -> _Line:
 def lasts_evenly(begins_ns: Ints) -> bool:
     """Whether most steps or parts that begin at ``begins_ns`` last as long."""
     low, median, high = np.percentile(np.diff(begins_ns), (MOST[0], 50.0, MOST[1]))
-    return bool(high - low <= EVEN * median)
+    return bool(high - low <= QUARTER * median)
 
 
 def first_of_each(step_of: Codes) -> Ints:

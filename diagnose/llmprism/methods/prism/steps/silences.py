@@ -11,7 +11,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.updates import holds_updates
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, SMALL
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, extent, of_count
 from llmprism.numerics.arrays import Ints
 
@@ -22,8 +22,6 @@ RESTS = 0.05  # of a step: ranks compute for longer than that
 ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the layers that come first
 MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
 FEWEST = 6  # steps that show it
-BRIEF = 0.1  # of a part: longer silences are pauses
-LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective differ less
 
 
 def accumulate(proposals: Proposals, fine: int, coarse: int) -> bool:
@@ -70,7 +68,7 @@ def gather_and_reduce(proposals: Proposals, fine: int) -> bool:
     if len(proposals.classes) != 2 or len(shown) != 2 or shown[0][0] != shown[1][0]:
         return False
     (_, begin_ns, end_ns), (_, begins_ns, ends_ns) = sorted(shown, key=lambda one: one[1][0])
-    least_ns = LATER * float(np.median(np.diff(begin_ns)))
+    least_ns = SMALL * float(np.median(np.diff(begin_ns)))
     apart = (begins_ns - begin_ns, ends_ns - end_ns, end_ns - begins_ns)
     return all(float(np.median(by_ns)) > least_ns for by_ns in apart)
 
@@ -93,7 +91,7 @@ def updates_between(proposals: Proposals, fine: int, coarse: int) -> bool:
         rests_ns = one.traffic.rests_ns()[finer.cuts - 1]
         gap, others = rests_ns[places], np.delete(rests_ns, places)
         part_ns = finer.usual_ns(one.traffic)
-        if not 0 < float(np.median(gap) - np.median(others)) <= BRIEF * part_ns:
+        if not 0 < float(np.median(gap) - np.median(others)) <= SMALL * part_ns:
             return False
         chances.append(_chance_of_longer(gap, others))
     return max(chances) <= CHANCE and min(chances) <= RARE

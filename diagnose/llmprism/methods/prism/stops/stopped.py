@@ -15,7 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
-from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY
+from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY, SMALL
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
 from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
@@ -25,9 +25,7 @@ from llmprism.numerics.missing import finite_median
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
-BEGUN = 0.1  # of the usual bytes: more than a stray record
 LATELY = 3  # steps before one that was never finished
-SOME = 0.1  # of the connections of a pipeline: their records may be lost
 CAUSES = ("hang", "crash", "stopped_nic")
 
 
@@ -67,7 +65,7 @@ def _exchanged_later(context: Context, job: JobView, tail: Tail, stuck: Stuck) -
     rows = tail.rows.get("dp", np.empty(0, np.int64))
     rows = rows[flows.start_ns[rows] > stuck.since_ns]
     own = [part.one.traffic.row for part in job.phases.classes if part.kind == "dp"]
-    for side, least in ((flows.src, BEGUN), (flows.dst, NEARLY)):
+    for side, least in ((flows.src, SMALL), (flows.dst, NEARLY)):
         usual = sum(int(flows.bytes[row[side[row] == end]].sum()) for row in own) / job.count
         if usual > 0 and flows.bytes[rows[side[rows] == end]].sum() > least * usual:
             return True
@@ -104,7 +102,7 @@ def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
         if part.kind == "pp":
             usual = np.median(part.volumes(connections, job.count), axis=1)
             shares.append(moved[part.one.connections] / np.maximum(usual, 1.0))
-    return bool(shares) and bool(np.quantile(np.concatenate(shares), SOME) > BEGUN)
+    return bool(shares) and bool(np.quantile(np.concatenate(shares), SMALL) > SMALL)
 
 
 def _of_job(context: Context, job: JobView, tail: Tail) -> Explanation:

@@ -13,17 +13,16 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.methods.prism.parameters import MOSTLY, NEARLY
+from llmprism.methods.prism.parameters import MOSTLY, NEARLY, SMALL
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import group_volumes
-from llmprism.methods.prism.records.connections import SMALL, Connections
+from llmprism.methods.prism.records.connections import LIGHTER, Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
 STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
-SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -153,7 +152,7 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
 
 def quiet_until_ns(since_ns: int, until_ns: int) -> int:
     """Until when a NIC that was silent between two times was surely silent [ns]."""
-    return until_ns - round(SHORTLY * (until_ns - since_ns))
+    return until_ns - round(SMALL * (until_ns - since_ns))
 
 
 def ends_of(flows: FlowTable, chosen: Bools | Ints) -> Ints:
@@ -233,12 +232,12 @@ def _rows_of(context: Context, job: JobView) -> dict[str, Ints]:
         free = np.setdiff1d(free, chosen)
         least = np.full(len(connections), np.inf)
         usual = _usual_bytes(connections, pair, own)[chosen]
-        held = 2 * max(job.pipelines.messages, 1) if part.kind == "pp" else SMALL
+        held = 2 * max(job.pipelines.messages, 1) if part.kind == "pp" else LIGHTER
         least[chosen] = usual * np.where(np.arange(chosen.size) < own.size, LEAST, 1 / held)
         rows = np.concatenate([connections.by.rows(one) for one in chosen.tolist()])
         rows = rows[connections.size[rows] >= least[of[rows]]]
         small = connections.small[rows]
-        short = connections.size[rows] * SMALL < connections.typical_bytes[of[rows]]
+        short = connections.size[rows] * LIGHTER < connections.typical_bytes[of[rows]]
         rows = rows[short | ~small] if short[small].all() else rows[~small]
         chosen_rows = np.zeros(of.size, np.bool_)
         chosen_rows[part.one.traffic.row] = chosen_rows[rows] = True

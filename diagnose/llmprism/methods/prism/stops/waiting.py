@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.stops.tails import Stuck, Tail, ends_of, quiet_until_ns
 from llmprism.numerics.arrays import Ints
 
-SILENT = 0.25  # of a step: by which one carried nothing for longer than the other
 NAMED = 3  # ends at most
 
 
@@ -39,7 +39,7 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         number[alive] = 0
     ends = np.flatnonzero(number)
     last_ns = _last_ends_ns(context, ends, since_ns)
-    longer = last_ns.max() - last_ns > SILENT * job.period_ns
+    longer = last_ns.max() - last_ns > QUARTER * job.period_ns
     order = ends[np.lexsort((-received[ends], ~longer, -number[ends]))].tolist()
     return Stuck(order[0], since_ns, "a transfer waited", tuple(order[1:NAMED]), "stopped_nic")
 

@@ -21,7 +21,7 @@ from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.parameters import HALF, SURE
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
-from llmprism.methods.prism.records.connections import LIGHT_BYTES, SMALL, Connections
+from llmprism.methods.prism.records.connections import LIGHT_BYTES, LIGHTER, Connections
 from llmprism.methods.prism.records.shapes import CONFIDENCE
 from llmprism.methods.prism.tables.found import Found, members
 from llmprism.methods.prism.tables.mirror import mirrored
@@ -175,7 +175,7 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     than a page: a larger record holds data, such as a bucket of few gradients, or the first of many
     messages.
     """
-    size = connections.size * SMALL < connections.typical_bytes[connections.of_row]
+    size = connections.size * LIGHTER < connections.typical_bytes[connections.of_row]
     size &= connections.size < LIGHT_BYTES
     mixed = np.unique(connections.of_row[size])
     rows = table.iloc[mixed]

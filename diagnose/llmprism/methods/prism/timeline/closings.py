@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.parameters import EQUAL, NEARLY
+from llmprism.methods.prism.parameters import EQUAL, NEARLY, SMALL
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
@@ -27,7 +27,6 @@ from llmprism.numerics.missing import nanmedian
 
 PASSES = ("dp", "pp", "tp", "cp", "ep")  # kinds of traffic that begin or end a step themselves
 MOST = 8  # records of a connection in a step: a ring may send in several steps, and in parts
-AT_ONCE = 0.1  # of the time until the next step begins: an update takes most of it
 REDUCED = 0.75  # ... of it, if gradients are reduced over NVLink before: 27 ps to 9 ps of an update
 LATEST = np.iinfo(np.int64).max  # [ns]
 
@@ -122,7 +121,7 @@ def with_closings(closings: Closings, end: Floats, origin_ns: int, unseen: Bools
         return end
     step = _steps_of(closings, end, origin_ns)
     kept = _are_regular(closings, step, end.shape[1])
-    wait = np.where(unseen, REDUCED, AT_ONCE)
+    wait = np.where(unseen, REDUCED, SMALL)
     later, taken = _followed(closings, step, end, origin_ns, kept, wait)
     again = _are_regular(closings, np.where(taken, step, -1), end.shape[1])
     if not np.array_equal(again, kept):

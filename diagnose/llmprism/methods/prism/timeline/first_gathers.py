@@ -26,7 +26,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import EQUAL, MOSTLY
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY, SMALL
 from llmprism.methods.prism.phases.moments import MISSING, Moments, moments_of, period_of, repaired
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -35,7 +35,6 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
 AGAIN = 0.2  # of what a pass gathers: what another one, of another chunk, gathers at least
-NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
 SILENT = 0.2  # of the silence that was found: what another one has at least
 FEWEST = 2  # times between two steps that show something
 
@@ -120,7 +119,7 @@ class _Line:
             if number in borders:
                 late = np.arange(low, high) >= borders[number]
             late &= number < count
-            early = ~late & (middle - sums[low] <= (1 + NEAR) * before) & (number > 0)
+            early = ~late & (middle - sums[low] <= (1 + SMALL) * before) & (number > 0)
             step[low:high] = np.where(late, number, np.where(early, number - 1, -1))
             gathers[low:high] = late
             if number < count:
@@ -139,7 +138,7 @@ def _gathered(first: Sequence[_Line]) -> float:
 
 def _are_near(after: Floats, *wanted: float) -> Bools:
     """Which numbers of bytes are about one of those ``wanted``, and not 0."""
-    near = [np.abs(after - one) <= NEAR * one for one in wanted]
+    near = [np.abs(after - one) <= SMALL * one for one in wanted]
     found: Bools = np.any(near, axis=0) & (after > 0)
     return found
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.parameters import EQUAL, MOSTLY
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY, QUARTER
 from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of, repaired
 from llmprism.methods.prism.phases.phases import ALIKE, GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -33,7 +33,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import FASTEST_NS
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
-OVERLAP = 0.25  # of a forward pass that must coincide with gathers
 AT_ONCE = 0.02  # of a forward pass: a layer of it takes longer
 
 
@@ -221,13 +220,13 @@ def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float |
 def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:
     """Whether a step's data-parallel traffic ends within the next step's first forward pass."""
     left = _left(phases, pipelines)
-    return bool(left.size and (left < 1 - OVERLAP).mean() >= MOSTLY)
+    return bool(left.size and (left < 1 - QUARTER).mean() >= MOSTLY)
 
 
 def _precedes_passes(phases: Phases, pipelines: Pipelines) -> bool:
     """Whether a step's data-parallel traffic ends well before the first forward pass after it."""
     left = _left(phases, pipelines)
-    return bool(left.size and (left > 1 + OVERLAP).mean() >= MOSTLY)
+    return bool(left.size and (left > 1 + QUARTER).mean() >= MOSTLY)
 
 
 def _left(phases: Phases, pipelines: Pipelines) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.parameters import HALF
+from llmprism.methods.prism.parameters import HALF, SMALL
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
@@ -22,7 +22,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
 
 NEAR = 0.005  # of the bytes of a step
-MOST_LOST = 0.1  # ... of a step that still shows where its update was
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
 MOVED = 30 / 4  # bytes in memory for a byte of gradients: what Adam reads and writes
 FASTEST_NS = MOVED / 8000  # ... of a byte: 8,000 GB/s, NVIDIA B200 (data sheet)
@@ -99,7 +98,7 @@ def _lost(volume: Floats, count: int) -> Floats:
     """
     whole = np.pad(volume, (0, -volume.size % count)).reshape(-1, count)
     usual = np.maximum(np.quantile(whole, FULLEST, axis=1, keepdims=True), 1.0)
-    lost: Floats = np.clip(1 - whole / usual, 0, MOST_LOST).ravel()[: volume.size]
+    lost: Floats = np.clip(1 - whole / usual, 0, SMALL).ravel()[: volume.size]
     return lost
 
 

@@ -13,12 +13,11 @@ from math import comb
 
 import numpy as np
 
-from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.parameters import FEWEST, QUARTER
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least, if chance may explain it
-STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
 SELDOM = 0.34  # share of steps that follow a pause, at most, unless pauses are regular
 CHANCE = 0.01  # that the steps that begin latest are at equal distances for no reason
 
@@ -86,5 +85,5 @@ def _are_late(lead: Floats, span: Floats, excess: Floats) -> Bools:
     """Which steps begin late by ``excess`` [ns], without traffic that takes longer than usual."""
     usual, whole = lead - excess, np.nanmedian(span)
     late = excess > PAUSE * (usual + whole)
-    stretched = span > (1 + excess / np.maximum(usual, 1.0) * STRETCH) * whole
+    stretched = span > (1 + excess / np.maximum(usual, 1.0) * QUARTER) * whole
     return np.asarray(late & ~stretched)

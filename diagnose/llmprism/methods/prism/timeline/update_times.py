@@ -30,7 +30,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import EXACT, cells, distinct
-from llmprism.methods.prism.parameters import FEWEST, HALF
+from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -42,7 +42,6 @@ from llmprism.numerics.missing import finite_median, nanmedian
 
 LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
 USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
-RESOLVED = 0.25  # of the time between two steps: a silence as short as that parts records
 PAIR = 2  # messages: too few for a pattern of sizes
 MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
 USUAL_PASSES, WITHOUT = 0.5, 0.2  # usual ones; without replicas there is no reduction
@@ -70,7 +69,7 @@ def with_updates(
     bytes_ *= _updated(connections, own, phases, pipelines, sharing)
     shows = pipelines.stage == 0 if phases.gathers is None else pipelines.stage >= 0
     pace = finite_median(_between(phases, ranks)[shows] / bytes_[shows])
-    if not pace > 0 or not _are_apart(connections, phases, RESOLVED * pace * finite_median(bytes_)):
+    if not pace > 0 or not _are_apart(connections, phases, QUARTER * pace * finite_median(bytes_)):
         return ranks
     alone = pace <= LONGEST_NS
     update = np.nan_to_num(bytes_ * (pace if alone else USUAL_NS))

@@ -13,13 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.parameters import MOSTLY, SMALL
 from llmprism.methods.prism.phases.phases import Hidden, Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Ints, grouped
 from llmprism.numerics.graph import components
-
-TOGETHER = 0.1  # of the time between two messages: what begins within it begins at once
 
 
 def with_wide_groups(topology: Topology, connections: Connections, phases: Phases) -> Phases:
@@ -75,4 +73,4 @@ def _same_times(one: Ints, other: Ints) -> bool:
         return False
     at = np.searchsorted(other, one).clip(1, max(other.size - 1, 1))
     near = np.minimum(np.abs(other[at - 1] - one), np.abs(other[at.clip(max=other.size - 1)] - one))
-    return bool((near <= TOGETHER * np.median(np.diff(one))).mean() >= MOSTLY)
+    return bool((near <= SMALL * np.median(np.diff(one))).mean() >= MOSTLY)

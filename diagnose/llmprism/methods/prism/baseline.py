@@ -21,11 +21,9 @@ import numpy as np
 from llmprism.methods.prism.context import JobView
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
-from llmprism.methods.prism.parameters import NOISE_FLOOR
+from llmprism.methods.prism.parameters import NOISE_FLOOR, QUARTER
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
-
-KNOWN = 0.3  # of a row's normal duration that has to be known in a step
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def table_of(
     np.add.at(longer, row, np.where(known, durations - normal, 0.0))
     np.add.at(whole, row, np.where(known, normal, 0.0))
     normal_ns = whole.max(axis=1, initial=0.0)
-    shown = whole > KNOWN * normal_ns[:, None]
+    shown = whole > QUARTER * normal_ns[:, None]
     excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
     excess -= reference.normal(excess)
     edges = np.bincount(row[known.any(axis=1)], minlength=rows)

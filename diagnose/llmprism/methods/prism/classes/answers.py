@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.parameters import MOSTLY
+from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.sampled import allowed
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 ANSWERED, ONE_SIZE = 0.4, 0.02  # least share of messages of one size that is answered
 SAME = 1e-3  # difference in volume (in logarithm) that does not make another connection nearer
-UNLIKE = 0.3  # difference of records (in logarithm) that makes another connection nearer
 SPAN = 65.0  # more than any logarithm of a volume
 
 
@@ -76,7 +75,7 @@ def _mutually_alike(
     records = np.abs(np.log(np.maximum(typical, 1) / np.maximum(typical[nearest], 1)))
     most_alike = np.full(pair.size, np.inf)
     np.minimum.at(most_alike, nearest[alike], records[alike])
-    alike &= as_many | (records <= most_alike[nearest] + UNLIKE)
+    alike &= as_many | (records <= most_alike[nearest] + QUARTER)
     return alike
 
 

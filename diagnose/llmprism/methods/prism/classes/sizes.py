@@ -21,7 +21,6 @@ LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
 SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
 MANY = 64  # messages that show it where some are lost
-ABOUT = 0.15  # share by which their numbers then differ: a twentieth is lost, others are cut
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 MOST_REDUCES = 64  # micro-batches
 
@@ -53,7 +52,7 @@ def _halved_in_all(sizes: list[Ints]) -> bool:
     reduced = double[gathered]
     if often.sum() < MANY or np.isin(reduced, gathered).any():
         return False
-    halves = np.abs(2 * often[reduced] - often[gathered]) <= ABOUT * often[gathered]
+    halves = np.abs(2 * often[reduced] - often[gathered]) <= SMALL * often[gathered]
     known = np.concatenate((gathered[halves], reduced[halves]))
     return bool((value * often)[known].sum() >= ONE_SIZE * sum(size.sum() for size in sizes))
 

@@ -21,11 +21,10 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.balance import EVEN
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY, SMALL
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY, QUARTER, SMALL
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.early import INTS
 
-WHOLE = 0.3  # of a step: difference from a whole number of steps that counts as none
 UPDATE = 0.5  # of the median update: shorter ones are none
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less
 
@@ -109,7 +108,7 @@ def _places(traffic: Traffic, step: float, recorded_ns: tuple[int, int] | None) 
     """Where steps may begin: with the first record, or so that the last one ends with the last."""
     found = []
     count = int(np.rint(1 / step))
-    if abs(1 / step - count) <= WHOLE:
+    if abs(1 / step - count) <= QUARTER:
         found.append(_Place(0.0, (count - 1) / count, count - 1, whole=True))
     if recorded_ns is not None:
         longest_ns, count = int(traffic.rests_ns().max()), int(1 / step)

@@ -28,11 +28,11 @@ from llmprism.methods.prism.cycles.evaluations import (
 from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
 from llmprism.methods.prism.cycles.parts import share_answered
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
+from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 THRESHOLDS = 160  # on gaps; over six orders of magnitude, each is a twelfth shorter than the last
 MOST_GAPS = 40_000  # that are looked at, the longest ones
-TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 WHOLE = 0.8  # quality of parts with nothing under way between them
 CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 EVALUATES = 1.4  # times the usual activations: more than samples of as many bytes differ
@@ -134,7 +134,7 @@ def _within(
     """
     at, gap = gaps
     balanced = balanced_at(traffic.couple, traffic.forth, moved, at, most)
-    if balanced is None or not gap[~balanced].sum() > TELLING * gap.sum():
+    if balanced is None or not gap[~balanced].sum() > SMALL * gap.sum():
         return []
     found = _at_balanced(traffic, (at[balanced], gap[balanced]), fewest)
     whole = max(found, key=lambda division: division.quality, default=None)

@@ -27,7 +27,6 @@ from llmprism.methods.prism.cycles.parts import FEW
 from llmprism.methods.prism.parameters import EQUAL, HALF, SMALL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
-PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
 MOST_SIZES = 6  # of messages that are prominent: of more, none shows where evaluations are
 
@@ -47,7 +46,7 @@ def sizes_of(size: Ints) -> Sizes:
     chosen: list[float] = []
     for at in np.argsort(-bytes_)[: 2 * MOST_SIZES].tolist():
         known = any(abs(distinct[at] - one) <= EQUAL * one for one in chosen)
-        if bytes_[at] >= PROMINENT * bytes_.sum() and not known:
+        if bytes_[at] >= SMALL * bytes_.sum() and not known:
             chosen.append(float(distinct[at]))
     everything = bytes_before(size)
     if not 1 < len(chosen) <= MOST_SIZES:

@@ -17,13 +17,11 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import TOLERANCES
-from llmprism.methods.prism.parameters import EQUAL, MOSTLY
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY, SMALL
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 from llmprism.numerics.missing import nanmedian
 
-PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked at
-OTHER = 0.15  # ... of two places that are not: several times as much, far less than from end to end
 MOST = 7  # parts of a step that are looked at: gathers differ from both neighbours
 FEWEST = 2  # steps that show that the order repeats
 
@@ -33,7 +31,7 @@ def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:
     if parts.evaluated or parts.tolerance > TOLERANCES[0]:
         return INTS
     places = _places(traffic, parts)
-    if not places.size or _apart(places, 1) <= OTHER:
+    if not places.size or _apart(places, 1) <= SMALL:
         return INTS
     for every in range(2, min(MOST, len(parts) // FEWEST) + 1):
         if _apart(places, every) <= EQUAL:
@@ -60,7 +58,7 @@ def _places(traffic: Traffic, parts: Division) -> Floats:
     total, held = (np.bincount(cell, each, cells).reshape(-1, len(parts)) for each in (place, None))
     usual = (held > 0) & (held == np.median(held, axis=1, keepdims=True))
     found = np.where(usual, total / np.maximum(held, 1), np.nan)
-    found = found[(moved >= PROMINENT * moved.sum()) & (usual.mean(axis=1) >= MOSTLY)]
+    found = found[(moved >= SMALL * moved.sum()) & (usual.mean(axis=1) >= MOSTLY)]
     found[:, parts.volumes < (1 - EQUAL) * np.median(parts.volumes)] = np.nan
     return np.asarray(found)
 
@@ -75,7 +73,7 @@ def _apart(places: Floats, every: int) -> float:
 def _first_of_step(traffic: Traffic, parts: Division, places: Floats, every: int) -> int:
     """Number of a part that begins a step, less than ``every``."""
     order = np.stack([nanmedian(places[:, i::every], axis=1) for i in range(every)])
-    other = (np.abs(order[:, None] - order[None]) > OTHER).any(axis=2).sum(axis=1) == every - 1
+    other = (np.abs(order[:, None] - order[None]) > SMALL).any(axis=2).sum(axis=1) == every - 1
     if every > 2 and other.sum() == 1:
         return (int(np.argmax(other)) + 1) % every
     rest_ns = np.append(0, traffic.rests_ns()[parts.cuts - 1])

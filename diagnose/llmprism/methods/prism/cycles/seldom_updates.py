@@ -23,15 +23,14 @@ from math import comb
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 
 SAME_PLACE = 2e-3  # of a part
 MOSTLY = 0.6  # share of cuts at one place, from which parts are equal
-RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
 PAUSE = 10.0  # ... of a pause after some of the updates to the others
-OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
 LONGEST = 4  # silences a part that are looked at
 SHORTEST = 0.05  # quantile of the silences that are shown: about the exporter's idle gap
 HIDDEN = 2.0  # times that: a silence that others of its kind, not shown, may be like
@@ -42,7 +41,6 @@ MOST = 8  # micro-batches of a step, or steps between two pauses, that are looke
 SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
 PARTS = 16  # of a message that move at the same time, at most: queue pairs
 FEW = 16  # parts, up to which one or two silences mean something
-GATHERS = 0.35  # of a part: parameters move twice in it, and their gradients once
 
 
 def updates(traffic: Traffic, parts: Division) -> Ints:
@@ -136,7 +134,7 @@ class _Rests:
         first = self.inside[np.argsort(-self.rest_ns[self.inside], kind="stable")]
         first = first[: LONGEST * self.count]
         longest_ns = self.rest_ns[first[0]]
-        least_ns = OTHERS * longest_ns
+        least_ns = QUARTER * longest_ns
         if longest_ns >= HIDDEN * self.usual_ns:
             least_ns = max(least_ns, self.usual_ns)
         return [one for one in first.tolist() if self.rest_ns[one] >= least_ns]
@@ -182,7 +180,7 @@ def _rests_of(traffic: Traffic, parts: Division) -> _Rests | None:
     rest_ns = np.concatenate(([0], traffic.rests_ns()))
     part_ns = float(traffic.start_ns[cut[-1]] - traffic.start_ns[cut[0]]) / (place[cut[-1]] or 1)
     rests = _Rests(traffic, cut, place, rest_ns, float(np.median(rest_ns[cut])))
-    return rests if rests.inside.size and rests.usual_ns <= RESTS * part_ns else None
+    return rests if rests.inside.size and rests.usual_ns <= QUARTER * part_ns else None
 
 
 def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
@@ -230,7 +228,7 @@ def _while_ranks_begin(rests: _Rests, before: int, one: int) -> bool:
     between = slice(before, one)
     if one - before > 2 * PARTS * (int(traffic.couple.max()) + 1):
         return False
-    if rests.place[one] - rests.place[before] > GATHERS:
+    if rests.place[one] - rests.place[before] > QUARTER:
         return False
     line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
     _, opens, which = np.unique(line, return_index=True, return_inverse=True)

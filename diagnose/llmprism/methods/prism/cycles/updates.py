@@ -15,13 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import EQUAL, NEARLY
+from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER
 from llmprism.numerics.arrays import Floats
 
 GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
 """Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
 MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
-UPDATE = 0.2  # of a part: silence that an update and host work take; a pause is longer
 
 
 def holds_updates(traffic: Traffic, parts: Division) -> bool:
@@ -63,4 +62,4 @@ def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:
     Silences longer than the usual ones, as around an evaluation, do not count.
     """
     part_ns = parts.usual_ns(traffic)
-    return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= UPDATE * part_ns)
+    return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= QUARTER * part_ns)

@@ -26,12 +26,12 @@ from llmprism.methods.prism.classes.rings_apart import with_rings_apart
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.resolution import Refusal
-from llmprism.methods.prism.kinds.characters import TOGETHER, character_of
+from llmprism.methods.prism.kinds.characters import character_of
 from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.steps.silences import RESTS
 from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
 
-RESTS = 0.05  # of a step: replicas compute for longer than that
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
@@ -118,7 +118,7 @@ def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:
         return False
     most = DOUBLE if stepping.count < FEW else SINGLE
     return all(
-        own.messages <= most and own.together < TOGETHER
+        own.messages <= most and own.together < QUARTER
         for own in (
             character_of(connections, one, step, stepping.count, nodes)
             for one, step in zip(classes, stepping.step_of, strict=True)

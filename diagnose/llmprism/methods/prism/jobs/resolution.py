@@ -23,7 +23,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.jobs.attempts import Job
-from llmprism.methods.prism.parameters import SURE
+from llmprism.methods.prism.parameters import QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
 from llmprism.quantities import duration
@@ -32,7 +32,6 @@ FEWEST = 6  # steps from which records as long as a step are believed to be one 
 LONG = 0.4  # of a step: a record this long may hold the end of one
 SEVERAL = 2.0  # steps: a record this long holds one that it shows nothing of
 CUT = 0.8  # of the active timeout: records that it cut are at least this long
-BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
 AT_ONCE = 0.05  # of a timeout: what the timer has cut goes on within this time
 ROUND_S = (1, 5, 10, 15, 30, 60, 120, 300, 600, 1800)  # what exporters are set to
 AT_TIMEOUT = (0.97, 1.03)  # of a round timeout: where the tenth-longest record in a hundred lies
@@ -60,7 +59,7 @@ class _Records(NamedTuple):
     def are_cut_after(self, active_ns: float) -> bool:
         """Whether the active timeout ends records, if there is one."""
         long = self.length_ns >= CUT * active_ns
-        return active_ns > 0 and self.share(long) > BY_TIMER
+        return active_ns > 0 and self.share(long) > QUARTER
 
 
 def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | None:

@@ -18,12 +18,11 @@ import numpy as np
 
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
 from llmprism.methods.prism.kinds.characters import extents
+from llmprism.methods.prism.parameters import QUARTER, SMALL
 from llmprism.methods.prism.steps.assignment import by_windows
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Codes
 
-ALIKE = 0.15  # difference of bytes of rings of one job, as a share: some records are lost
-SPREAD = 0.3  # of a step's bytes, by which a ring may differ in the median step
 FEWEST = 5  # steps: fewer keep time by chance
 
 
@@ -76,7 +75,7 @@ def _are_alike(one: Part, other: Part, servers: Codes) -> bool:
     if not np.array_equal(homes, others):
         return False
     ours, theirs = (sum(each.bytes for each in part.component.classes) for part in (one, other))
-    return abs(ours - theirs) <= ALIKE * max(ours, theirs)
+    return abs(ours - theirs) <= SMALL * max(ours, theirs)
 
 
 def _divided(ring: Part, job: Stepping) -> Part | None:
@@ -97,7 +96,7 @@ def _divided(ring: Part, job: Stepping) -> Part | None:
         axis=0,
     )
     usual = float(np.median(moved))
-    if (start > end).any() or float(np.median(np.abs(moved - usual))) > SPREAD * usual:
+    if (start > end).any() or float(np.median(np.abs(moved - usual))) > QUARTER * usual:
         return None
     steps = replace(job, step_of=step_of, reference=0, start_ns=start, end_ns=end)
     return Part(ring.component, steps) if in_step(steps, job) else None

@@ -20,8 +20,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import groups
 
-OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
-TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in an exchange
 AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at least
 BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, and records are lost
 NEARLY_ALL, EQUALLY = 0.9, 0.1  # share of bytes of records that are nearly as fast as the fastest
@@ -82,21 +80,21 @@ class Character:
     @property
     def begins_alone(self) -> bool:
         """Whether the same direction begins all steps, and the other one mostly moves later."""
-        return self.leads >= NEARLY and self.together < TOGETHER
+        return self.leads >= NEARLY and self.together < QUARTER
 
     @property
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
         clearly = self.leads + 2 * self.other_leads  # share of steps that one clearly begins
-        if self.together >= TOGETHER and self.other_leads >= max(SMALL, QUARTER * clearly):
+        if self.together >= QUARTER and self.other_leads >= max(SMALL, QUARTER * clearly):
             return False  # both ways begin now and then: nobody waits
         if self.is_merged:
             return self.answered >= NEARLY and not (self.dense and self.together >= BESIDE)
         beside = self.together >= BESIDE and self.leads < NEARLY / 2
-        exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
+        exchange = self.together >= QUARTER and self.ahead < (LOST_AHEAD if beside else AHEAD)
         if self.rest > PASSES and self.leads < NEARLY and self.ahead < LOST_AHEAD:
             return False
-        return self.answered >= NEARLY or (self.outstanding > OUTSTANDING and not exchange)
+        return self.answered >= NEARLY or (self.outstanding > QUARTER and not exchange)
 
 
 def character_of(

@@ -14,13 +14,10 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.kinds.characters import Character
 from llmprism.methods.prism.kinds.members import partners
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, QUARTER, SMALL
 from llmprism.numerics.arrays import Codes, Floats
 
-LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
-MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
-LITTLE = 0.01  # ... where all that moves more moves all through the passes
-AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
+LITTLE = 0.01  # of the largest collective: gradients, where all larger ones move all through passes
 MANY = 3  # partners from which an exchange is all-to-all
 
 
@@ -54,7 +51,7 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
     return max(large, key=standing)
 
 
-def large_classes(own: Sequence[tuple[TrafficClass, Codes]], least: float = MAIN) -> list[int]:
+def large_classes(own: Sequence[tuple[TrafficClass, Codes]], least: float = SMALL) -> list[int]:
     """The classes whose bytes are comparable with those of the largest one."""
     most = max((one.bytes for one, _ in own), default=0.0)
     return [i for i, (one, _) in enumerate(own) if one.bytes >= least * most]
@@ -62,13 +59,13 @@ def large_classes(own: Sequence[tuple[TrafficClass, Codes]], least: float = MAIN
 
 def _is_late(one: Character, characters: Sequence[Character]) -> bool:
     """Whether a class rests, or begins late, as gradients do."""
-    return one.rest > LATE or begins_later(one, characters)
+    return one.rest > QUARTER or begins_later(one, characters)
 
 
 def begins_later(one: Character, characters: Sequence[Character]) -> bool:
     """Whether a class begins clearly after the first of ``characters``."""
     begin = np.fmin.reduce([other.first_ns for other in characters])
-    return float(np.nanmedian(one.first_ns - begin)) > AFTER * period_of_begins(begin)
+    return float(np.nanmedian(one.first_ns - begin)) > SMALL * period_of_begins(begin)
 
 
 def period_of_begins(begin: Floats) -> float:

@@ -18,8 +18,6 @@ from llmprism.methods.prism.classes.sizes import is_of_one_size
 from llmprism.methods.prism.kinds.axes import apart, union
 from llmprism.methods.prism.kinds.characters import Character, Set, character_of
 from llmprism.methods.prism.kinds.dense import (
-    AFTER,
-    LATE,
     MANY,
     begins_later,
     large_classes,
@@ -92,7 +90,7 @@ def _candidates(
 ) -> tuple[set[int], list[int]]:
     """Classes of the same collective as ``main``, and those that may be exchanges of passes."""
     among = range(len(own))
-    early = characters[main].rest <= LATE and not begins_later(
+    early = characters[main].rest <= QUARTER and not begins_later(
         characters[main], [characters[i] for i in large_classes(own)]
     )
     same = {main}
@@ -159,7 +157,7 @@ def _through(
         at, size = step[inside], one.traffic.size[inside]
         records = one.traffic.start_ns[inside], one.traffic.end_ns[inside]
         if size[records[0] < start[at]].sum() >= QUARTER * size.sum():
-            least = min(least, AFTER * period)
+            least = min(least, SMALL * period)
         least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
         later = _share_between(records, first[at] + lead[at] / 2, start[at])
         beside = _share_between(records, start[at], end[at])

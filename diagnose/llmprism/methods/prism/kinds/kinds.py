@@ -27,7 +27,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
-from llmprism.methods.prism.kinds.characters import OUTSTANDING, PASSES, Character, character_of
+from llmprism.methods.prism.kinds.characters import PASSES, Character, character_of
 from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import Judged, kinds_of_collectives
 from llmprism.methods.prism.kinds.lines import lines
@@ -122,7 +122,7 @@ def _sure_of(one: Character, guessed: bool) -> float:
     """Confidence of a pipeline, from who waits for whom, or from its shape."""
     if guessed or not one.is_pipeline:
         return GUESSED if guessed else SHAPED
-    return _sure(one.outstanding, OUTSTANDING)
+    return _sure(one.outstanding, QUARTER)
 
 
 def _merged_pipeline(

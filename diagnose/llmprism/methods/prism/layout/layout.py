@@ -24,7 +24,7 @@ from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare, gpus_at
 from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
-from llmprism.methods.prism.parameters import NEARLY
+from llmprism.methods.prism.parameters import NEARLY, QUARTER
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -34,7 +34,6 @@ from llmprism.numerics.arrays import Bools, Ints
 
 UNKNOWN_NAME = "unknown"
 TICKS = 2  # of the clock, by which rounding changes the length of a step
-FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
 SAMPLED = "sampled packets show their own size, and not that of messages"
@@ -184,7 +183,7 @@ def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool
             for one in before
         ]
         follows += bool(late and max(late) >= NEARLY)
-    return FOLLOWING * firsts.size <= follows
+    return QUARTER * firsts.size <= follows
 
 
 def _leaves_out(connections: Connections, phases: Phases, pipelines: Pipelines) -> bool:

@@ -33,13 +33,13 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.sizes import cells
 from llmprism.methods.prism.layout.common_factors import factors, likelihood, powers_of, unrelated
 from llmprism.methods.prism.layout.replicas import usual_rings
-from llmprism.methods.prism.parameters import HALF, MOSTLY
+from llmprism.methods.prism.parameters import HALF, MOSTLY, SMALL
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
-STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
+WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces of messages
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
 USUAL, HIDDEN = 3.0, 9.0  # prior weights: of a server that is one group, or has replicas only,
@@ -103,7 +103,7 @@ def most_likely(
     1
     """
     prior = _prior(members, rings, gpus)
-    powers = powers_of(sizes, max([length for length, _ in prior], default=2) - 1, MOSTLY)
+    powers = powers_of(sizes, max([length for length, _ in prior], default=2) - 1, WHOLE)
     independent = min(INDEPENDENT, unrelated(sizes))
     weights = {
         (length, ranks): weight * likelihood(length - 1, powers, independent, activations)
@@ -203,7 +203,7 @@ def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, I
         often = np.bincount(part * value.size + place, minlength=len(parts) * value.size)
         often = often.reshape(-1, value.size)
         usual = np.median(often, axis=0)
-        steady = np.abs(often - usual) <= STEADY * usual
+        steady = np.abs(often - usual) <= SMALL * usual
         whole = (usual >= 1) & (steady.mean(axis=0) >= MOSTLY)
         moved = often.sum(axis=0) * value
         volume, times = np.unique([part.sum() for part in parts], return_counts=True)

@@ -24,14 +24,12 @@ import numpy as np
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.links import ARROW, UP, crossed
-from llmprism.methods.prism.parameters import LEAST_COST, SURE
+from llmprism.methods.prism.parameters import LEAST_COST, QUARTER, SMALL, SURE
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median
 
 APART = 0.5  # of a step: a longer silence parts two saves
-BULK = 0.2  # of the bytes of the largest save; less is no save
 FEWEST, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
-ALIKE = 0.05  # by which the bytes of saves differ: a job saves the same state each time
 SLOWER = 1.2  # times the healthy pace
 COSTLY = 3.0  # deviations by which steps with a slow save are longer
 OR_A_SWITCH = 0.5**0.5  # of the confidence: another explanation is as good
@@ -157,12 +155,12 @@ def _saves(
     opens = np.flatnonzero(np.concatenate(([True], start[1:] - end[:-1] > APART * job.period_ns)))
     size = np.add.reduceat(flows.bytes[rows], opens).astype(np.float64)
     last = np.append(opens[1:], rows.size) - 1
-    bulk = size >= BULK * size.max()
+    bulk = size >= QUARTER * size.max()
     if bulk.sum() < FEWEST:
         return None
     begin, length = start[opens][bulk], (end[last] - start[opens])[bulk]
     usual = float(np.median(size[bulk]))
-    if np.median(np.abs(size[bulk] / usual - 1)) > ALIKE:
+    if np.median(np.abs(size[bulk] / usual - 1)) > SMALL:
         return None
     shared = usual + _bytes_within(context, others, begin, begin + length)
     step = np.minimum(np.searchsorted(job.end_ns, begin + length // 2), job.count - 1)

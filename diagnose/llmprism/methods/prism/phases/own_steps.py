@@ -19,7 +19,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
 EQUAL = 0.002  # of the bytes of a step: what headers add
-MOVED = 0.01  # ... and less than this is no message
+MOVED = 0.01  # of the bytes of a step: less is no message
 
 
 def in_own_steps(

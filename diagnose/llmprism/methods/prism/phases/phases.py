@@ -34,14 +34,14 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 from llmprism.numerics.threads import in_threads
 
-LOST = 1.5  # ... or with less than this, over the most that is missing in another step
+LOST = 1.5  # of the most that is missing in another step: with less, records may have been lost
 GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))
 """Of the bytes of a step: what gathers of parameters have, 1/(1 + k) or 1/(1 + 2k).
 
 Gradients have as many bytes or twice as many, and are reduced k times in a step: once, or, if they
 are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows little.
 """
-ALIKE = 0.005  # ... where no record of the other steps was lost
+ALIKE = 0.005  # of a step: steps differ by less where no record was lost
 LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
 
 

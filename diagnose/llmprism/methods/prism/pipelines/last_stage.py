@@ -29,7 +29,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 
 LOOKED_AT = 16  # endpoints of the last stage
-WAITED = 0.15  # of an early answer: a stage that waits for longer may do something meanwhile
 SPLIT, WHOLE = 1.25, 1.12  # later answers over early ones: 4/3 or 3/2, and 1
 BLOCKED = 1.2  # ... 1 if answers may have to wait until the last one has left
 TCP = 6
@@ -80,7 +79,7 @@ def find_answers(
         free = np.concatenate(([got[0]], sent[:-1]))
         answer, waited = sent - np.maximum(got, free), got - free
         usual = min(answer[0], np.median(answer[1:stages]))
-        busy = (np.arange(micro_batches) >= stages) & (waited < WAITED * usual)
+        busy = (np.arange(micro_batches) >= stages) & (waited < SMALL * usual)
         early[0].append(answer[0])
         early[1] += answer[1:stages].tolist()
         late += answer[busy].tolist()

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.kinds.characters import TOGETHER
 from llmprism.methods.prism.kinds.outstanding import share_together
 from llmprism.methods.prism.parameters import MOSTLY, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.phases.phases import Phases
@@ -131,7 +130,7 @@ def _answered_early(own: Sequence[KindOf]) -> bool:
     lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
     if not np.median(lengths) > 0:
         return False  # the clock is too coarse
-    return float(np.median([share_together(one.one.traffic) for one in own])) >= TOGETHER
+    return float(np.median([share_together(one.one.traffic) for one in own])) >= QUARTER
 
 
 def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]) -> bool:

@@ -33,7 +33,7 @@ import pandas as pd
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.parameters import SMALL
+from llmprism.methods.prism.parameters import QUARTER, SMALL
 from llmprism.methods.prism.records.sampled import sample_bytes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
@@ -44,11 +44,10 @@ ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
 ANSWERED = 64  # connections that one may answer: those of most bytes between its ends
 CLOCKS_NS = 1_000_000  # by which clocks of exporters on one network differ at most, usually
-OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
 ONE_VIEW = ("ingress", "egress")  # observation points that no transfer passes twice
 AT_ONCE_NS = 20_000  # apart: latency of a path, by which two views of one transfer may differ
 LASTING = 4  # times that, and ticks of the clock: records that show whether two are one transfer
-OFFSET = 0.5  # ... and begin within this share of it: clocks of exporters differ
+OFFSET = 0.5  # of its length: two views of one transfer begin as near; clocks of exporters differ
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096  # of light connections, as above
 MINOR_SHARE = 0.01  # of minor connections, as above
 
@@ -187,7 +186,7 @@ def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
     least_ns = LASTING * max(AT_ONCE_NS, clock_tick_ns(flows.start_ns, flows.end_ns))
     lasting = flows.durations_ns > least_ns
     telling = marks[lasting] if lasting.any() else marks
-    believed: Bools = marks & (telling.mean() > OFTEN if telling.size else False)
+    believed: Bools = marks & (telling.mean() > QUARTER if telling.size else False)
     return believed
 
 

@@ -19,16 +19,14 @@ from itertools import chain
 
 import numpy as np
 
-from llmprism.methods.prism.parameters import MOSTLY, SMALL
+from llmprism.methods.prism.parameters import MOSTLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components, groups
 
 CONFIDENCE = 0.85
 SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a pipeline does
-MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
-ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
 
 Pair = tuple[int, int]
 
@@ -103,8 +101,8 @@ def _rings(volume: dict[Pair, int]) -> Iterator[list[int]]:
     """Endpoints of each ring, in its order."""
     one_way = [
         pair
-        for pair, own in _above(volume, MAIN).items()
-        if volume.get(pair[::-1], 0) <= ONE_WAY * own
+        for pair, own in _above(volume, QUARTER).items()
+        if volume.get(pair[::-1], 0) <= QUARTER * own
     ]
     following, before = _only(one_way), _only([pair[::-1] for pair in one_way])
     left = {end for end, other in following.items() if before.get(other) == end}

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
+from llmprism.methods.prism.cycles.counted_steps import begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.parameters import EQUAL, HALF, QUARTER, SMALL
-from llmprism.methods.prism.steps.gradients import GRADIENTS
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
@@ -38,7 +37,6 @@ SHORTER = (0.3, 0.8)  # of the bytes of a step: numbers that are compared with i
 CLEAR = 2.2  # ratio of the variation of those to that of a step
 ABOUT = 1.5  # ratio of two variations that may be the same: CLEAR is the ratio of different ones
 LONG = 0.02  # of a step: messages that may be bridged records
-BRIDGED = 0.2  # of a step: what a record may hold of two steps
 SEVERAL = 5  # silences in a step
 MOST = (10.0, 90.0)  # percentiles: most of the places or steps
 
@@ -95,7 +93,7 @@ class EqualTimes:
     def denies(self, count: int) -> bool:
         """Whether so many parts are no steps: larger ones take the same time, not of several."""
         several = count / self.clearest if self.clearest else 1.0
-        return several > 1 + BRIDGED and abs(several - np.rint(several)) > SMALL
+        return several > 1 + QUARTER and abs(several - np.rint(several)) > SMALL
 
 
 def equal_times(
@@ -118,7 +116,7 @@ def equal_times(
     step_of = _placed(traffic, line, list(sizes), recorded_ns)
     if step_of is not None:
         begins = traffic.start_ns[first_of_each(step_of)[1:]]
-        large = GRADIENTS * sum(one.bytes for one in classes)
+        large = SMALL * sum(one.bytes for one in classes)
         if not all(
             _moves_in_each(one.traffic, begins) for one in classes[1:] if one.bytes >= large
         ):
@@ -217,12 +215,12 @@ def _bridged(line: _Line, step: float) -> Ints:
     begin of the next. Then all steps are taken to begin as much later or earlier.
     """
     count = int(np.rint(line.total / step)) - 1
-    whole = abs(line.total / step - count - 1) <= WHOLE
+    whole = abs(line.total / step - count - 1) <= QUARTER
     message = float(np.median(np.diff(line.before)))
     if not whole or message < LONG * step:
         return INTS
     step = line.total / (count + 1)
-    begins = line.before[np.abs(line.before - step) <= BRIDGED * step] - step
+    begins = line.before[np.abs(line.before - step) <= QUARTER * step] - step
     wanted = np.arange(1, count + 1) * step + np.append(0.0, begins)[:, None]
     tried = [begun_at(line.before, one, message) for one in wanted]
     at, exact = max(tried, key=lambda one: one[1])

@@ -12,12 +12,11 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import HALF
+from llmprism.methods.prism.parameters import HALF, SMALL
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, records_of_part
 from llmprism.numerics.arrays import Ints
 
-GRADIENTS = 0.05  # of all bytes: what gradients have at least
-LEAST_CLEAR = 0.02  # ... beside exchanges of long sequences, if gradients show clear steps
+LEAST_CLEAR = 0.02  # of all bytes: gradients beside exchanges of long sequences, if clear
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts, and of all bytes: gradients that move in so many
 RETURNED = 2.4  # records of a connection in a single exchange there and back; some are cut in two
@@ -36,7 +35,7 @@ def lacks_gradients(proposals: Proposals, count: int) -> bool:
     classes = proposals.classes
     shown = [one for one, divisions in proposals.each() if of_count(divisions, count) is not None]
     single = all(records_of_part(one, count) <= RETURNED for one in shown)
-    share, least = (HALF, GRADIENTS) if single else (NEARLY_ALL, LARGE)
+    share, least = (HALF, SMALL) if single else (NEARLY_ALL, LARGE)
     joined = sum(one.connections.size for one in shown)
     extent_ns = proposals.clearest(count)[1:]
     seldom = 0.0

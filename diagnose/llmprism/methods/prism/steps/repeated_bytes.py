@@ -27,8 +27,8 @@ MOST_BINS = 1 << 22  # of a connection: arrays of 32 MiB
 MOST_HOPS = 2  # connections that are read: those of a class move the same
 RECORDS = 5  # of a part: fewer are alike by chance
 SHOWS = 0.6  # share of records that begin again after the bytes of a step, although some are joined
-WHOLE = 0.8  # ... if none of them is lost or joined; chance is taken off
-EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
+WHOLE = 0.8  # share of records that do, if none is lost or joined; chance is taken off
+EVALUATED = 0.4  # of the same, if an evaluation comes between some of the steps
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.parameters import EQUAL, FEWEST
+from llmprism.methods.prism.parameters import EQUAL, FEWEST, QUARTER, SMALL
 from llmprism.methods.prism.steps.assignment import is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
-from llmprism.methods.prism.steps.gradients import GRADIENTS, lacks_gradients
+from llmprism.methods.prism.steps.gradients import lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
 from llmprism.methods.prism.steps.paused import is_paused
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
@@ -31,7 +31,6 @@ LASTING = 0.4  # share of the time of the longest class
 QUALITY = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
 SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
-SPLIT = 0.2  # share of the parts that a silence inside a step may have made
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
@@ -88,7 +87,7 @@ def _lasting(component: Component) -> list[bool]:
         middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
         spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
     total = sum(one.bytes for one in component.classes)
-    large = [one.bytes >= GRADIENTS * total for one in component.classes]
+    large = [one.bytes >= SMALL * total for one in component.classes]
     longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
     return [span >= LASTING * longest for span in spans]
 
@@ -186,7 +185,7 @@ def without_splits(proposals: Proposals, chosen: int) -> int:
     All classes that show that number have equal parts without a few of the cuts, and unequal ones
     with them, but for those of which the records show the first or the last part in part.
     """
-    few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
+    few = range(chosen - 1, int((1 - QUARTER) * chosen), -1)
     for count in few:
         both = [(of_count(own, chosen), of_count(own, count)) for own in proposals.divisions]
         shown = [

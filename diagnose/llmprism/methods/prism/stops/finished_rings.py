@@ -16,12 +16,11 @@ import numpy as np
 from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.parameters import EQUAL, QUARTER
 from llmprism.methods.prism.stops.absences import unequal, unexplained
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC
-FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
 
@@ -116,7 +115,7 @@ def are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
     found: Bools = apart & (sent.max(axis=1) <= (1 - BEGUN) * whole)
     own = sent[found]
     differs = unexplained(own, sorted({*usual.ranks, *FEW}))
-    found[found] = differs < np.minimum(FIT, unequal(own) / 2)
+    found[found] = differs < np.minimum(QUARTER, unequal(own) / 2)
     return found
 
 

@@ -14,13 +14,12 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.parameters import EQUAL, HALF
+from llmprism.methods.prism.parameters import EQUAL, HALF, QUARTER
 from llmprism.numerics.arrays import PART_BYTES, Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import nanmedian
 
 SMALLEST = 0.05  # quantile of the records of a connection that shows one message
 BEHIND = 0.6  # of the bytes of the middle pipeline: what a pipeline that was stopped moved at most
-FAR = 0.3  # of the usual bytes: less shows no difference between pipelines
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def pipelines_behind(context: Context, job: JobView, tail: Ints) -> set[int]:
     with np.errstate(divide="ignore", invalid="ignore"):
         came = _moved(context, job, tail)[lanes] / usual[lanes]
     middle = float(np.median(came))
-    if not middle > FAR:
+    if not middle > QUARTER:
         return set()
     return {lane for lane, share in zip(lanes, came.tolist(), strict=True)
             if share < BEHIND * middle}  # fmt: skip

@@ -23,12 +23,11 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.collectives import collectives_of
-from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.parameters import FEWEST, QUARTER, SMALL
 from llmprism.methods.prism.stops.absences import Missing, missing_from
 from llmprism.methods.prism.stops.due import in_order_of_sending
 from llmprism.methods.prism.stops.finished_rings import (
     BEGUN,
-    FIT,
     Usual,
     are_broken,
     endpoints_in,
@@ -41,7 +40,6 @@ from llmprism.numerics.arrays import Floats, Ints
 RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
 ENOUGH = 6  # steps that show how seldom hops of a whole collective look like this
 NAMED = 8  # ranks at most
-ALIKE = 0.05  # difference of the fits that decides nothing
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
     silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
     alone = missing_from(first.sent, [])
-    if silent and alone and alone[0].differs < FIT:
+    if silent and alone and alone[0].differs < QUARTER:
         at = int(first.members[alone[0].place])
         found = [at, *(end for end in found if end != at)]
     if not found:
@@ -128,7 +126,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     order = sorted(mean, key=lambda key: mean[key])
     groups = []
     for home, count, rank in order:
-        if mean[home, count, rank] > mean[order[0]] + ALIKE:
+        if mean[home, count, rank] > mean[order[0]] + SMALL:
             break
         part = len(ends[home]) // count
         own = ends[home] if rank is None else ends[home][rank * part : (rank + 1) * part]
@@ -141,7 +139,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
 
 def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
     """Of those that explain what hops sent, the ones that fit a whole collective, if any does."""
-    near = [one for one in missing if one.differs <= missing[0].differs + ALIKE]
+    near = [one for one in missing if one.differs <= missing[0].differs + SMALL]
     fitting = [one for one in near if one.fits(ring.whole, ring.members.size)]
     return fitting or missing
 

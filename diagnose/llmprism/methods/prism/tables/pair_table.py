@@ -18,7 +18,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.jobs.repetition import answered
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.kinds.unseen import answers_of_unseen
-from llmprism.methods.prism.parameters import HALF, SURE
+from llmprism.methods.prism.parameters import HALF, QUARTER, SURE
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import LIGHT_BYTES, LIGHTER, Connections
@@ -29,7 +29,6 @@ from llmprism.methods.prism.tables.without_steps import kinds_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
-FEW = 0.2  # of the records of the data that a connection would acknowledge
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
 _ROW = ["src", "dst", "kind"]
 
@@ -214,7 +213,7 @@ def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -
     most = records.groupby([data["src"], data["dst"]]).max()
     forth = most.reindex(pd.MultiIndex.from_frame(answers[["src", "dst"]])).to_numpy()
     back = most.reindex(pd.MultiIndex.from_frame(answers[["dst", "src"]])).to_numpy()
-    few = answers["records"].to_numpy() < FEW * back
+    few = answers["records"].to_numpy() < QUARTER * back
     known = pd.MultiIndex.from_frame(answers[~few & np.isfinite(back)][["src", "dst"]])
     covered = pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known)
     few &= np.isfinite(forth) | covered

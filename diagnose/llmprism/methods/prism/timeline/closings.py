@@ -27,7 +27,7 @@ from llmprism.numerics.missing import nanmedian
 
 PASSES = ("dp", "pp", "tp", "cp", "ep")  # kinds of traffic that begin or end a step themselves
 MOST = 8  # records of a connection in a step: a ring may send in several steps, and in parts
-REDUCED = 0.75  # ... of it, if gradients are reduced over NVLink before: 27 ps to 9 ps of an update
+REDUCED = 0.75  # of the same, if NVLink reduces gradients before: 27 ps to 9 ps of an update
 LATEST = np.iinfo(np.int64).max  # [ns]
 
 

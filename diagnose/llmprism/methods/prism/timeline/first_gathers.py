@@ -26,7 +26,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.parameters import EQUAL, MOSTLY, SMALL
+from llmprism.methods.prism.parameters import EQUAL, MOSTLY, QUARTER, SMALL
 from llmprism.methods.prism.phases.moments import MISSING, Moments, moments_of, period_of, repaired
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -34,8 +34,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-AGAIN = 0.2  # of what a pass gathers: what another one, of another chunk, gathers at least
-SILENT = 0.2  # of the silence that was found: what another one has at least
 FEWEST = 2  # times between two steps that show something
 
 
@@ -157,7 +155,7 @@ def with_first_gathers(
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
     gathered = _gathered(first)
-    if not gathered > 0 or not _in_all_passes(flows, phases, first, AGAIN * gathered):
+    if not gathered > 0 or not _in_all_passes(flows, phases, first, QUARTER * gathered):
         return phases
     borders = {
         i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
@@ -263,7 +261,7 @@ def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, in
         low, high = line.edges[number].tolist()
         away, rests = np.abs(sums[low : high + 1] - sums[low] - usual), line.rests(number)
         near = int(np.argmin(away))
-        if away[near] <= EQUAL * usual and rests[near] >= SILENT * rests[found[number] - low]:
+        if away[near] <= EQUAL * usual and rests[near] >= QUARTER * rests[found[number] - low]:
             found[number] = low + near
     return found
 

@@ -1,4 +1,4 @@
-"""Every number of the search for findings, with its reason.
+"""The numbers of the search for findings, and the scale of shares of all modules, with reasons.
 
 Nothing here comes from a world, a study or the simulator. A share is a fraction of what it is a
 share of; deviations are standard deviations.
@@ -11,7 +11,8 @@ EQUAL = 0.02
 messages that an exporter cuts in two add as much."""
 
 FEWEST = 3
-"""Steps, messages or members of which one may stand out, or that show a pattern."""
+"""Steps, messages, ranks or stages of which one may stand out, or that show a pattern: of two,
+nothing shows which is the usual one."""
 
 SMALL, QUARTER, HALF, MOSTLY, NEARLY = 0.1, 0.25, 0.5, 0.75, 0.9
 """The scale of shares: a small part, a good part, the majority, most, and nearly all. Some steps
@@ -27,9 +28,9 @@ TAIL = 4.0
 """Degrees of freedom of the noise: computing has rare long pauses, so tails are heavy (Student's t,
 as usual in robust regression: Lange, Little and Taylor, JASA 1989)."""
 
-LEVELS = tuple(0.02 * 1.5**step for step in range(20))
-"""Slowdowns that are tried, as a share of the normal duration: each is half more than the one
-before it, so the nearest costs little likelihood."""
+LEVELS = tuple(0.02 * 2 ** (step / 2) for step in range(24))
+"""Slowdowns that are tried, as a share of the normal duration: every second one is twice as much,
+so the nearest costs little likelihood."""
 
 VARIES = 0.2
 """Of a level: by which it differs between steps, which also covers what lies between two LEVELS."""
@@ -78,9 +79,6 @@ time between messages. A side that waits for the other answers within a round tr
 
 VIOLATIONS = 0.03
 """Share of the steps in which a parent may seem to follow its child: clocks and lost records."""
-
-PEERS = 3
-"""Ranks or communicators that have to do the same before one is compared with the others."""
 
 UNEQUAL = 0.08
 """By which nearly all healthy GPUs of one type differ from their median: 8 % on average between the
@@ -155,9 +153,6 @@ healthy GPUs of one type differ by as much (see UNEQUAL)."""
 
 ALWAYS_SURE = 0.8
 """Confidence at most of what is slow in every step: no step shows what is healthy."""
-
-FEWEST_STAGES = 3
-"""Of a pipeline: with two, nothing shows which of them is the usual one."""
 
 EVEN = 0.6
 """By which a stage is longer than the others: the output layer of a small model adds half."""

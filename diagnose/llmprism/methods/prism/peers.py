@@ -18,7 +18,13 @@ from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.groups.bottlenecks import bottlenecks
 from llmprism.methods.prism.groups.network import Seen, name_part
-from llmprism.methods.prism.parameters import ALWAYS_SHARE, OWN_SHARE, PEERS, UNEQUAL, UNEQUAL_LINKS
+from llmprism.methods.prism.parameters import (
+    ALWAYS_SHARE,
+    FEWEST,
+    OWN_SHARE,
+    UNEQUAL,
+    UNEQUAL_LINKS,
+)
 from llmprism.methods.prism.windows import Window, log_density, penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, group_medians
@@ -163,7 +169,7 @@ def _switches(durations: Durations, connections: Ints) -> int:
 
 
 def beside_peers(values: Floats, role: Ints, judged: Bools) -> Floats:
-    """Each value over the median of those with its role; NaN with fewer than ``PEERS`` others.
+    """Each value over the median of those with its role; NaN with fewer than ``FEWEST`` others.
 
     >>> beside_peers(np.array([1.0, 2.0, 1.0, 1.0]), np.zeros(4, np.int64), np.ones(4, bool))
     array([1., 2., 1., 1.])
@@ -171,7 +177,7 @@ def beside_peers(values: Floats, role: Ints, judged: Bools) -> Floats:
     ratio = np.full(values.size, np.nan)
     for one in np.unique(role).tolist():
         own = (role == one) & judged & (values > 0)
-        if own.sum() > PEERS:
+        if own.sum() > FEWEST:
             ratio[own] = values[own] / np.median(values[own])
     return ratio
 

@@ -26,7 +26,7 @@ import numpy as np
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.graph.durations import STEP_BEFORE
 from llmprism.methods.prism.groups.base import Named
-from llmprism.methods.prism.parameters import EVEN, FEWEST_STAGES, WORTH
+from llmprism.methods.prism.parameters import EVEN, FEWEST, WORTH
 from llmprism.methods.prism.peers import ALWAYS, Standing, stage_of
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats
@@ -36,7 +36,7 @@ from llmprism.numerics.missing import nanmedian
 def long_stages(durations: Durations) -> Iterator[Standing]:
     """The stage that is longest in every step, if an even division would save enough."""
     pipelines = durations.job.pipelines
-    if pipelines.length < FEWEST_STAGES or pipelines.micro_batches < 1:
+    if pipelines.length < FEWEST or pipelines.micro_batches < 1:
         return
     work = work_ns(durations)
     if not (work > 0).all():

@@ -65,6 +65,17 @@ def test_a_rank_that_is_slow_twice_is_one_finding_with_the_cost_of_both(tmp_path
     assert finding["culprit"] == "10.0.3.1"
 
 
+@pytest.mark.parametrize("steps", [12, 30])
+@pytest.mark.parametrize("job", [REPLICAS, PIPELINE], ids=["replicas", "pipeline"])
+def test_a_rank_that_is_slow_in_every_other_step_is_named(tmp_path, job, steps):
+    """Half of the steps are slow, so each step differs from the one before and from the median."""
+    slow = {"kind": "slow_gpu", "rank": 3, "factor": 0.6}
+    windows = [{"from_step": step, "to_step": step + 1} for step in range(1, steps - 1, 2)]
+    case = found_in(tmp_path, [slow | window for window in windows], **job, steps=steps)
+    assert len(case.diagnosis["steps"]) == steps * 8
+    assert set(case.diagnosis["findings"]["culprit"]) == {"10.0.3.1"}
+
+
 @pytest.mark.parametrize("every", [2, 3])
 @pytest.mark.parametrize("job", [REPLICAS, PIPELINE], ids=["replicas", "pipeline"])
 def test_pauses_at_a_steady_pace_are_no_checkpoints(tmp_path, job, every):

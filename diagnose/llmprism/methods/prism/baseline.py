@@ -6,7 +6,7 @@ The normal duration of an edge is its median over all steps of one kind
 The *excess* of a row (a rank, or a communicator) in a step is what its edges take longer than
 normal together, as a share of their normal duration. Its error is estimated from the row and from
 all rows of its kind: from differences of neighbouring steps, which a lasting fault changes twice
-only, and from the median, whichever is less.
+only, of every second step, and from the median, whichever is least.
 
 Who joins a collective with others at the same moment may have waited for them: a hop begins when
 both of its ends have joined. So none of them lost more than the one that lost least.
@@ -94,10 +94,14 @@ def errors_of(excess: Floats, rounding: Floats) -> Floats:
 
 
 def spread(values: Floats) -> Floats:
-    """Standard deviation of each row that a lasting change does not inflate, shape (rows,)."""
-    between = nanmedian(np.abs(np.diff(values, axis=1)), axis=1) * TO_SIGMA / np.sqrt(2)
+    """Standard deviation of each row that a lasting change does not inflate, shape (rows,).
+
+    Nor does a change in every other step.
+    """
+    apart = (values[:, far:] - values[:, :-far] for far in (1, 2) if values.shape[1] > far)
+    between = [nanmedian(np.abs(one), axis=1) * TO_SIGMA / np.sqrt(2) for one in apart]
     around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
-    least: Floats = np.fmin(between, around)
+    least: Floats = np.fmin.reduce([around, *between])
     return least
 
 

@@ -139,7 +139,6 @@ def test_what_is_slow_in_all_steps_but_the_first_is_named(tmp_path, fault):
     assert_named(scored(tmp_path, {}, fault, job, **NARROW))
 
 
-@pytest.mark.xfail(reason="the hop between two servers names the rank before and the one behind")
 def test_a_late_rank_of_a_ring_is_named_where_the_ring_waits_for_it_in_most_steps(tmp_path):
     """The others show how long the ring waits in quiet steps, whether or not for whom."""
     fault = {"kind": "slow_gpu", "rank": 4, "factor": 0.88, "from_step": 6, "to_step": 20}

@@ -21,6 +21,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
+FINISHED = 0.95  # of the usual bytes, where no exchange of gradients shows that a step has ended
 STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -71,7 +72,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     """The unfinished step before each silence of ``job``, where there is one."""
     volume, ends = _finished(context, job)
     exchanged = any(part.kind == "dp" for part in job.phases.classes)
-    least = (MOSTLY if exchanged else NEARLY) * finite_median(volume[volume > 0])
+    least = (MOSTLY if exchanged else FINISHED) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
     whole &= ~_stalled(job)
     since_ns = int(context.flows.start_ns.min()) - 1

@@ -17,7 +17,7 @@ def in_threads(call: Callable[[T], R], values: Iterable[T]) -> list[R]:
     The first error is raised when all calls have ended.
     """
     every = list(values)
-    threads = min(len(every), _cores())
+    threads = min(len(every), cores())
     if threads < 2:
         return [call(value) for value in every]
     with ThreadPoolExecutor(threads) as pool:
@@ -26,14 +26,13 @@ def in_threads(call: Callable[[T], R], values: Iterable[T]) -> list[R]:
 
 def both(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
     """The results of two calls at once; one after the other on a single core."""
-    if _cores() < 2:
+    if cores() < 2:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(second)
         return first(), later.result()
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -30,6 +30,7 @@ from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 from llmprism.errors import UserError
+from llmprism.numerics.threads import cores
 from llmprism.program import NO_MEMORY, is_memory_error
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class Processes:
 
 def default_processes() -> int:
     """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()
 
 
 def outcomes(

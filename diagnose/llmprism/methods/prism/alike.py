@@ -79,11 +79,10 @@ def _habit(length_ns: Floats) -> Bools:
             if longer <= max(HABIT_DEVIATIONS, 2 * np.median(nearby[at])):
                 continue
             varies, others = float(np.hypot(1, VARIES * longer)), at.size - 1
-            base = float(usual[at].sum()) + SHAPE
-            alike = log_density((off[at] - longer) / varies).sum() - others * np.log(varies)
-            apart = -others * np.log(longer) - at.size * np.log(steps) - base
-            gain = float(alike - 2 * np.log(steps)) - base
-            if gain > max(best, apart):
+            alike = float(log_density((off[at] - longer) / varies).sum()) - others * np.log(varies)
+            apart = (2 - at.size) * np.log(steps) - others * np.log(longer)
+            gain = alike - 2 * float(np.log(steps)) - SHAPE - float(usual[at].sum())
+            if gain > best and alike > apart:
                 best, found = gain, np.zeros(steps, np.bool_)
                 found[first or period :: period] = True  # nothing is known of the first step
     return found

@@ -25,7 +25,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 MOST = 10  # partners of a rank, of 1,024 ranks
-NEARLY = 0.05  # by which those of a group with guests differ, where records are lost
+GUESTS = 0.05  # by which those of a group with guests differ, where records are lost
 FINELY = 0.005  # ... of four ranks, whose volumes of two sizes could be a pipeline's otherwise
 LEAST_LEVELS = 2  # sizes of volumes of a group without guests
 GUEST = 1.5  # what a guest gets over what it sends
@@ -112,7 +112,7 @@ def _in_whole_groups(
             if (host, other) in known:
                 continue
             if _is(forth, GUEST * back):
-                known |= _group_of(moved, host, back, NEARLY)
+                known |= _group_of(moved, host, back, GUESTS)
             elif _is(forth, back, FINELY):
                 known |= _group_of(moved, host, forth, FINELY)
     return {i for i, own in enumerate(pairs) if known.issuperset(own)}
@@ -149,5 +149,5 @@ def _group_of(
     return {pair for one, other in couples for pair in ((one, other), (other, one))}
 
 
-def _is(size: float, wanted: float, within: float = NEARLY) -> bool:
+def _is(size: float, wanted: float, within: float = GUESTS) -> bool:
     return abs(size - wanted) <= within * wanted

@@ -22,7 +22,7 @@ from llmprism.numerics.arrays import Codes, Ints
 
 ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
 SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
-FEWEST = 16  # bursts that tell anything
+TELLING = 16  # bursts that tell anything
 
 
 def are_twins(connections: Connections, one: Component, other: Component, servers: Codes) -> bool:
@@ -36,7 +36,7 @@ def are_twins(connections: Connections, one: Component, other: Component, server
             if abs(a - b) > most * max(a, b):
                 return False
     starts = [_starts(connections, part, servers, shared) for part in (one, other)]
-    return min(begun.size for begun in starts) >= FEWEST and _at_once(starts[0], starts[1])
+    return min(begun.size for begun in starts) >= TELLING and _at_once(starts[0], starts[1])
 
 
 def _starts(connections: Connections, one: Component, servers: Codes, shared: Codes) -> Ints:

@@ -23,7 +23,7 @@ from llmprism.numerics.early import INTS
 from llmprism.numerics.missing import nanmedian
 
 MOST = 7  # parts of a step that are looked at: gathers differ from both neighbours
-FEWEST = 2  # steps that show that the order repeats
+REPEATS = 2  # steps that show that the order repeats
 
 
 def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:
@@ -33,7 +33,7 @@ def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:
     places = _places(traffic, parts)
     if not places.size or _apart(places, 1) <= SMALL:
         return INTS
-    for every in range(2, min(MOST, len(parts) // FEWEST) + 1):
+    for every in range(2, min(MOST, len(parts) // REPEATS) + 1):
         if _apart(places, every) <= EQUAL:
             begins = parts.firsts[_first_of_step(traffic, parts, places, every) :: every]
             return begins[begins > 0]

@@ -28,15 +28,15 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.early import INTS
 
 SAME_PLACE = 2e-3  # of a part
-MOSTLY = 0.6  # share of cuts at one place, from which parts are equal
+AT_PLACE = 0.6  # share of cuts at one place, from which parts are equal
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
 PAUSE = 10.0  # ... of a pause after some of the updates to the others
 LONGEST = 4  # silences a part that are looked at
 SHORTEST = 0.05  # quantile of the silences that are shown: about the exporter's idle gap
 HIDDEN = 2.0  # times that: a silence that others of its kind, not shown, may be like
 CHANCE = 0.02  # that so many silences are in parts at equal distances for no reason
-SURE = 3  # updates, or parts between two of them, from which equal distances are believed
-EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
+BELIEVED = 3  # updates, or parts between two of them, from which equal distances are believed
+QUALITY, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
 MOST = 8  # micro-batches of a step, or steps between two pauses, that are looked at
 SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
 PARTS = 16  # of a message that move at the same time, at most: queue pairs
@@ -64,9 +64,9 @@ def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
     each: silences after one part and the next, and in no others, are those of slow steps in a row.
     """
     found = _seldom(_rests_of(traffic, parts), CLEARLY)
-    if found is None or (found.after.size < SURE and found.count >= FEW):
+    if found is None or (found.after.size < BELIEVED and found.count >= FEW):
         return False
-    if found.after.size >= SURE and (np.diff(found.after) == 1).mean() >= MOSTLY:
+    if found.after.size >= BELIEVED and (np.diff(found.after) == 1).mean() >= AT_PLACE:
         return False
     rests_ns = traffic.rests_ns()
     shown_ns = float(np.quantile(rests_ns[rests_ns > 0], SHORTEST))
@@ -83,7 +83,7 @@ def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
     """
     return any(
         len(one) * every - count in (0, 1)
-        and one.quality >= EQUAL
+        and one.quality >= QUALITY
         and one.clarity >= LONGER
         and SILENT * comb(count - 1, len(one) - 1) >= 1
         for one in own
@@ -161,15 +161,15 @@ class _Seldom:
     def are_regular(self) -> bool:
         """Whether they are at equal distances, and so many that this is no chance."""
         after = self.after
-        if after.size < SURE - 1:
+        if after.size < BELIEVED - 1:
             return False
         every = np.diff(after)
         regular = every.min() == every.max() and every.min() > 1
         inside = after[0] <= every[0] and self.count - after[-1] <= every[0]
-        whole = after[0] == every[0] == self.count - after[-1] and every[0] >= SURE
+        whole = after[0] == every[0] == self.count - after[-1] and every[0] >= BELIEVED
         ways = 1 if whole else int(every[0])  # to be at equal distances
         rare = ways / comb(self.count, after.size) < CHANCE
-        return bool(regular and rare and (whole if after.size < SURE else inside))
+        return bool(regular and rare and (whole if after.size < BELIEVED else inside))
 
 
 def _rests_of(traffic: Traffic, parts: Division) -> _Rests | None:
@@ -248,7 +248,7 @@ def _places(traffic: Traffic, parts: Division) -> tuple[Floats, Ints]:
     at = before[parts.cuts]
     at, whole = at - at[0], float(np.median(np.diff(at)))
     equal = np.abs(at / whole - np.rint(at / whole)) <= SAME_PLACE
-    if equal.mean() < MOSTLY or at[equal][-1] == 0:
+    if equal.mean() < AT_PLACE or at[equal][-1] == 0:
         return before, INTS
     whole = float(at[equal][-1] / np.rint(at[equal][-1] / whole))
     return (before - before[parts.cuts[0]]) / whole, parts.cuts[equal]

@@ -26,11 +26,11 @@ from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.silences import ACCUMULATES, FEWEST, MOST_MICRO_BATCHES, RESTS
+from llmprism.methods.prism.steps.silences import ACCUMULATES, MOST_MICRO_BATCHES, RESTS, SHOWN
 from llmprism.methods.prism.steps.stepping import Part, division_of
 from llmprism.numerics.arrays import Bools
 
-ENOUGH = FEWEST * MOST_MICRO_BATCHES  # parts in which longer silences would show
+ENOUGH = SHOWN * MOST_MICRO_BATCHES  # parts in which longer silences would show
 DENSE = 10.0  # ratio of the rests between bursts to those inside, which show no computing
 DOUBTED = 0.7  # confidence of steps: most recordings begin and end in the middle of training
 REASON = (

@@ -33,6 +33,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.jobs.intervals import NEAR, Interval, faster_ns
 from llmprism.methods.prism.jobs.sent import Sent, sent_by_classes, typical_ns_of
+from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
 from llmprism.numerics.compiled import compiled
@@ -40,7 +41,7 @@ from llmprism.numerics.compiled import compiled
 TOLERANCE = 0.04  # of the volume, by which positions differ from its multiples
 OUTLIERS = 0.05  # share of positions that differ by more
 CHANCE = 1e-4  # probability that positions agree with some volume by chance
-FEWEST, MOST = 3, 400  # steps in the recording
+MOST = 400  # steps in the recording
 SILENCES = 512  # the longest of a class
 DISTINCT = 5  # numbers of steps after which records end, at least
 FEW = 8  # steps from one silence to the next, usually

@@ -28,7 +28,7 @@ from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
 from llmprism.quantities import duration
 
-FEWEST = 6  # steps from which records as long as a step are believed to be one each
+BELIEVED = 6  # steps from which records as long as a step are believed to be one each
 LONG = 0.4  # of a step: a record this long may hold the end of one
 SEVERAL = 2.0  # steps: a record this long holds one that it shows nothing of
 CUT = 0.8  # of the active timeout: records that it cut are at least this long
@@ -78,10 +78,10 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
         )
     count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
     quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
-    long_ns = (LONG if count >= FEWEST or quality >= SURE else LONG / 2) * records.step_ns
+    long_ns = (LONG if count >= BELIEVED or quality >= SURE else LONG / 2) * records.step_ns
     if records.share(records.length_ns < long_ns) >= 1 / 2:
         return None
-    if count < FEWEST:
+    if count < BELIEVED:
         typical_ns = quantile_by_weight(records.length_ns, records.size, 0.5)
         return Refusal(
             f"records last {duration(typical_ns)}, and only {count} equal parts of "

@@ -23,7 +23,7 @@ from llmprism.methods.prism.steps.assignment import by_windows
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Codes
 
-FEWEST = 5  # steps: fewer keep time by chance
+IN_TIME = 5  # steps: fewer keep time by chance
 
 
 def with_same_rings(
@@ -56,7 +56,7 @@ def _joined(own: Sequence[Part], ring: Part, servers: Codes) -> Part | None:
     """``ring`` with the steps of the job with the parts ``own``; None if it is none of them."""
     count = Counter(part.stepping.count for part in own).most_common(1)[0][0]
     sure = [part for part in own if part.stepping.count == count]
-    if count < FEWEST or ring.stepping.count == count:
+    if count < IN_TIME or ring.stepping.count == count:
         return None
     if not any(_are_alike(part, ring, servers) for part in sure):
         return None

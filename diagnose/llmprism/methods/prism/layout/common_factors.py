@@ -20,7 +20,7 @@ IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
 """Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
 RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
 AGAIN = 0.3  # ... that have it once more, of those that have it
-NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
+INHERITED = 0.9  # probability that the width of a model has a factor that all its activations have
 
 
 def powers_of(sizes: Ints, largest: int, share: float) -> dict[int, tuple[int, bool]]:
@@ -68,7 +68,7 @@ def _by_chance(prime: int, power: int, sizes: int, activations: Ints) -> float:
 def _in_width(prime: int, power: int, activations: Ints) -> float:
     """Probability that the width of a model is a multiple of a power of ``prime``."""
     if prime > 2 and activations.size:
-        return NEARLY if (activations % prime**power == 0).all() else RARE
+        return INHERITED if (activations % prime**power == 0).all() else RARE
     return IN_WIDTHS.get(prime, RARE) * (1.0 if prime == 2 else AGAIN ** (power - 1))
 
 

@@ -24,7 +24,7 @@ from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_on
 from llmprism.numerics.arrays import Bools, Ints
 
-SURE = 0.8
+SEEN = 0.8
 AT_EDGES = 2  # steps at the edges of a stretch, of which records may count into the neighbour
 REHASHED = 0.6  # confidence: there is more than one reason to take other uplinks
 REROUTED, FEWER = "rerouted", "fewer_uplinks"
@@ -108,7 +108,7 @@ def _explained(
     share = len(pairs) / touching[leaf]
     yield Explanation(
         job, "network", FEWER if len(left) < len(before) else REROUTED, cause, "switch", leaf,
-        *steps, min(share, 1.0), SURE / len(order) if both else REHASHED,
+        *steps, min(share, 1.0), SEEN / len(order) if both else REHASHED,
         {
             "share_of_connections_on_another_way": round(share, 3),
             "uplinks_in_use": left,

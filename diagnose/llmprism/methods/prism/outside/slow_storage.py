@@ -29,7 +29,7 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median
 
 APART = 0.5  # of a step: a longer silence parts two saves
-FEWEST, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
+SAVES, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
 SLOWER = 1.2  # times the healthy pace
 COSTLY = 3.0  # deviations by which steps with a slow save are longer
 OR_A_SWITCH = 0.5**0.5  # of the confidence: another explanation is as good
@@ -156,7 +156,7 @@ def _saves(
     size = np.add.reduceat(flows.bytes[rows], opens).astype(np.float64)
     last = np.append(opens[1:], rows.size) - 1
     bulk = size >= QUARTER * size.max()
-    if bulk.sum() < FEWEST:
+    if bulk.sum() < SAVES:
         return None
     begin, length = start[opens][bulk], (end[last] - start[opens])[bulk]
     usual = float(np.median(size[bulk]))

@@ -18,7 +18,7 @@ from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
-EQUAL = 0.002  # of the bytes of a step: what headers add
+HEADERS = 0.002  # of the bytes of a step: what headers add
 MOVED = 0.01  # of the bytes of a step: less is no message
 
 
@@ -52,8 +52,8 @@ def _moved(extra: Floats, more: Bools, firsts: Ints) -> list[tuple[int, int]]:
     """Steps of which one has what the other lacks, and those in between have what is usual."""
     begins, free = set(firsts.tolist()), 0  # the first step that is not yet part of a pair
     found = []
-    for one, other in pairwise(np.flatnonzero(np.abs(extra) > EQUAL).tolist()):
-        moved = abs(extra[one]) > MOVED and abs(extra[one] + extra[other]) <= EQUAL
+    for one, other in pairwise(np.flatnonzero(np.abs(extra) > HEADERS).tolist()):
+        moved = abs(extra[one]) > MOVED and abs(extra[one] + extra[other]) <= HEADERS
         across = bool(begins & {*range(one + 1, other + 1)})
         if one >= free and moved and more[one] and more[other] and not across:
             free = other + 1
@@ -72,7 +72,7 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
     usual = np.median(volume, axis=1, keepdims=True)
     away = (volume - usual) / np.maximum(usual, 1.0)
     some: Bools = (away.max(axis=1) > MOVED) & (away.min(axis=1) < -MOVED)  # others move nothing
-    some &= (np.abs(away) <= EQUAL).mean(axis=1) > HALF
+    some &= (np.abs(away) <= HEADERS).mean(axis=1) > HALF
     if not some.any():
         return one
     known, cell = one.cells(connections, count)

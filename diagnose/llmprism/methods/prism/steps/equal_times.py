@@ -29,7 +29,7 @@ from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
 
-FEWEST = 4  # steps that show that they repeat
+REPEATED = 4  # steps that show that they repeat
 MOST_STEPS = 1000  # up to which 1,400 numbers of bytes are tried
 FINE = 1.004  # ratio of one number of bytes that is tried to the next
 PLACES = 512  # where counting begins
@@ -107,7 +107,7 @@ def equal_times(
     """
     traffic = classes[0].traffic
     most = _most_steps(traffic)
-    if most < FEWEST:
+    if most < REPEATED:
         return EqualTimes(None, 0.0)
     line = _line_of(traffic)
     sizes = _bytes_of_steps(line, most)
@@ -182,7 +182,7 @@ def _placed(
             cuts = _bridged(line, step)
             step_of = np.searchsorted(cuts, np.arange(len(traffic)), side="right").astype(np.int32)
         begins = traffic.start_ns[first_of_each(step_of)]
-        if begins.size >= FEWEST and computes(traffic, begins) and lasts_evenly(begins):
+        if begins.size >= REPEATED and computes(traffic, begins) and lasts_evenly(begins):
             best = step_of if best is None or step_of.max() > best.max() else best
     return best
 
@@ -192,8 +192,8 @@ def _bytes_of_steps(line: _Line, most: int) -> dict[float, float]:
 
     They may be those of a layer, of a step, of two steps, but move at most ``most`` times in all.
     """
-    tried = 1 + int(np.log(most / FEWEST) / np.log(FINE))
-    sizes = np.geomspace(line.total / most, line.total / FEWEST, tried)
+    tried = 1 + int(np.log(most / REPEATED) / np.log(FINE))
+    sizes = np.geomspace(line.total / most, line.total / REPEATED, tried)
     sizes = sizes[sizes < line.before[-1]]
     variation = np.array([line.variation_ns(size) for size in sizes.tolist()])
     near = int(np.log1p(EQUAL) / np.log(FINE))

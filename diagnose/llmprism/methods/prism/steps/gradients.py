@@ -17,7 +17,7 @@ from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, re
 from llmprism.numerics.arrays import Ints
 
 LEAST_CLEAR = 0.02  # of all bytes: gradients beside exchanges of long sequences, if clear
-EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
+QUALITY, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts, and of all bytes: gradients that move in so many
 RETURNED = 2.4  # records of a connection in a single exchange there and back; some are cut in two
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
@@ -59,7 +59,7 @@ def _are_gradients(one: TrafficClass, classes: Sequence[TrafficClass]) -> bool:
 
 def _is_clear(division: Division, count: int) -> bool:
     """Whether a division makes at most half as many as ``count`` parts, equal and clear ones."""
-    clear = division.clarity >= CLEAR and division.quality >= EQUAL
+    clear = division.clarity >= CLEAR and division.quality >= QUALITY
     return clear and len(division) <= HALF * count
 
 

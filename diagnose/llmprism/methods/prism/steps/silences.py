@@ -21,7 +21,7 @@ TICKS = 2  # of the clock: differences of gaps that rounding makes
 RESTS = 0.05  # of a step: ranks compute for longer than that
 ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the layers that come first
 MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
-FEWEST = 6  # steps that show it
+SHOWN = 6  # steps that show it
 
 
 def accumulate(proposals: Proposals, fine: int, coarse: int) -> bool:
@@ -81,7 +81,7 @@ def updates_between(proposals: Proposals, fine: int, coarse: int) -> bool:
     which parts these are: others may rest for as long in the middle of a step.
     """
     places = _places(proposals, fine, coarse)
-    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST or places is None:
+    if fine > MOST_MICRO_BATCHES * coarse or coarse < SHOWN or places is None:
         return False
     chances = []
     for one, own in proposals.each():

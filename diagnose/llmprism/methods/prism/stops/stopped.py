@@ -15,7 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
-from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY, SMALL
+from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY, SMALL, SURE
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
 from llmprism.methods.prism.stops.silent import stuck_in_silence
 from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
@@ -23,7 +23,7 @@ from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
 from llmprism.numerics.missing import finite_median
 
-SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
+ALONE = 0.6  # confidence with several candidates
 BETWEEN = 0.5  # confidence where no rank shows to be the first
 LATELY = 3  # steps before one that was never finished
 CAUSES = ("hang", "crash", "stopped_nic")

@@ -20,7 +20,7 @@ from llmprism.methods.prism.records.connections import LIGHTER, Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
-EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
+HEADERS, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
 FINISHED = 0.95  # of the usual bytes, where no exchange of gradients shows that a step has ended
 STALLED = 20.0  # steps: no transfer, evaluation or save of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
@@ -145,7 +145,7 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
     volumes = group_volumes(context.connections, job.phases.classes, group_of, job.count)
     usual = np.median(volumes, axis=1, keepdims=True)
     less = 1 - volumes / np.maximum(usual, 1.0)
-    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= NEARLY
+    steady = (np.abs(less) <= HEADERS).mean(axis=1) >= NEARLY
     lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
     broken = (group >= 0) & lacking[np.maximum(group, 0)]
     return {*job.phases.endpoints[broken].tolist()}

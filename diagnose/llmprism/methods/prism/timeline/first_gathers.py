@@ -34,7 +34,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-FEWEST = 2  # times between two steps that show something
+SHOWN = 2  # times between two steps that show something
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def with_first_gathers(
         i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
     }
     shown = sum(len(found) for own in borders.values() for line, found in own if line.first)
-    if shown < max(FEWEST, MOSTLY * len(first) * len(later)):
+    if shown < max(SHOWN, MOSTLY * len(first) * len(later)):
         return phases
     least = max(1, MOSTLY * len(later))
     clear = {i: [one for one in own if len(one[1]) >= least] for i, own in borders.items()}

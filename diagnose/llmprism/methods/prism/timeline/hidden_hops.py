@@ -28,7 +28,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, grouped
 from llmprism.numerics.graph import components
 
-STEADY, MOSTLY = 0.25, 0.8  # difference from the usual volume of a step, and share of such steps
+STEADY, OFTEN = 0.25, 0.8  # difference from the usual volume of a step, and share of such steps
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _repeats(volumes: Floats) -> bool:
     """Whether connections move as much in most steps; shape (connections, steps)."""
     usual = np.median(volumes, axis=1, keepdims=True)
     near: Bools = np.abs(volumes - usual) <= STEADY * usual
-    return bool(usual.min() > 0 and near.mean() >= MOSTLY)
+    return bool(usual.min() > 0 and near.mean() >= OFTEN)
 
 
 def _kind(connections: Connections, phases: Phases, hops: _Hops) -> str | None:
@@ -167,4 +167,4 @@ def _moves_in_passes(flows: FlowTable, phases: Phases, one: KindOf) -> bool:
     np.minimum.at(first, (place, step), flows.start_ns[rows])
     begun = phases.moments["dp"].start_ns
     shown = (first < np.iinfo(np.int64).max) & (begun != MISSING)
-    return bool(shown.any() and (first[shown] < begun[shown]).mean() >= MOSTLY)
+    return bool(shown.any() and (first[shown] < begun[shown]).mean() >= OFTEN)

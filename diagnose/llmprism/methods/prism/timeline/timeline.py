@@ -42,7 +42,7 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
-NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
+ALL_BUT = 0.99  # of the bytes of a step: all but what control messages may be
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _first_traffic(phases: Phases, origin: int, kinds: Sequence[str]) -> Floats:
         for i, number in enumerate(phases.first_of_epoch.tolist()):
             own = np.flatnonzero(step == number)
             own = own[np.argsort(-one.one.traffic.start_ns[own], kind="stable")]
-            at = int(np.searchsorted(np.cumsum(size[own]), NEARLY * usual))
+            at = int(np.searchsorted(np.cumsum(size[own]), ALL_BUT * usual))
             if own.size:
                 begin_ns = one.one.traffic.start_ns[own[min(at, own.size - 1)]]
                 first[i] = np.fmin(first[i], float(begin_ns - origin))

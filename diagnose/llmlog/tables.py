@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
 from llmlog.errors import LogError
-from llmlog.events import Event
+from llmlog.evidence import Event
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked

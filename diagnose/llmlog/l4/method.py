@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llmlog.diagnosis import COMPLETED, Failure
-from llmlog.events import Event, Writer
+from llmlog.evidence import Event, Writer
 from llmlog.l4.comparisons import Templates, other_jobs, over_nodes, slow_window
 from llmlog.l4.counting import Counted, Miner, Template
 from llmlog.l4.library import Library
-from llmlog.progress import Iteration
+from llmlog.paces import Iteration
 from llmlog.reading import Job
 from llmlog.streams import Intake
 

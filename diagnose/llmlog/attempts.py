@@ -33,7 +33,11 @@ def _earlier_attempts(evidence: Evidence) -> None:
     """Leave out what was before the last launch that failed too."""
     progress = evidence.progress
     for file, launches in progress.launches.items():
-        bad = [event for event in evidence.events if event.file == file and event.group in ("fault", "report")]
+        bad = [
+            event
+            for event in evidence.events
+            if event.file == file and event.group in ("fault", "report")
+        ]
         begins = [
             line
             for line in launches

@@ -50,4 +50,8 @@ def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
 def _peer(evidence: Evidence, name: str) -> str | None:
     """The node of an address or a name of a peer."""
     by_name = {short(node): node for node in evidence.addresses.values()}
-    return evidence.addresses.get(name) or evidence.addresses.get(short(name)) or by_name.get(short(name))
+    return (
+        evidence.addresses.get(name)
+        or evidence.addresses.get(short(name))
+        or by_name.get(short(name))
+    )

@@ -13,15 +13,17 @@ from llmlog.flows import Flows, Sighting, joined
 from llmlog.reading import Job
 from llmlog.roles import SURE, Culprit, find_culprit
 from llmlog.streams import Intake
+from llmlog.understanding import COMPLETED
 
-COMPLETED = "COMPLETED"
 _HANGS = {"blocked", "stuck"}
 _HANG_XIDS = {"119", "120"}
 _SETTING_UP = re.compile(
     r"setup_model_and_optimizer|initialize_megatron|init_process_group|deepspeed\.initialize"
 )
 """Calls before training in a stack: other ranks may be ready while one still sets up."""
-_TRAINING = re.compile(r"(?i)\bin (?:\w*train_(?:step|batch)|training_step|\w*backward\w*|forward_backward\w*)\b")
+_TRAINING = re.compile(
+    r"(?i)\bin (?:\w*train_(?:step|batch)|training_step|\w*backward\w*|forward_backward\w*)\b"
+)
 """Functions of a training step in a stack, for logs without their beginning."""
 
 

@@ -34,9 +34,13 @@ _PARTS = re.compile(
 _NESTED = re.compile(r"\[rank\d+\]: ?\[rank\d+\]:")
 _TASKS = re.compile(r" *\d+: ?")
 _LABEL = re.compile(r"\[?(?P<label>[A-Za-z][\w.-]*|\d+)\]?(?::|\||\]| \|) ")
-_NOT_LABELS = re.compile(rf"(?i)(?:{LEVEL}|srun|slurmstepd|\w*(?:Error|Exception|Warning)|File|note|hint|usage)")
+_NOT_LABELS = re.compile(
+    rf"(?i)(?:{LEVEL}|srun|slurmstepd|\w*(?:Error|Exception|Warning)|File|note|hint|usage)"
+)
 _RANKS = {"rank": "rank", "r": "rank", "ranks": "rank", "localrank": "local", "local_rank": "local"}
-_RANKS |= dict.fromkeys(("gpu", "device", "local"), "local") | dict.fromkeys(("task", "worker", "proc", "process"), "task")
+_RANKS |= dict.fromkeys(("gpu", "device", "local"), "local") | dict.fromkeys(
+    ("task", "worker", "proc", "process"), "task"
+)
 
 
 def learned(lines: Iterable[str]) -> Habit:
@@ -93,7 +97,8 @@ def _label(line: str) -> str | None:
 def _form(before: str) -> str:
     """Its kinds of parts: prefixes of one form have one template."""
     return "".join(
-        match[0] if match.lastgroup == "sign" else f"<{match.lastgroup}>" for match in _PARTS.finditer(before)
+        match[0] if match.lastgroup == "sign" else f"<{match.lastgroup}>"
+        for match in _PARTS.finditer(before)
     )
 
 
@@ -106,7 +111,11 @@ def _pattern(befores: list[str]) -> re.Pattern[str] | None:
         if kind == "word" and len({_masked(value) for value in values}) > _WORDS:
             return None
         name = _name(kind, values, last)
-        part = min(values, key=len) if place == len(columns) and kind == "space" else _part(kind, values)
+        part = (
+            min(values, key=len)
+            if place == len(columns) and kind == "space"
+            else _part(kind, values)
+        )
         text += f"(?P<{name}>{part})" if name and name not in names else f"(?:{part})"
         names.add(name)
         last = column[0][0] if kind in ("word", "number") else last

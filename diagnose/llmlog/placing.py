@@ -49,7 +49,9 @@ class _Places:
         for event in evidence.events:
             self._place(event)
         if not evidence.job.nodes or evidence.job.state is None:
-            evidence.nodes = tuple(sorted({node for node in self._file_nodes() if node is not None}))
+            evidence.nodes = tuple(
+                sorted({node for node in self._file_nodes() if node is not None})
+            )
 
     def _ranks_of_tasks(self) -> Iterator[tuple[Writer, int]]:
         if self.tasks_are_ranks:
@@ -73,7 +75,9 @@ class _Places:
     def _rank(self, event: Event) -> int | None:
         """The rank of an event: by its writer, by what it names, or by a summary."""
         evidence = self.evidence
-        if event.group in ("report", "fault", "reaction") and (named := event.numbers("rank", "task", "process")):
+        if event.group in ("report", "fault", "reaction") and (
+            named := event.numbers("rank", "task", "process")
+        ):
             return named[0] if event.kind in ("died", "exited", "dead_task", "task_error") else None
         rank = evidence.rank_of(event.writer)
         if rank is not None:
@@ -84,7 +88,8 @@ class _Places:
         same = [one for one in evidence.ended if one.pid in pid] or [
             one
             for one in evidence.ended
-            if one.local == local and (self._weak(event.writer.node) or event.node == self._name(one.node))
+            if one.local == local
+            and (self._weak(event.writer.node) or event.node == self._name(one.node))
         ]
         return same[0].rank if len({one.rank for one in same}) == 1 else None
 
@@ -125,7 +130,9 @@ class _Places:
 
     def _weak(self, node: str | None) -> bool:
         """Whether a node is none, or only the name of a file."""
-        return node is None or any(node == file.node and not file.sure for file in self.files.values())
+        return node is None or any(
+            node == file.node and not file.sure for file in self.files.values()
+        )
 
     def _file_nodes(self) -> Iterator[str | None]:
         for name in self.files:

@@ -47,7 +47,17 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _POD = re.compile(r"containers\.([\w.-]+?)_")
 _MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "@message")
 _TIMES = ("time", "timestamp", "@timestamp", "ts", "date", "_SOURCE_REALTIME_TIMESTAMP")
-_HOSTS = ("pod_name", "pod", "host", "hostname", "node", "_HOSTNAME", "HOSTNAME", "node_name", "nodeName")
+_HOSTS = (
+    "pod_name",
+    "pod",
+    "host",
+    "hostname",
+    "node",
+    "_HOSTNAME",
+    "HOSTNAME",
+    "node_name",
+    "nodeName",
+)
 _INSIDE = ("kubernetes", "resource", "labels", "stream_labels", "fields")
 ANCHOR = re.compile(
     r"Traceback \(most recent call last\)|  File \"|[\w.]+(?:Error|Exception)\b|\[[a-z_]+\d+\]:"
@@ -129,7 +139,9 @@ def _peeled(text: str, origin: Origin, habit: Habit) -> tuple[Origin, str]:
     for pattern in _LAYERS:
         if match := pattern.match(text):
             rest = text[match.end() :]
-            return _joined(origin, match), _REPEATED.sub("", rest) if "pid" in match.re.groupindex else rest
+            return _joined(origin, match), _REPEATED.sub(
+                "", rest
+            ) if "pid" in match.re.groupindex else rest
     if origin.task is None and (match := _TASK.match(text)):
         rest = text[match.end() :]
         if habit.tasks or ANCHOR.match(rest):
@@ -143,7 +155,9 @@ def _joined(origin: Origin, match: re.Match[str]) -> Origin:
     if tag := found.pop("tag", None):
         pod = _POD.search(tag)
         found |= {"host": pod[1]} if pod else {}
-    numbers = {name: int(found.pop(name)) for name in ("task", "rank", "local", "pid") if name in found}
+    numbers = {
+        name: int(found.pop(name)) for name in ("task", "rank", "local", "pid") if name in found
+    }
     if origin.time:
         found.pop("time", None)
     return replace(origin, **found, **numbers)

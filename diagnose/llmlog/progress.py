@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from llmlog.catalogue import MARKS, READERS, Reader
 from llmlog.paces import Iteration, slower, timed
 
-_CONTINUED = re.compile(r"(?i)(?:load\w*|resum\w*) .*(?:checkpoint|training)\b.*?\b(?:iteration|step)[ :=]*(\d+)")
+_CONTINUED = re.compile(
+    r"(?i)(?:load\w*|resum\w*) .*(?:checkpoint|training)\b.*?\b(?:iteration|step)[ :=]*(\d+)"
+)
 _BAR = re.compile(
     r"(?:^|[\r}\])])(?P<about>[^|%\r{}]*?)\s*\d+%\|[^|]*\| *(?P<n>\d+)/(?P<of>\d+) \[(?P<past>[\d:]+)<"
 )
 _RICH = re.compile(r"^Epoch (?P<epoch>\d+)(?:/\d+)? +[━╸╺ ]+ *(?P<n>\d+)/(?P<of>\d+) ")
-_TRAINING = re.compile(r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?")
+_TRAINING = re.compile(
+    r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?"
+)
 _NO_STEP = re.compile(r"(?i)\b(?:error|exception|nan|failed|overflow)\b")
 MOST = 1_000_000
 """Iterations that are kept; of later ones, only the highest number is known."""
@@ -160,4 +164,8 @@ def _clock(found: dict[str, str | None]) -> str:
     parts = [int(part) for part in (found.get("past") or "0").split(":")]
     past = sum(part * 60**place for place, part in enumerate(reversed(parts)))
     days, rest = divmod(past, 86_400)
-    return f"2000-01-{days + 1:02d} {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}" if days < 31 else ""
+    return (
+        f"2000-01-{days + 1:02d} {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+        if days < 31
+        else ""
+    )

@@ -61,24 +61,33 @@ class Lines:
             if match := pattern.match(text):
                 return _headed(origin, tool, match, text[match.end() :])
         level = origin.level[:1]
-        return Record(origin, origin.local, origin.rank, None, "", level, origin.time, text, origin.pid)
+        return Record(
+            origin, origin.local, origin.rank, None, "", level, origin.time, text, origin.pid
+        )
 
 
 def _headed(origin: Origin, tool: str, match: re.Match[str], text: str) -> Record:
     found = match.groupdict()
     pid = int(found["pid"]) if found.get("pid") else origin.pid
     local = int(found["local"]) if found.get("local") else origin.local
-    level, time = (found.get("level") or origin.level)[:1].upper(), origin.time or found.get("time") or ""
+    level, time = (
+        (found.get("level") or origin.level)[:1].upper(),
+        origin.time or found.get("time") or "",
+    )
     return Record(origin, local, origin.rank, found.get("host"), tool, level, time, text, pid)
 
 
 def _of_program(origin: Origin, text: str) -> Record:
     """A line of syslog: its program stands in the prefix."""
-    tool = {"kernel": "kernel", "srun": "slurm", "slurmstepd": "slurm", "slurmd": "slurm"}.get(origin.ident, "")
+    tool = {"kernel": "kernel", "srun": "slurm", "slurmstepd": "slurm", "slurmd": "slurm"}.get(
+        origin.ident, ""
+    )
     if tool == "kernel" and (match := _UPTIME.match(text)):
         text = text[match.end() :]
     level = "E" if tool == "slurm" and text.startswith("error") else ""
-    return Record(origin, origin.local, origin.rank, None, tool, level, origin.time, text, origin.pid)
+    return Record(
+        origin, origin.local, origin.rank, None, tool, level, origin.time, text, origin.pid
+    )
 
 
 _MASKS = (

@@ -30,17 +30,40 @@ from llmlog.tracebacks import is_reaction
 SIGNALS = {"4", "7", "8", "9", "11"}
 """Signals of processes that could not print why: illegal instruction, bus, arithmetic, kill,
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
-SURE = {"fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "reported": 0.5, "unknown": 0.2}
+SURE = {
+    "fault": 1.0,
+    "ended": 0.9,
+    "hang": 0.7,
+    "slow": 0.7,
+    "connection": 0.6,
+    "reported": 0.5,
+    "unknown": 0.2,
+}
 """How sure each way of finding the culprit is, before shares of causes."""
 _ROLES = {"teardown": "teardown", "advice": "boilerplate"}
 _ROLES |= dict.fromkeys(("benign", "slow", "moment", "limit"), "benign")
-_NAMES = {"SIGKILL": "9", "Killed": "9", "Out Of Memory": "9", "SIGSEGV": "11", "Segmentation fault": "11"}
+_NAMES = {
+    "SIGKILL": "9",
+    "Killed": "9",
+    "Out Of Memory": "9",
+    "SIGSEGV": "11",
+    "Segmentation fault": "11",
+}
 _NAMES |= {"SIGBUS": "7", "Bus error": "7", "SIGFPE": "8", "Floating point exception": "8"}
 _NAMES |= {"SIGILL": "4", "Illegal instruction": "4", "SIGABRT": "6", "SIGTERM": "15"}
 _EXIT = re.compile(r"(?:KILLED BY SIGNAL|EXIT CODE|signal): *(\d+)", re.IGNORECASE)
 _SILENT, _SILENT_S = 10, 300.0
 """Lengths of an iteration, and seconds, after which a job that shows no progress hangs."""
-_REPORTS = ("summary", "failed", "died", "exited", "task_error", "actor_died", "exception", "killed")
+_REPORTS = (
+    "summary",
+    "failed",
+    "died",
+    "exited",
+    "task_error",
+    "actor_died",
+    "exception",
+    "killed",
+)
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)")
 _DONE = re.compile(r"last completed NCCL work: (-?\d+)")
@@ -147,7 +170,11 @@ def _faulty(evidence: Evidence) -> Culprit | None:
 
 def _named_first(evidence: Evidence) -> Event | None:
     """The first report of a launcher about a rank; None if reports name several ranks."""
-    named = [event for event in evidence.of(*_REPORTS) if event.group == "report" and event.rank is not None]
+    named = [
+        event
+        for event in evidence.of(*_REPORTS)
+        if event.group == "report" and event.rank is not None
+    ]
     exact = [event for event in named if event.kind == "summary"] or named
     return exact[0] if len({event.rank for event in exact}) == 1 else None
 
@@ -190,7 +217,13 @@ def signal_of(event: Event) -> str | None:
     number = _NAMES.get(text, text).removeprefix("-")
     if event.fields.get("signal") or text.startswith("-"):
         return number
-    return str(int(number) - 128) if number.isdigit() and int(number) > 128 else number if event.kind == "died" else None
+    return (
+        str(int(number) - 128)
+        if number.isdigit() and int(number) > 128
+        else number
+        if event.kind == "died"
+        else None
+    )
 
 
 def _reported_rank(evidence: Evidence, event: Event) -> list[int]:
@@ -240,7 +273,11 @@ def _reported(evidence: Evidence) -> Culprit | None:
     for kind in _REPORTS:
         events = [event for event in evidence.of(kind) if event.group == "report"]
         if events:
-            first = [event for event in events if event.rank == events[0].rank and event.node == events[0].node]
+            first = [
+                event
+                for event in events
+                if event.rank == events[0].rank and event.node == events[0].node
+            ]
             node = events[0].node
             return Culprit("reported", first, [node] if node else [], _ranks(evidence, first, None))
     return None
@@ -250,7 +287,10 @@ def _silent_until_the_limit(evidence: Evidence) -> Culprit | None:
     """A job that had shown no progress for long when its time limit ended it."""
     done = evidence.progress.iterations
     for event in evidence.of("time_limit"):
-        end, last = seconds(event.fields.get("at") or event.time), seconds(done[-1].time) if done else None
+        end, last = (
+            seconds(event.fields.get("at") or event.time),
+            seconds(done[-1].time) if done else None,
+        )
         least = max(_SILENT_S, _SILENT * (usual_s(done) or 0.0))
         if end is not None and last is not None and end - last > least:
             return Culprit("hang", [event], [], [])
@@ -282,7 +322,9 @@ def _party(evidence: Evidence, writer: Writer) -> Party:
 def _waited_for(evidence: Evidence) -> Culprit | None:
     """The ranks that the others waited for when they timed out."""
     waiting = {_party(evidence, event.writer): event.node for event in evidence.of("timeout")}
-    waiting |= {event.rank: event.node for event in evidence.of("timeout") if event.rank is not None}
+    waiting |= {
+        event.rank: event.node for event in evidence.of("timeout") if event.rank is not None
+    }
     if not waiting:
         return None
     named = _odd_ones(evidence) or _lowest(evidence)

@@ -24,7 +24,9 @@ _IGNORED = re.compile(r"^(?:Exception ignored |Error in atexit\._run_exitfuncs)"
 _CHAIN = re.compile(
     r"^[\s|│]*(?:(?P<during>During handling of the above exception)|The above exception was the direct cause)"
 )
-_ABORT = re.compile(r"^.{0,40}?\bterminate called (?:after throwing|without an active)|^libc\+\+abi: terminating")
+_ABORT = re.compile(
+    r"^.{0,40}?\bterminate called (?:after throwing|without an active)|^libc\+\+abi: terminating"
+)
 _DEATH = re.compile(r"watchdog thread terminated with exception: ")
 _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
 _CONTINUES = re.compile(
@@ -33,11 +35,24 @@ _CONTINUES = re.compile(
     r"Search for|Device-side assert)"
 )
 _SUMMARY_ENDS = re.compile(r"^=+$")
-AGENT_ERRORS = {"ChildFailedError": "report", "SignalException": "teardown", "CalledProcessError": "report"}
+AGENT_ERRORS = {
+    "ChildFailedError": "report",
+    "SignalException": "teardown",
+    "CalledProcessError": "report",
+}
 AGENT_ERRORS |= dict.fromkeys(
-    ("RayTaskError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "ProcessExitedException"), "report"
+    (
+        "RayTaskError",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+        "ProcessExitedException",
+    ),
+    "report",
 )
-AGENT_ERRORS |= dict.fromkeys(("ProcessRaisedException", "TrainingFailedError", "JobSubmissionError"), "report")
+AGENT_ERRORS |= dict.fromkeys(
+    ("ProcessRaisedException", "TrainingFailedError", "JobSubmissionError"), "report"
+)
 _KINDS = {"ChildFailedError": "summary", "SignalException": "ended_by_signal"}
 
 
@@ -73,7 +88,9 @@ def continues(event: Event, tool: str, text: str) -> bool:
         event.add(text)
         event.fields["chain"] = "during" if chain["during"] else "cause"
         return True
-    if _HEAD.match(text) and ("chain" in event.fields or event.kind == "ignored" or "Group" in text):
+    if _HEAD.match(text) and (
+        "chain" in event.fields or event.kind == "ignored" or "Group" in text
+    ):
         event.add(text)
         return True
     match = _ERROR.match(text.lstrip(" |+") if event.text.lstrip().startswith("+") else text)
@@ -91,13 +108,20 @@ def continues(event: Event, tool: str, text: str) -> bool:
 def is_complete(event: Event, text: str) -> bool:
     """Whether ``text`` is the last line of a summary of torchrun."""
     return bool(
-        event.error == "ChildFailedError" and _SUMMARY_ENDS.match(text) and "Root Cause" in event.text
+        event.error == "ChildFailedError"
+        and _SUMMARY_ENDS.match(text)
+        and "Root Cause" in event.text
     )
 
 
 def _bare_again(event: Event, text: str) -> bool:
     """Whether a line states another exception than one that was only a line itself."""
-    return event.stated == 0 and bool(event.error) and "chain" not in event.fields and bool(_BARE.match(text))
+    return (
+        event.stated == 0
+        and bool(event.error)
+        and "chain" not in event.fields
+        and bool(_BARE.match(text))
+    )
 
 
 def _name(event: Event, match: re.Match[str], place: int) -> None:

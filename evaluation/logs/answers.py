@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from llmlog.diagnosis import Failure, diagnose_job
 from llmlog.evidence import Event, Evidence
-from llmlog.reading import Job, LogFile
 from llmlog.prefixes import Habit
+from llmlog.reading import Job, LogFile
 from llmlog.records import Lines, masked
 from llmlog.streams import Intake, decoded, lines
 

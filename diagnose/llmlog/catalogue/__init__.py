@@ -77,7 +77,12 @@ def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
     """Rows of a file; what its ``common`` says holds for all of them."""
     content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     for row in content[table]:
-        yield {"since": "any"} | content.get("common", {}) | row | {"pattern": re.compile(row["pattern"])}
+        yield (
+            {"since": "any"}
+            | content.get("common", {})
+            | row
+            | {"pattern": re.compile(row["pattern"])}
+        )
 
 
 KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))
@@ -103,7 +108,7 @@ TIMED_OUT = re.compile(
 def classify(tool: str, text: str) -> tuple[Kind, re.Match[str]] | None:
     """The kind of a line; None for ordinary output."""
     for kind in KINDS:
-        if kind.tool and kind.tool != tool or kind.word and kind.word not in text:
+        if (kind.tool and kind.tool != tool) or (kind.word and kind.word not in text):
             continue
         if match := kind.pattern.search(text):
             return kind, match

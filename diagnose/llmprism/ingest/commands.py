@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,6 +99,7 @@ def ingest_command(
 ) -> None:
     """Turn telemetry into a flow table."""
     with user_errors(debug):
+        from llmprism.folders import new_folder
         from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import (
@@ -107,7 +109,6 @@ def ingest_command(
             parse_separator,
             parse_time,
         )
-        from llmprism.io.writing import new_folder
 
         _check_target(out)  # before the work
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
@@ -243,6 +244,7 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
 def _check_target(out: str) -> None:
     """Refuse a folder in which files would be replaced that no ingest wrote."""
     from llmprism.errors import Problem, UserError
+    from llmprism.folders import Names, OwnFolder
 
     how = "name another folder with --out"
     folder = Path(out)
@@ -250,7 +252,9 @@ def _check_target(out: str) -> None:
         raise UserError(Problem(f"{out!r} names no folder", "--out", how))
     if os.path.lexists(folder) and not folder.is_dir():
         raise UserError(Problem("this is a file, and must be a folder", out, how))
-    old = [name for name in _WRITTEN if os.path.lexists(folder / name)]
+    own = OwnFolder(folder, Names(*map(re.escape, _WRITTEN)), how)
+    own.refuse_in_the_way()
+    old = [*own.files()]
     if old and not _is_ingest(folder / _NOTES):
         what = "llmprism ingest did not write this file, and will not replace it"
         raise UserError(Problem(what, str(folder / name), how) for name in old)

@@ -26,6 +26,7 @@ from llmprism.io.topology import Topology
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 
+_LONGEST = 300  # characters of a reason
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 
 
@@ -66,6 +67,8 @@ def take_in(
             tables += list(records_of([file], options, notes))
         except UserError as error:
             unread.append(str(error.problems[0]).partition("\n")[0])
+        except Exception as error:  # a reader's mistake costs one file, and not the monitor
+            unread.append(f"{file}: {type(error).__name__}: {error}"[:_LONGEST].partition("\n")[0])
     records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
     known = pa.array(topology.addresses, pa.string())

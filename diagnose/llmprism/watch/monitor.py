@@ -24,7 +24,7 @@ from llmprism.watch.apart import diagnose_window, staying
 from llmprism.watch.following import count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import forget, resolved, take_findings
-from llmprism.watch.intake import take_in
+from llmprism.watch.intake import SET_ASIDE, take_in
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
@@ -57,7 +57,10 @@ class Listener(Protocol):
 
 
 class Monitor:
-    """One source, one network, one folder of state."""
+    """One source, one network, one folder of state.
+
+    ``is_interrupted`` ends a round before all of its windows are diagnosed; the next start does so.
+    """
 
     def __init__(
         self,
@@ -66,10 +69,12 @@ class Monitor:
         folder: StateFolder,
         settings: Settings,
         listeners: Sequence[Listener] = (),
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._source, self._network, self._folder = source, network, folder
         self._settings, self._listeners = settings, listeners
         self._lines = AlertLines(folder.path / "alerts.jsonl")
+        self._is_interrupted = is_interrupted
         self._health = Health()
         self._tracker = Tracker(settings)
         self._failed = ""
@@ -95,12 +100,12 @@ class Monitor:
         self._deliver()
         taken = self._source.take(self._folder.state.position, WAIT_S)
         self._network.refresh()
-        if taken.files:
+        if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
-        while span := self._next(taken.is_end):
+        while not self._is_interrupted() and (span := self._next(taken.is_end)):
             known = self._folder.state.jobs
             turn = Turn() if taken.is_end else self._tracker.follow(span, known)
             if turn.is_due:
@@ -117,6 +122,7 @@ class Monitor:
         with self._folder.commit() as state:
             found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
+            found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
             if found.records.num_rows:

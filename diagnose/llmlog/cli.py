@@ -81,6 +81,7 @@ def run(
     from llmlog.errors import LogError
     from llmlog.page import write_page
     from llmlog.streams import Intake
+    from llmlog.tables import check_target
 
     if method is not Method.l4 and (healthy or library or confirm):
         raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
@@ -90,6 +91,8 @@ def run(
         raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
     try:
+        if out is not None:
+            check_target(out)  # before the work
         if method is Method.l4:
             results = _compared(logs, healthy or [], library, confirm or [], intake)
         else:
@@ -144,7 +147,7 @@ def _compared(
     if confirmed:
         raise typer.BadParameter(f"no failed job is called {', '.join(confirmed)}")
     if confirm and file is not None:
-        library.write(file)
+        library.add_to(file)
     return results
 
 

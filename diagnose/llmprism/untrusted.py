@@ -120,7 +120,7 @@ def parsed(text: str | bytes) -> Any:
     except OutsideError:
         raise
     except ValueError as error:
-        raise OutsideError(f"not valid JSON: {error}") from None
+        raise OutsideError(f"broken JSON ({error})") from None
 
 
 def _refuse_constant(name: str) -> None:

@@ -100,6 +100,7 @@ class Monitor:
         self._deliver()
         taken = self._source.take(self._folder.state.position, WAIT_S)
         self._network.refresh()
+        self._tracker.cover(self._network.topology)  # also of records of before a restart
         if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
@@ -132,7 +133,7 @@ class Monitor:
                 state.parts.append(part)
                 latest = taken.watermark_ns or part.last_ns
                 state.watermark_ns = max(state.watermark_ns or latest, latest)
-        self._tracker.add(found.records, self._network.topology)
+        self._tracker.add(found.records)
         self._health.saw(found.read, found.refused, found.unread)
 
     def _next(self, is_end: bool) -> Span | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from llmprism.escapes import printable
 from llmprism.program import run_program
 from llmprism.version import __version__
 
@@ -105,7 +106,7 @@ def run(
     except LogError as error:
         if debug:
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
         _report(intake)
@@ -175,7 +176,7 @@ def _report(intake: Intake) -> None:
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     for text in intake.notes[:_NOTES]:
-        typer.echo(_printable(text), err=True)
+        typer.echo(printable(text), err=True)
     if len(intake.notes) > _NOTES:
         typer.echo(f"... and {len(intake.notes) - _NOTES} more notes of this kind", err=True)
 
@@ -194,11 +195,7 @@ def _cell(value: object) -> str:
     from llmlog.tables import ranges
 
     text = "-" if value in (None, "[]") else str(value)
-    return _printable(ranges(json.loads(text)) if text.startswith("[") else text)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(ranges(json.loads(text)) if text.startswith("[") else text)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperArgument, TyperCommand
 
+from llmprism.escapes import printable
 from llmprism.program import is_memory_error
 from llmprism.version import __version__
 
@@ -79,7 +80,7 @@ def user_errors(debug: bool) -> Iterator[None]:
         if debug or is_memory_error(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        typer.echo(f"error: {printable(f'{where}{error.strerror or error}')}", err=True)
         raise typer.Exit(1) from None
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
 
+from llmprism.escapes import printable
+
 WRONG = 1
 NO_MEMORY = "not enough memory"
 _REMEDY = "give the process more (ulimit -v, the limit of its container), or take less data"
@@ -71,7 +73,7 @@ def _message(error: Exception) -> str | None:
 
 def _end_with(message: str) -> None:
     with suppress(OSError):
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        print(f"error: {printable(message)}", file=sys.stderr, flush=True)
     _to_null(1)  # what stdout still holds has no place to go
     raise SystemExit(WRONG) from None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from llmprism.command import Command, new_app, user_errors
+from llmprism.escapes import printable
 from llmprism.ingest import arguments
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ def check_command(
         return
     typer.echo(f"{found.records:,} records")
     for line in lines:
-        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
+        typer.echo(f"{line.answer:>7}  {line.stage}: {printable(line.figures)}")
         if line.mend:
-            typer.echo(f"         to get it: {line.mend}")
+            typer.echo(f"         to get it: {printable(line.mend)}")
     for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
-        typer.echo(line_of_verdict)
+        typer.echo(printable(line_of_verdict))
 
 
 @ingest_app.command(help=INGEST_HELP, cls=Command)
@@ -235,10 +236,10 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
         typer.echo(json.dumps(done.notes.as_dict(), indent=1))
     else:
         written = f"{done.notes.records:,} flow records written to {folder / 'flows.parquet'}"
-        typer.echo(written)
+        typer.echo(printable(written))
     if not quiet:
         for line in done.notes.lines():
-            typer.echo(line, err=True)
+            typer.echo(printable(line), err=True)
 
 
 def _check_target(out: str) -> None:
@@ -284,6 +285,6 @@ def reporting(quiet: bool) -> Iterator[Progress]:
         task = bar.add_task("starting", total=1.0)
 
         def report(fraction: float, doing: str) -> None:
-            bar.update(task, completed=fraction, description=doing)
+            bar.update(task, completed=fraction, description=printable(doing))
 
         yield report

@@ -81,4 +81,7 @@ def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
     with serving.served(app, host, port) as url:
         if not outputs.quiet:
             typer.echo(f"live page: {url}", err=True)
-        yield [*listeners, metrics, live]
+        try:
+            yield [*listeners, metrics, live]
+        finally:
+            live.end()

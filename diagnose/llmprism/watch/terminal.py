@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import typer
 
+from llmprism.escapes import printable
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State, compact
 from llmprism.watch.view import View
@@ -33,8 +34,10 @@ class Terminal:
         for event in events:
             typer.echo(compact(event))
             if not self._quiet:
-                typer.echo(f"{event['event']}: {event['annotations']['summary']}", err=True)
+                summary = printable(event["annotations"]["summary"])
+                typer.echo(f"{event['event']}: {summary}", err=True)
 
     def failed_to_store(self, text: str) -> None:
         """Print why the state cannot be written."""
-        typer.echo(f"error: cannot write the state: {text}" if text else "state written", err=True)
+        shown = f"error: cannot write the state: {printable(text)}" if text else "state written"
+        typer.echo(shown, err=True)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.escapes import printable
-from llmprism.program import run_program
-from llmprism.version import __version__
+from prism_common.escapes import printable
+from prism_common.program import run_program
+from prism_common.version import __version__
 
 if TYPE_CHECKING:
     from llmlog.streams import Intake

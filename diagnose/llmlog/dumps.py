@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from llmlog.pickles import check_values, unpickled
-from llmprism.untrusted import parsed, whole
+from prism_common.untrusted import parsed, whole
 
 LARGEST = 256 << 20
 """Bytes of a dump that is read."""

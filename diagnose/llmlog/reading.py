@@ -15,7 +15,7 @@ from typing import Any
 
 from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
-from llmprism.untrusted import OutsideError, parsed, whole
+from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"
 _MOST_GPUS = 1 << 16  # of a node

@@ -20,9 +20,9 @@ from llmlog.events import Event
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
-from llmprism.errors import UserError
-from llmprism.files import replacing
-from llmprism.folders import Names, OwnFolder
+from prism_common.errors import UserError
+from prism_common.files import replacing
+from prism_common.folders import Names, OwnFolder
 
 _SCHEMAS = {
     "jobs": pa.schema(

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
-from llmprism.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 from llmprism.io.notes import json_object
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
+from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 RECORD = ".prism-sim.json"
 LOCK = ".prism-sim.lock"

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from llmlog.errors import LogError
-from llmprism.errors import UserError
-from llmprism.folders import updating
-from llmprism.untrusted import parsed
+from prism_common.errors import UserError
+from prism_common.folders import updating
+from prism_common.untrusted import parsed
 
 _SIMILAR = 0.3
 """Least similarity."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmprism.untrusted import OutsideError, varint
+from prism_common.untrusted import OutsideError, varint
 
 _VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
 _FIXED = {_WIDE: 8, _NARROW: 4}

@@ -21,9 +21,9 @@ from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
-from llmprism.folders import BusyError, Names, OwnFolder, is_regular, lock_file
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
+from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 _FILE, _LOCK = "state.json", "lock"
 _WORDS = b"llmprism watch\n"

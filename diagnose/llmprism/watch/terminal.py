@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import typer
 
-from llmprism.escapes import printable
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State, compact
 from llmprism.watch.view import View
+from prism_common.escapes import printable
 
 
 class Terminal:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from llmprism.files import replacing
+from prism_common.files import replacing
 from prism_sim.operations.handling import FALSE_ALARM
 from prism_sim.operations.job import Job
 from prism_sim.operations.ledger import Ledger

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
-from llmprism.folders import is_regular
 from llmprism.io.notes import json_object
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
+from prism_common.folders import is_regular
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Workers
 from prism_sim.studies.remaining import Remaining

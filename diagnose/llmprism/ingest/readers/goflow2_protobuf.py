@@ -22,7 +22,7 @@ from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
-from llmprism.untrusted import OutsideError, read_exactly, read_varint, varint
+from prism_common.untrusted import OutsideError, read_exactly, read_varint, varint
 
 _NUMBERS = {3: "sampling_rate", 9: "bytes", 10: "packets", 20: "protocol", 21: "src_port"}
 _NUMBERS |= {22: "dst_port", 110: "received_ns", 111: "start_ns", 112: "end_ns"}

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
-from llmprism.escapes import printable
+from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
 
 HELP = """Answer a question about what a monitor has found.
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.folders import Names, OwnFolder
 from llmprism.io.writing import write_table
+from prism_common.folders import Names, OwnFolder
 
 MOST_FILES = 64
 """Of a day and a table, before they are merged."""

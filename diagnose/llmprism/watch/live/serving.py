@@ -11,9 +11,9 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.live.application import is_local
 from llmprism.watch.live.connections import Connection
+from prism_common.errors import Problem, UserError
 
 LOCAL = "127.0.0.1"
 _BACKLOG = 16  # connections that wait to be accepted

@@ -14,9 +14,9 @@ from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source as File
-from llmprism.untrusted import whole
 from llmprism.watch.sources.templates import Templates
 from llmprism.watch.state import write_durably
+from prism_common.untrusted import whole
 
 NETFLOW, SFLOW = ".netflow.pcap", ".sflow.pcap"
 """Suffixes of the captures of each protocol."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from llmprism.folders import Names, OwnFolder
+from prism_common.folders import Names, OwnFolder
 
 ROTATE_S = 1.0
 _MOST_BYTES = 1 << 25

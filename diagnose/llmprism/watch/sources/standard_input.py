@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from llmprism.untrusted import lines
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool, own_spool
+from prism_common.untrusted import lines
 
 _WAIT_S = 0.1
 

@@ -4,7 +4,7 @@ A folder belongs to its user. A program owns in it only *regular files* whose na
 (:class:`Names`), and reaches them without following a link. All else may be somebody's work: it is
 never opened, replaced or removed, whatever a record in the folder says of it. A *lock* lets one
 process write at a time, and its words tell the file from a user's own. Replacement is atomic:
-:func:`llmprism.files.replacing` for a file, :func:`replacing_folder` for a whole folder.
+:func:`prism_common.files.replacing` for a file, :func:`replacing_folder` for a whole folder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 
 _DRAFT = re.compile(r"\.(?P<name>.+)\.\d+(?:-\d+)?\.partial")
-"""Name of a file that :func:`llmprism.files.replacing` has begun; the number is its process."""
+"""Name of a file that :func:`prism_common.files.replacing` has begun; the number is its process."""
 _LONGEST_WORDS = 64  # bytes of a lock that are looked at
 
 

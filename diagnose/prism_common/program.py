@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
 
-from llmprism.escapes import printable
+from prism_common.escapes import printable
 
 WRONG = 1
 NO_MEMORY = "not enough memory"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from llmprism.escapes import printable
+from prism_common.escapes import printable
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def whole(value: object, least: int = 0, most: int = (1 << 63) - 1) -> int:
     (7, 7)
     >>> whole(float("inf"))
     Traceback (most recent call last):
-    llmprism.untrusted.OutsideError: inf is no whole number from 0 to 9223372036854775807
+    prism_common.untrusted.OutsideError: inf is no whole number from 0 to 9223372036854775807
     """
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):

@@ -18,7 +18,7 @@ from evaluation.exam.running import results_of
 from evaluation.exam.saved import Saved, read, save
 from evaluation.exam.worlds import FIRST_SEED, RESULTS, families, worlds
 from evaluation.paths import REFERENCE
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 PAGE = REFERENCE / "exam.md"
 PUBLISHED = 20

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.exam.worlds import RESULTS
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 
 FOLDER = "labels"
 USUAL = "prism"

@@ -6,13 +6,8 @@ from typing import Annotated
 
 import typer
 
-<<<<<<< HEAD
 from evaluation.exam.command import exam, measure, paired
 from prism_common.program import run_program
-=======
-from evaluation.exam.command import exam
-from prism_common.program import run_program
->>>>>>> main
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)

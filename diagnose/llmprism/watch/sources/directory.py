@@ -52,8 +52,7 @@ class Directory:
             if fresh or left_s <= 0:
                 break
             time.sleep(min(_LOOK_S, left_s))
-        for name in seen if self._own else ():
-            self._own.remove(name)  # stored, before a crash
+        self._let_go(seen)  # stored, before a crash
         taken = self._some(sorted(fresh, key=lambda name: (found[name][1], name)), found)
         kept = {name: stamp for name, stamp in seen.items() if name in found}
         files = [File(self._path / name, point=str(Path(name).parent)) for name in taken]
@@ -65,8 +64,12 @@ class Directory:
 
     def stored(self, taken: Taken) -> None:
         """Remove the files, if they are the monitor's own."""
-        for file in taken.files if self._own else []:
-            self._own.remove(file.path.name)
+        self._let_go(file.path.name for file in taken.files)
+
+    def _let_go(self, names: Iterable[str]) -> None:
+        if self._own is not None:
+            for name in names:
+                self._own.remove(name)
 
     def close(self) -> None:
         """Nothing is open."""

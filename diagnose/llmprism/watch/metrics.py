@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.health import EXITS
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
@@ -27,7 +28,7 @@ from llmprism.watch.view import View
 _SEVERITIES = ("critical", "warning", "info")
 
 
-class Metrics(Collector):
+class Metrics(Listener, Collector):
     """Collects the figures of a monitor whenever they are asked for."""
 
     def __init__(self, alertmanager: Alertmanager | None) -> None:

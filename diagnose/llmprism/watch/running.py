@@ -51,7 +51,8 @@ def run(
     """Watch until the source ends or ``is_over``; return the exit code."""
     history = History(folder.path / "history", settings.retention_days)
     with _listening(outputs) as listeners:
-        return Monitor(source, network, folder, settings, [history, *listeners]).run(is_over)
+        monitor = Monitor(source, network, folder, settings, [history, *listeners])
+        return monitor.run(is_over, is_over)
 
 
 def interrupted() -> threading.Event:

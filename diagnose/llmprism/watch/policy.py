@@ -17,6 +17,7 @@ from llmprism.watch.state import Incident, KnownJob
 PERSISTS = 3  # steps in a row
 RETURNS = 3  # separate stretches of steps at the same place, of RETURNING steps together
 RETURNING = 5
+MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
 SHARE = 0.02
 """Of the time of its steps that an incident costs, at least."""
 LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
@@ -37,9 +38,24 @@ def persists(one: Incident, job: KnownJob, time_ns: int) -> bool:
         lasted_ns = max(one.end_ns, min(time_ns, one.seen_ns)) - one.start_ns
         least_ns = max(PERSISTS * usual_ns, _PAUSES * habits.longest_pause_ns(job))
         return usual_ns > 0 and lasted_ns >= least_ns
-    lengths = [last - first + 1 for first, last in one.ranges]
-    returns = len(lengths) >= RETURNS and sum(lengths) >= RETURNING
-    return returns or max(lengths, default=0) >= PERSISTS
+    least_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
+    slow = [_slow_steps(job, first, last, least_ns) for first, last in one.ranges]
+    returns = len(slow) >= RETURNS and sum(slow) >= RETURNING
+    return returns or max(slow, default=0) >= PERSISTS
+
+
+def _slow_steps(job: KnownJob, first: int, last: int, least_ns: float) -> int:
+    """How many steps of a stretch are longer than usual by at least so much [ns].
+
+    All count if they are so many that they are what is usual; and those that are not measured yet.
+    """
+    lengths = Lengths.of(job.recent_ns)
+    own = (lengths.step >= first) & (lengths.step <= last)
+    if not lengths.step.size or MOSTLY * own.sum() >= lengths.step.size:
+        return last - first + 1
+    later = last - max(first - 1, int(lengths.step[-1]))
+    slow = lengths.length_ns[own] >= lengths.usual_ns + least_ns
+    return int(slow.sum()) + max(later, 0)
 
 
 def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:

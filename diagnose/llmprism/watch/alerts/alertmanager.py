@@ -167,17 +167,15 @@ class Alertmanager(Listener):
 
     def _body(self, now_s: float) -> tuple[list[dict[str, Any]], list[_Sent]]:
         """What to send now, and the alerts that it has."""
-        ends = rfc3339(time.time_ns() + round(LASTS_S * _NS))
+        now_ns = time.time_ns()
+        later_ns = now_ns + round(LASTS_S * _NS)
         taken = [*self._alerts.values()]
-        return [
-            self.addresses.wire(
-                one.alert,
-                rfc3339(one.alert.end_ns or time.time_ns())
-                if self._has_ended(one, now_s)
-                else ends,
-            )
+        ends = [
+            (one.alert.end_ns or now_ns) if self._has_ended(one, now_s) else later_ns
             for one in taken
-        ], taken
+        ]
+        pairs = zip(taken, ends, strict=True)
+        return [self.addresses.wire(one.alert, rfc3339(end)) for one, end in pairs], taken
 
     def _has_ended(self, one: _Sent, now_s: float) -> bool:
         """Whether an alert that is over has been open for long enough to be noticed."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmprism.diagnosis import Diagnosis
-from llmprism.errors import UserError
 from llmprism.watch import policy
 from llmprism.watch.apart import diagnose_window, staying
 from llmprism.watch.network import Network
@@ -25,6 +24,7 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.state import State, StateFolder
 from llmprism.watch.tracking.tracker import Turn
 from llmprism.watch.window import Span
+from prism_common.errors import UserError
 
 FAILED, INSUFFICIENT = "failed", "insufficient"
 """Reasons for a window without a diagnosis."""

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.numerics.arrays import Bools, Ints
-from llmprism.quantities import duration
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Exporter, State
+from prism_common.quantities import duration
 
 SILENT, CLOCK = "ExporterSilent", "ExporterClock"
 AGAIN = 3

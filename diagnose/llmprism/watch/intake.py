@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.errors import UserError
 from llmprism.ingest.ingesting import records_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -28,6 +27,7 @@ from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
+from prism_common.errors import UserError
 
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 LONG, OUT_OF_STEP = "long", "out_of_step"

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from llmprism.errors import UserError
 from llmprism.ingest.options import Options
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
@@ -32,6 +31,7 @@ from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part
+from prism_common.errors import UserError
 
 WAIT_S = 1.0  # for records, before health is looked at
 

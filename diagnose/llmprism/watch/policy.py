@@ -9,10 +9,10 @@ has changed.
 
 from __future__ import annotations
 
-from llmprism.quantities import EVEN
 from llmprism.watch import habits
 from llmprism.watch.habits import Lengths
 from llmprism.watch.state import Incident, KnownJob
+from prism_common.quantities import EVEN
 
 PERSISTS = 3  # steps in a row
 RETURNS = 3  # separate stretches of steps at the same place, of RETURNING steps together

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 SECOND_NS = 1_000_000_000
 _SHARE = 30  # of a window

@@ -22,12 +22,12 @@ from urllib import request
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.alerts import Alert, of_blindness, of_incident
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER
 from llmprism.watch.state import Blindness, State
 from llmprism.watch.times import rfc3339
+from prism_common.errors import Problem, UserError
 
 AGAIN_S, LASTS_S, LEAST_OPEN_S = 60.0, 300.0, 90.0
 _RETRY_S = 5.0

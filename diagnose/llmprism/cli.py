@@ -122,11 +122,10 @@ def _diagnosed(
     diagnose: Callable[..., Diagnosis], out: str | None, names: Path | None, quiet: bool
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
-    from prism_common.progress import reporting
-
     from llmprism.diagnosis import check_target
     from llmprism.ingest.scheduler_jobs import read_names
     from prism_common.errors import Problem, UserError
+    from prism_common.progress import reporting
 
     if out is not None:
         check_target(out)  # before the work

@@ -1,4 +1,4 @@
-"""Watches a recording in lock-step: a monitor gets the records of each stride when it asks for more.
+"""Watches a recording in lock-step: the monitor gets a stride when it asks for more.
 
 So it is never behind, and what it finds does not depend on the speed of the machine. The position
 of the source is in the state of the monitor: a run that was interrupted goes on where it was.

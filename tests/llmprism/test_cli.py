@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import typer
-from llmprism.check.command import check_app
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import llmprism
+from llmprism.check.command import check_app
 from llmprism.cli import app
 from llmprism.ingest.commands import ingest_app
 from llmprism.page.command import report_app

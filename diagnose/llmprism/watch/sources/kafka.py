@@ -29,7 +29,7 @@ _TIMEOUT_S = 10.0
 _MS_NS = 1_000_000
 _JSON, _BINARY = ".jsonl", ".bin"  # suffixes of files
 _PORT = 2055  # of datagrams whose port is not known
-_EXTRA = "pip install 'prism-sim[kafka]'"
+_EXTRA = "pip install 'llmprism[kafka]'"
 
 
 class KafkaTopic:

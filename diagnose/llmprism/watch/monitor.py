@@ -80,6 +80,10 @@ class Monitor:
         self._source.close()
         return 1 if self._failed else exit_code(self._folder.state)
 
+    def adopt(self, settings: Settings) -> None:
+        """Go on with other bounds."""
+        self._settings = self._tracker.settings = self._diagnoser.settings = settings
+
     def _round(self) -> bool:
         """Take what has come, and do what follows from it; return whether it was the last."""
         self._deliver()
@@ -116,7 +120,8 @@ class Monitor:
 
     def _keep(self, taken: Taken) -> None:
         """Store the records, and the position of the source behind them."""
-        settings, options = self._settings, Options(homes=self._network.leaf_of)
+        settings, network = self._settings, self._network
+        options = Options(homes=network.leaf_of, points=network.names.points)
         with self._folder.commit() as state:
             found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
@@ -169,6 +174,7 @@ class Monitor:
             followed = None
             diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
+                diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
                 servers = self._network.servers
                 followed = follow(diagnosis, servers, state, is_last, turn.others)
@@ -223,7 +229,7 @@ class Monitor:
 
     def _look(self, taken: Taken) -> None:
         """Look whether the monitor is blind."""
-        self._health.topology = self._network.problem
+        self._health.topology = self._network.problem or self._network.names.problem
         self._health.lost(taken.dropped)
         self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
         state, settings = self._folder.state, self._settings

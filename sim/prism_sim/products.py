@@ -28,7 +28,7 @@ RECORD = ".prism-sim.json"
 LOCK = ".prism-sim.lock"
 _ABOUT = "Files that prism-sim wrote here. It replaces and removes these, and no others."
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "spans", "findings")
-_TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts")
+_TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts", "hiccups")
 _LOGS_TRUTH = ("logs_jobs", "logs_nodes", "logs_failures", "logs_lines")
 
 PRODUCTS: dict[str, tuple[str, ...]] = {

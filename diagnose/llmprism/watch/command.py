@@ -198,8 +198,8 @@ def _again(context: typer.Context, before: dict[str, Any]) -> dict[str, Any]:
     read = _options_in(context, path) if path is not None else {}
     for one in context.command.params:
         name = str(one.name)
-        if str(context.get_parameter_source(name)).endswith("COMMANDLINE"):
-            continue
-        raw = read.get(name, one.get_default(context))
-        values[name] = one.type_cast_value(context, raw) if name in read or raw is not None else raw
+        is_given = str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+        if name in values and name not in _NOT_IN_FILES and not is_given:
+            raw = read.get(name, one.get_default(context))
+            values[name] = one.process_value(context, raw)
     return values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ import pyarrow as pa
 from llmprism.io.writing import write_table
 from llmprism.part_names import condensed
 from llmprism.watch.history.compaction import compact_day, forget_days, own_history
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
 
@@ -45,15 +44,12 @@ TABLES: dict[str, pa.Schema] = {
 """The tables of the history. Times in [ns], ``gpu_hours`` as in the event."""
 
 
-class History:
+class History(Listener):
     """Listens to a monitor; each commit writes files of its own."""
 
     def __init__(self, folder: Path, retention_days: int) -> None:
         self._own, self._retention_days = own_history(folder), retention_days
         self._layouts: dict[str, tuple[str, str]] = {}
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Write nothing."""
 
     def diagnosed(self, state: State, view: View) -> None:
         """Write the steps that are new, the layouts that changed, and the events."""
@@ -68,12 +64,6 @@ class History:
         """Write the steps that are new, and the events."""
         self._write("steps", steps[TABLES["steps"].names], steps["end_ns"], state.commit)
         self._write_events(state, state.cursor_ns or 0)
-
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Write nothing: the commit of the events wrote them."""
-
-    def failed_to_store(self, text: str) -> None:
-        """Write nothing."""
 
     def _write_events(self, state: State, time_ns: int) -> None:
         events = [_row(event, time_ns) for event in state.outbox]

@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from llmprism.watch.listening import Listener
 from llmprism.watch.live.snapshot import details, snapshot
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.shown import Shown, shown_after
@@ -49,7 +50,7 @@ _FILES = {
 }
 
 
-class Live:
+class Live(Listener):
     """What the monitor saw last; ``version`` grows whenever that changes."""
 
     def __init__(self) -> None:

@@ -7,7 +7,6 @@ higher number first.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,8 +16,10 @@ from typing import Any
 from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
 from llmlog.names import of_file, rank_of_file
+from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"
+_MOST_GPUS = 1 << 16  # of a node
 _PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?:\.(?:gz|zst|bz2|xz))?$")
 _SUFFIXES = {"log", "txt", "out", "err", "dmesg"}
 _KERNEL = re.compile(r"(?i)\bkern(?:el)?\b|dmesg|\bmessages\b|\bsyslog\b|\bjournal\b")
@@ -95,16 +96,17 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
 def _indexed(folder: Path) -> list[Job]:
     place = str(folder / INDEX)
     try:
-        rows = json.loads((folder / INDEX).read_text(encoding="utf-8"))["jobs"]
+        rows = parsed((folder / INDEX).read_bytes())["jobs"]
         return [_accounted(folder, row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"is not an accounting of jobs ({type(error).__name__}: {error})"
+        reason = error if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
+        what = f"is not an accounting of jobs ({reason})"
         raise LogError(place, what, "write it again, or give the folders of the jobs") from None
 
 
 def _accounted(folder: Path, row: dict[str, Any]) -> Job:
     name = str(row["job"])
-    if Path(name).name != name:
+    if Path(name).name != name or name in ("", ".", ".."):
         raise ValueError(f"{name!r} is not the name of a folder")
     nodes = tuple(str(node) for node in row["nodes"])
     files = (_listed(file, nodes) for file in _files(folder / name, folder))
@@ -112,10 +114,10 @@ def _accounted(folder: Path, row: dict[str, Any]) -> Job:
         name,
         tuple(files),
         nodes,
-        int(row["gpus_per_node"]),
+        whole(row["gpus_per_node"], 0, _MOST_GPUS),
         str(row["state"]),
         str(row.get("user", "")),
-        *(None if row.get(name) is None else int(row[name]) for name in ("begin_ns", "end_ns")),
+        *(None if row.get(one) is None else whole(row[one]) for one in ("begin_ns", "end_ns")),
     )
 
 

@@ -118,8 +118,9 @@ def _of_signal(event: Event) -> Shares:
     ended = signal_of(event)
     if ended is None:
         return {}
-    if event.kind == "killed" and ended == "9" and event.writer.node is None and not event.rank:
-        return {"agent_killed": 1.0} if event.fields.get("signal") == "Killed" else _HOST_MEMORY
+    agent = event.kind == "killed" and event.fields.get("node") and event.rank is None
+    if agent and event.fields.get("signal") == "Killed":
+        return {"agent_killed": 1.0}
     return {"9": _HOST_MEMORY, "11": _CRASH, "7": _CRASH, "4": _CRASH, "8": _CRASH}.get(ended, {})
 
 

@@ -194,7 +194,7 @@ def _tell_unread(row: dict[str, Any]) -> None:
         err=True,
     )
     for text in json.loads(row["unread"]):
-        typer.echo(f"  not read: {_printable(text)}", err=True)
+        typer.echo(f"  not read: {printable(text)}", err=True)
 
 
 def _tell_nothing(results: Results) -> None:
@@ -205,7 +205,7 @@ def _tell_nothing(results: Results) -> None:
     for row in dark:
         typer.echo(f"{row['job']}: not understood: {row['lines']} lines, such as", err=True)
         for text in json.loads(row["samples"])[:_LIKE]:
-            typer.echo(f"  {_printable(text)}", err=True)
+            typer.echo(f"  {printable(text)}", err=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -25,6 +25,7 @@ from llmlog.understanding import is_bad, is_known
 
 _APART = 2000
 """Lines of other writers within which an event continues."""
+_TELLING = ("fault", "report", "awaited", "reaction")
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
 _SAMPLES = 8
@@ -63,6 +64,14 @@ def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
     for dump in found:
         evidence.dumps.setdefault(dump.rank, dump)
         evidence.dump_files.setdefault(dump.rank, file.name)
+
+
+def _refine(event: Event) -> None:
+    """An exception is of a known kind if its text is, and names a rank, a node or a peer."""
+    found = classify("", event.statement[:_READ])
+    if found and any(found[1].groupdict().values()) and found[0].group in _TELLING:
+        kind, match = found
+        event.kind, event.group, event.fields = kind.name, kind.group, match.groupdict()
 
 
 class _Reader:
@@ -141,6 +150,8 @@ class _Reader:
         self.evidence.tasks[task].add(record.origin.local)
         if record.rank is not None:
             self.evidence.task_ranks.add((task, record.rank))
+        if record.host is not None:
+            self.evidence.task_nodes.setdefault(task, record.host)
 
     def _continues(self, writer: Writer, record: Record) -> bool:
         """Whether the line belongs to the open event of its writer."""
@@ -163,6 +174,8 @@ class _Reader:
         """All lines of an event are there."""
         if event.kind == "summary":
             read_summary(self.evidence, event)
+        elif event.kind == "exception" and event.error:
+            _refine(event)
         elif event.kind == "exception" and not event.error and "Traceback" not in event.text:
             event.group = "advice"  # frames without an exception: a stack that was only printed
 

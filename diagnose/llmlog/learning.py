@@ -24,7 +24,7 @@ _SHARE = 0.3
 _STRONG = re.compile(
     r"Traceback \(most recent call last\)|  File \"[^\"]+\", line \d|\[[a-z_]+\d+\]:"
     r"|(?<![\w.:-])[\w.-]+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL|NVRM: (?:Xid|GPU)"
-    rf"|(?:\[{TIME}\])? *iteration:? +\d+ ?/ *\d+ \||\[{TIME}\] \[{LEVEL}\]|[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ "
+    rf"|(?:\[{TIME}\] *|(?<![, ]) *)iteration:? +\d+ ?/ *\d+ \||\[{TIME}\] \[{LEVEL}\]|[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ "
     rf"|{LEVEL}:torch|step: +\d+ +loss|\[[IWEF](?:\d{{3,4}} [\d:.]+)? \S+\.cpp:\d+\]"
 )
 _PARTS = re.compile(

@@ -26,6 +26,7 @@ def place(evidence: Evidence) -> None:
 class _Places:
     evidence: Evidence
     names: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for node in self.evidence.job.nodes:
@@ -46,6 +47,8 @@ class _Places:
         for writer, rank in evidence.ranks.items():
             if writer.node is not None and not self._weak(writer.node):
                 evidence.rank_nodes.setdefault(rank, writer.node)
+        named = (event.fields.get("node") for event in evidence.events)
+        self.labels = {node: node for node in (*named, *evidence.rank_nodes.values()) if node}
         for event in evidence.events:
             self._place(event)
         if not evidence.job.nodes or evidence.job.state is None:
@@ -66,19 +69,19 @@ class _Places:
         event.writer = self._writer(event.writer)
         if node := event.fields.get("node"):
             event.fields["node"] = self._name(node)
+        event.rank = event.rank if (named := _named(event)) is None else named
         if event.rank is None:
             event.rank = self._rank(event)
         node = None if event.rank is None else self.evidence.rank_nodes.get(event.rank)
+        node = node or self.labels.get(event.writer.stream)
         if node is not None and self._weak(event.writer.node):
             event.writer = event.writer._replace(node=node)
 
     def _rank(self, event: Event) -> int | None:
         """The rank of an event: by its writer, by what it names, or by a summary."""
         evidence = self.evidence
-        if event.group in ("report", "fault", "reaction") and (
-            named := event.numbers("rank", "task", "process")
-        ):
-            return named[0] if event.kind in ("died", "exited", "dead_task", "task_error") else None
+        if event.kind == "killed" and self.tasks_are_ranks:
+            return next(iter(event.numbers("tasks")), None)
         rank = evidence.rank_of(event.writer)
         if rank is not None:
             return rank
@@ -141,6 +144,17 @@ class _Places:
     def _name(self, name: str) -> str:
         """One name for each node: that of the scheduler, else the first that was seen."""
         return self.names.setdefault(short(name), name)
+
+
+_NAMING = ("died", "exited", "dead_task", "task_error")
+"""Kinds of events that are about a rank that they name."""
+
+
+def _named(event: Event) -> int | None:
+    """The rank that an event is about by its text; None if it names none."""
+    if event.kind not in _NAMING:
+        return None
+    return next(iter(event.numbers("rank", "task", "process")), None)
 
 
 def _tasks_are_ranks(evidence: Evidence) -> bool:

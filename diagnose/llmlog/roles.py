@@ -162,6 +162,8 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     reports = [event for event in faults if event.kind == "failed"]
     for event in reports:
         ranks = sorted({*ranks, *_reported_rank(evidence, event)})
+    if not nodes and not ranks and (killed := evidence.of("killed")[:1]):
+        nodes, faults = [node for event in killed if (node := event.node)], faults + killed
     if not ranks and (named := _named_first(evidence)) is not None:
         nodes = nodes or ([named.node] if named.node else [])
         ranks = [named.rank] if named.rank is not None and named.node in (*nodes[:1], None) else []

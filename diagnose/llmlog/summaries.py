@@ -14,6 +14,9 @@ _BLOCK = re.compile(
     r"exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)"
 )
 _FIRST = "Root Cause"
+_SIGNAL = re.compile(
+    r"\bSignal (\d+) \(SIG\w+\) received by PID|exitcode\s*: -(?P<code>\d+)"
+)
 _NCCL_RANK = re.compile(r"\brank (\d+) n[rR]anks (\d+)|^\[Rank (\d+)\]")
 _ADDRESS = re.compile(r"(?:Bootstrap|NET/\w+) ?: ?Using \S*?:([\d.]+)<")
 _RAY = re.compile(
@@ -65,15 +68,18 @@ def _of_nccl(evidence: Evidence, writer: Writer, record: Record) -> bool:
 
 def read_summary(evidence: Evidence, event: Event) -> None:
     """Note the ranks of a summary of torchrun."""
+    blocks = list(_BLOCK.finditer(event.text))
     at = event.text.find(_FIRST)
-    for match in _BLOCK.finditer(event.text):
-        first = 0 <= at < match.start()
+    for match in blocks:
+        first = match.start() > at if at >= 0 else match is blocks[-1]
         rank, local, code, pid = (int(match[name]) for name in ("rank", "local", "code", "pid"))
         evidence.ended.append(Ended(rank, local, match["node"], code, pid, first))
         evidence.rank_nodes[rank] = match["node"]
         if first:
             event.fields |= {"node": match["node"], "code": str(code)}
             event.rank = rank
+    if not blocks and (signal := _SIGNAL.search(event.text)):
+        event.fields["signal"] = signal[1] or signal["code"]
 
 
 def read_tasks(evidence: Evidence, event: Event) -> None:

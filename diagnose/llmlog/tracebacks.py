@@ -18,7 +18,7 @@ _ERROR = re.compile(
     r"^(?P<name>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Killed|Crashed))\b(?:\((?P<of>\w+)\))?"
 )
 _BARE = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\(\w+\))?: *\S|^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception)$"
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\(\w+\))?: *\S|^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception):? *$"
 )
 _IGNORED = re.compile(r"^(?:Exception ignored |Error in atexit\._run_exitfuncs)")
 _CHAIN = re.compile(
@@ -32,8 +32,10 @@ _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
 _CONTINUES = re.compile(
     r"^(?:\s|$|frame #|Exception raised from|terminate called|(?:CUDA|HIP) kernel errors|For debugging|"
     r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: |socketProgress|"
-    r"Search for|Device-side assert)"
+    r"Search for|Device-side assert|= +\S)"
 )
+_SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")
+"""A block of torchrun's summary whose head is lost."""
 _SUMMARY_ENDS = re.compile(r"^=+$")
 AGENT_ERRORS = {
     "ChildFailedError": "report",
@@ -58,6 +60,8 @@ _KINDS = {"ChildFailedError": "summary", "SignalException": "ended_by_signal"}
 
 def begin(tool: str, level: str, text: str) -> tuple[str, str] | None:
     """Kind and group of the event that a line begins; None if it begins no stack trace."""
+    if _SUMMARY.match(text):
+        return "summary", "report"
     if _IGNORED.match(text):
         return "ignored", "benign"
     if tool == "c10d" and _DEATH.search(text):
@@ -73,6 +77,8 @@ def begin(tool: str, level: str, text: str) -> tuple[str, str] | None:
 
 def begun(event: Event) -> None:
     """Name the exception of an event that begins with it."""
+    if event.kind == "summary":
+        event.error = "ChildFailedError"
     if match := _BARE.match(event.text) and _ERROR.match(event.text):
         _name(event, match, 0)
 
@@ -110,8 +116,13 @@ def is_complete(event: Event, text: str) -> bool:
     return bool(
         event.error == "ChildFailedError"
         and _SUMMARY_ENDS.match(text)
-        and "Root Cause" in event.text
+        and ("Root Cause" in event.text or _headless(event.text))
     )
+
+
+def _headless(text: str) -> bool:
+    """Whether a summary has blocks, but not its head."""
+    return "FAILED" not in text and "exitcode" in text
 
 
 def _bare_again(event: Event, text: str) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 
 from llmlog import tracebacks
 from llmlog.catalogue import classify
 from llmlog.dumps import DumpError, looks_like_dump, read_dumps
 from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
-from llmlog.learning import SAMPLE
+from llmlog.learning import SAMPLE, SAMPLE_BYTES
 from llmlog.ordinary import Ordinary
 from llmlog.placing import FILE, TASK, place
 from llmlog.reading import Job, LogFile
@@ -74,6 +74,18 @@ def _refine(event: Event) -> None:
         event.kind, event.group, event.fields = kind.name, kind.group, match.groupdict()
 
 
+def _first(numbered: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The first lines of a file, as many as a prefix is learned from."""
+    first: list[tuple[int, bytes]] = []
+    nbytes = 0
+    for line, raw in numbered:
+        first.append((line, raw))
+        nbytes += len(raw)
+        if len(first) >= SAMPLE or nbytes >= SAMPLE_BYTES:
+            break
+    return first
+
+
 class _Reader:
     """Reads the parts of one file, the oldest first: joins lines of the same writer."""
 
@@ -85,7 +97,7 @@ class _Reader:
 
     def read(self, file: LogFile, numbered: Iterator[tuple[int, bytes]]) -> None:
         self.file = file
-        first = list(islice(numbered, SAMPLE))
+        first = _first(numbered)
         self.parts = Lines(decoded(raw) for _, raw in first)
         for line, raw in chain(first, numbered):
             self.evidence.lines += 1

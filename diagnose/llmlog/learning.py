@@ -16,8 +16,8 @@ from llmlog.heads import HEADS
 from llmlog.names import looks_like_node
 from llmlog.prefixes import ANCHOR, LEVEL, TIME, Habit, split
 
-SAMPLE = 500
-"""Lines of a stream that are looked at."""
+SAMPLE, SAMPLE_BYTES = 500, 1 << 18
+"""Lines and bytes of a stream that are looked at."""
 _LONGEST, _WORDS = 120, 64
 _SHARE = 0.3
 """Least share of lines with a learned prefix; two lines before known beginnings are as good."""

@@ -1,8 +1,8 @@
 """What a job overcame: faults after which it went on, and those of earlier attempts.
 
-A fault is overcome if the job completed more iterations, or came to its end: in the same file, or by times.
-A launcher that starts the processes again begins another attempt; if that failed too, only it counts.
-"""
+A fault is overcome if the job completed more iterations, or came to its end: in the same file,
+or by times. A launcher that starts the processes again begins another attempt; if that failed
+too, only it counts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _earlier_attempts(evidence: Evidence) -> None:
 
 
 def _overcome(evidence: Evidence, event: Event) -> bool:
-    """Whether the job went on after an event. One more iteration may be under way when a part fails."""
+    """Whether the job went on after an event; one iteration may be under way when a part fails."""
     progress = evidence.progress
     if any(file == event.file and line > event.line for file, line in progress.ends):
         return True

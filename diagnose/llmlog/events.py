@@ -1,8 +1,8 @@
 """Joining lines into events: a stack trace, an agent's summary, a line with a meaning.
 
-Outputs of many ranks may lie in one file, so lines that continue others are joined by who prints
-them (:class:`~llmlog.evidence.Writer`). Events of ordinary output are not kept; memory grows with what failed.
-"""
+Outputs of many ranks may lie in one file, so lines that continue others are joined by who
+prints them (:class:`~llmlog.evidence.Writer`). Events of ordinary output are not kept; memory
+grows with what failed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class _Reader:
             self.evidence.unread.append((self.file.name, line, text))
 
     def _writer(self, record: Record) -> Writer:
-        """Who prints: by what the file is known to be, the prefix, the line itself, or the file's name."""
+        """Who prints: by the accounting, the prefix, the line itself, or the file's name."""
         file, origin = self.file, record.origin
         kernel = file.place == "kernel" or record.tool == "kernel"
         local = file.local if record.local is None else record.local

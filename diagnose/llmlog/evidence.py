@@ -1,4 +1,4 @@
-"""What the logs of a job tell: events with their writers, progress, and facts about ranks and nodes."""
+"""What the logs of a job tell: events with their writers, progress, ranks and nodes."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ class Evidence:
     ----------
     ranks : global rank by writer; ``pids`` : local rank by node and process.
     rank_nodes : nodes of ranks that lines name together; ``task_nodes`` : of a launcher's tasks.
-    addresses : nodes by their addresses and other names; ``hosts`` : those that lines of a file name.
+    addresses : nodes by their other names; ``hosts`` : those that lines of a file name.
     tasks : local ranks that lines of each numbered process name; ``task_ranks`` : with their ranks.
     ended : what summaries of torchrun say.
-    understood, lines : lines of a known kind, and all; ``unread`` : places of lines with words of errors
-        that are of no known kind, with their text.
+    understood, lines : lines of a known kind, and all.
+    unread : places of lines of no known kind with words of errors, and their text.
     """
 
     job: Job

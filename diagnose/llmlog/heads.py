@@ -1,8 +1,8 @@
 """What a tool puts before its own lines: its *head*, which tells the tool, the time and the level.
 
-PyTorch's lines of C++ and of Python, DeepSpeed, NCCL and RCCL, Slurm, XLA, nanotron, the kernel (as ``dmesg``
-prints it with any option), Megatron-LM, and any program that logs with a time and a level.
-"""
+PyTorch's lines of C++ and of Python, DeepSpeed, NCCL and RCCL, Slurm, XLA, nanotron, the kernel
+(as ``dmesg`` prints it with any option), Megatron-LM, and any program that logs with a time and
+a level."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Learning the prefix of a stream from its first lines.
 
-What stands before the beginning of a line that a tool is known to print (a traceback, an iteration, a line of
-NCCL) is a prefix. Its *template* keeps punctuation and the words that were seen, and lets times and
-numbers vary. A template counts if lines of the stream agree on it; a label of another kind than a time says
-who printed the line only by what it is: a word that can name a machine, or a number after "rank".
-"""
+What stands before the beginning of a line that a tool is known to print (a traceback, an
+iteration, a line of NCCL) is a prefix. Its *template* keeps punctuation and the words that were
+seen, and lets times and numbers vary. A template counts if lines of the stream agree on it; a
+label of another kind than a time says who printed the line only by what it is: a word that can
+name a machine, or a number after "rank"."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ _SHARE = 0.3
 _STRONG = re.compile(
     r"Traceback \(most recent call last\)|  File \"[^\"]+\", line \d|\[[a-z_]+\d+\]:"
     r"|(?<![\w.:-])[\w.-]+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL|NVRM: (?:Xid|GPU)"
-    rf"|(?:\[{TIME}\] *|(?<![, ]) *)iteration:? +\d+ ?/ *\d+ \||\[{TIME}\] \[{LEVEL}\]|[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ "
+    rf"|(?:\[{TIME}\] *|(?<![, ]) *)iteration:? +\d+ ?/ *\d+ \||\[{TIME}\] \[{LEVEL}\]"
+    rf"|[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ "
     rf"|{LEVEL}:torch|step: +\d+ +loss|\[[IWEF](?:\d{{3,4}} [\d:.]+)? \S+\.cpp:\d+\]"
 )
 _PARTS = re.compile(
-    rf"(?P<time>{TIME})|(?P<number>\d+(?![\w.]))|(?P<word>[A-Za-z_][\w./@-]*[\w@]|[A-Za-z_]|\d[\w.-]*\w)"
+    rf"(?P<time>{TIME})|(?P<number>\d+(?![\w.]))|(?P<word>[A-Za-z_][\w./@-]*[\w@]|[A-Za-z_]"
+    rf"|\d[\w.-]*\w)"
     r"|(?P<space> +)|(?P<sign>.)"
 )
 _NESTED = re.compile(r"\[rank\d+\]: ?\[rank\d+\]:")
@@ -69,7 +71,7 @@ def _templates(lines: list[str]) -> list[re.Pattern[str]]:
     for form, befores in sorted(forms.items(), key=lambda item: -len(item[1])):
         if form and len(found) < 4 and (pattern := _pattern(befores)) is not None:
             matching = sum(bool(pattern.match(line)) for line in lines)
-            if len(befores) > 1 or matching > _SHARE * len(lines):
+            if len(befores) > 1 or matching > max(1, _SHARE * len(lines)):
                 found.append(pattern)
     return found
 

@@ -9,13 +9,20 @@ _NODE = re.compile(r"(?=.*\d)[A-Za-z][\w-]*(?:\.[\w-]+)*")
 _INTERFACE = re.compile(r"-(?:ib|hsn|eth|opa|bond|mlx|roce)\d*$")
 _CUT = re.compile(r"[._-]+")
 _PLAIN = re.compile(
-    r"(?i)(?:pre|post)?(?:train(?:er|ing)?|finetune|sft|eval|test|debug|run|job|log|logs|out|output|"
-    r"err|error|errors|std|stdout|stderr|console|nohup|slurm|driver|main|launch|torchrun|mpi|mpirun|"
-    r"ray|jax|hf|deepspeed|ds|megatron|titan|pod|pods|kubectl|tail|head|part|chain|all|full|combined|"
-    r"batch|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp|latest|"
+    r"(?i)(?:pre|post)?(?:train(?:er|ing)?|finetune|sft|eval|test|debug|run|job|log|logs|out"
+    r"|output|"
+    r"err|error|errors|std|stdout|stderr|console|nohup|slurm|driver|main|launch|torchrun|mpi"
+    r"|mpirun|"
+    r"ray|jax|hf|deepspeed|ds|megatron|titan|pod|pods|kubectl|tail|head|part|chain|all|full"
+    r"|combined|"
+    r"batch|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
+    r"|latest|"
     r"messages|syslog|kern|kernel|dmesg|journal|txt|app|server|client|agent|screen|experiment|exp|"
-    r"llama|gpt|neox|bert|t5|opt|bloom|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*|(?i:gpu\d?)"
+    r"llama|gpt|neox|bert|t5|opt|bloom|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*"
+    r"|(?i:gpu\d?)"
 )
+_CODE = re.compile(r"[A-Z]{1,4}\d{3,6}")
+"""Numbers of errors, such as EI0002."""
 _NUMBER = re.compile(r"(?i)\d+|\d+[bmk]|v\d+|\d{4,8}t?\d*|[0-9a-f]{7,}")
 _FILE_RANK = re.compile(r"(?i)(?:^|[._/-])(?:rank|proc|process)[._-]?(\d+)(?=[._-]|$)")
 
@@ -28,11 +35,13 @@ def is_address(name: str) -> bool:
 def looks_like_node(name: str) -> bool:
     """Whether ``name`` can be that of a machine: an address, or letters with a number.
 
-    >>> [looks_like_node(name) for name in ("gpu-a1", "10.0.0.4", "INFO", "rank3", "step", "main.py")]
-    [True, True, False, False, False, False]
+    >>> [looks_like_node(name) for name in ("gpu-a1", "10.0.0.4", "INFO", "rank3", "EI0002")]
+    [True, True, False, False, False]
     """
     return is_address(name) or (
-        _NODE.fullmatch(name) is not None and _PLAIN.fullmatch(_CUT.sub("", name)) is None
+        _NODE.fullmatch(name) is not None
+        and _PLAIN.fullmatch(_CUT.sub("", name)) is None
+        and _CODE.fullmatch(name) is None
     )
 
 

@@ -22,14 +22,14 @@ class Ordinary:
         self._heads: set[bytes] = set()
 
     def knows(self, raw: bytes) -> bool | None:
-        """Whether the kind of a line is known, if it says nothing new; None if it has to be read."""
+        """Whether a line's kind is known, if it says nothing new; None if it has to be read."""
         found = self._shapes.get(shape(raw))
         if found is None or (found[0] and _head(raw) not in self._heads):
             return None
         return found[1]
 
     def add(self, raw: bytes, names_process: bool, known: bool) -> None:
-        """Learn that a line is ordinary, of a known kind or not, but perhaps names who prints it."""
+        """Learn that a line is ordinary, of a known kind or not; it may name who prints it."""
         if len(raw) > _LONGEST:
             return
         if len(self._shapes) > _MOST or len(self._heads) > _MOST:

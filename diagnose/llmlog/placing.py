@@ -1,9 +1,8 @@
 """Whose lines are whose, after all are read: nodes of files and tasks, ranks of processes.
 
-What is best known counts: the accounting of the scheduler, then a host that lines name (of their prefix, of NCCL, of a
-summary of torchrun), then the file's name. The number of a task is a rank if a node has several tasks, and
-else the number of a node.
-"""
+What is best known counts: the accounting of the scheduler, then a host that lines name (of
+their prefix, of NCCL, of a summary of torchrun), then the file's name. The number of a task is
+a rank if a node has several tasks, and else the number of a node."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """What launchers and collectors put before a line: who printed it, and when it was collected.
 
 A prefix is a row of *layers*: a time, a pod, a task, a host, a role with a local rank. Most are
-recognised by themselves (:data:`_LAYERS`, :func:`_unpacked`). The others could be text as well (``3: ``,
-``gpu-a1: ``, ``[3] ``): :mod:`llmlog.learning` finds from the lines of a stream which of them it has.
+recognised by themselves (:data:`_LAYERS`, :func:`_unpacked`). The others could be text as well
+(``3: ``, ``gpu-a1: ``, ``[3] ``): :mod:`llmlog.learning` finds from the lines of a stream which
+of them it has.
 
-Sources: open-mpi/ompi and openpmix/prrte (``--tag-output``), ray-project/ray, kubernetes (kubectl, CRI),
-fluent/fluentd, moby/moby (json-file), SchedMD/slurm (``srun --label``), chaos/pdsh, RFC 3164, RFC 5424,
-torch/distributed/run.py (``--tee``).
-"""
+Sources: open-mpi/ompi and openpmix/prrte (``--tag-output``), ray-project/ray, kubernetes
+(kubectl, CRI), fluent/fluentd, moby/moby (json-file), SchedMD/slurm (``srun --label``),
+chaos/pdsh, RFC 3164, RFC 5424, torch/distributed/run.py (``--tee``)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ _INSIDE = ("kubernetes", "resource", "labels", "stream_labels", "fields")
 ANCHOR = re.compile(
     r"Traceback \(most recent call last\)|  File \"|[\w.]+(?:Error|Exception)\b|\[[a-z_]+\d+\]:"
     rf"|[\w.-]+:\d+:\d+ \[\d+\] |\s*(?:\[{TIME}\])? *iteration:? +\d+ ?/|NVRM: |srun: |slurmstepd: "
-    rf"|\[?\w*\]? ?\[?{TIME}|[IWEF]\d{{4}} \d\d:|\{{'\w*loss|terminate called|frame #\d|{LEVEL}:[\w.]+:"
+    rf"|\[?\w*\]? ?\[?{TIME}|[IWEF]\d{{4}} \d\d:"
+    rf"|\{{'\w*loss|terminate called|frame #\d|{LEVEL}:[\w.]+:"
     r"|\[[IWEF](?:\d{3,4} [\d:.]+)? \S+\.cpp:\d+\]|Memory access fault"
 )
 """Beginnings of lines that tools print: what stands before one of them is a prefix."""

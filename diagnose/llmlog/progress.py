@@ -1,8 +1,8 @@
 """How far a job came: its iterations, and whether training had begun or came to its end.
 
-Readers of trainers are data (``catalogue/progress.toml``). A progress bar (tqdm, rich) shows many things: that of
-training has no description or one that says so, and of several totals the one with most steps counts.
-"""
+Readers of trainers are data (``catalogue/progress.toml``). A progress bar (tqdm, rich) shows
+many things: that of training has no description or one that says so, and of several totals the
+one with most steps counts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from llmlog.catalogue import MARKS, READERS, Reader
+from llmlog.catalogue import MARKS, READERS
 from llmlog.paces import Iteration, slower, timed
 
 _CONTINUED = re.compile(
     r"(?i)(?:load\w*|resum\w*) .*(?:checkpoint|training)\b.*?\b(?:iteration|step)[ :=]*(\d+)"
 )
 _BAR = re.compile(
-    r"(?:^|[\r}\])])(?P<about>[^|%\r{}]*?)\s*\d+%\|[^|]*\| *(?P<n>\d+)/(?P<of>\d+) \[(?P<past>[\d:]+)<"
+    r"(?:^|[\r}\])])(?P<about>[^|%\r{}]*?)\s*\d+%\|[^|]*\|"
+    r" *(?P<n>\d+)/(?P<of>\d+) \[(?P<past>[\d:]+)<"
 )
 _RICH = re.compile(r"^Epoch (?P<epoch>\d+)(?:/\d+)? +[━╸╺ ]+ *(?P<n>\d+)/(?P<of>\d+) ")
 _TRAINING = re.compile(
-    r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?"
+    r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*"
+    r"|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?"
 )
 _NO_STEP = re.compile(r"(?i)\b(?:error|exception|nan|failed|overflow)\b")
 MOST = 1_000_000
@@ -54,14 +56,14 @@ class Progress:
         self, text: str, file: str, line: int, time: str = "", node: str | None = None
     ) -> bool:
         """Note what ``text`` says about progress; return whether it says that training goes on."""
-        if "%|" in text or "━" in text:
-            if self._bar(text, file, line, time, node):
-                return True
+        if ("%|" in text or "━" in text) and self._bar(text, file, line, time, node):
+            return True
         for reader in READERS:
-            if reader.word in text and (match := reader.pattern.search(text)):
-                if not (reader.general and _NO_STEP.search(text)):
-                    self._step(reader, match.groupdict(), (file, line), time, node)
-                    return True
+            if reader.word not in text or (reader.general and _NO_STEP.search(text)):
+                continue
+            if match := reader.pattern.search(text):
+                self._step(match.groupdict(), (file, line), time, node)
+                return True
         return self._mark(text, file, line)
 
     def _mark(self, text: str, file: str, line: int) -> bool:
@@ -79,14 +81,12 @@ class Progress:
                 return what != "begun"
         return False
 
-    def _step(
-        self, reader: Reader, found: dict[str, str | None], at: Place, time: str, node: str | None
-    ) -> None:
+    def _step(self, found: dict[str, str | None], at: Place, time: str, node: str | None) -> None:
         number = found.get("n")
         if number is None:
             self.beats.append((at, time))
             return
-        size = int(found["size"]) if found.get("size") else None
+        size = int(text) if (text := found.get("size")) else None
         self._add(Iteration(int(number), _length_s(found), *at, time, node, size))
 
     def _bar(self, text: str, file: str, line: int, time: str, node: str | None) -> bool:
@@ -156,7 +156,7 @@ class Progress:
 def _length_s(found: dict[str, str | None]) -> float | None:
     if text := found.get("ms"):
         return float(text.rstrip("K")) * (1.0 if text.endswith("K") else 1e-3)
-    return float(found["s"]) if found.get("s") else None  # type: ignore[arg-type]
+    return float(text) if (text := found.get("s")) else None
 
 
 def _clock(found: dict[str, str | None]) -> str:

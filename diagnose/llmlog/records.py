@@ -1,8 +1,7 @@
 """Taking one line apart: who printed it, when, how severe it is, and what it says.
 
-The prefix of its stream comes off first (:mod:`llmlog.prefixes`), then the head of the tool that printed it
-(:mod:`llmlog.heads`).
-"""
+The prefix of its stream comes off first (:mod:`llmlog.prefixes`), then the head of the tool
+that printed it (:mod:`llmlog.heads`)."""
 
 from __future__ import annotations
 

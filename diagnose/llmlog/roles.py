@@ -1,17 +1,17 @@
 """Which events are the cause of a failure, by its causal structure.
 
 1. A part that states its own fault is the cause; those who report that another part does not
-   answer are not. A process that a signal ended cannot state it: its agent does.
-2. Without such a statement, the parts that *cannot* answer are the cause: the rank that shows the
-   lowest number of collectives, that waits for another collective than all others, or that is
-   silent when all others have timed out. Dumps of the flight recorder say so exactly.
-3. Without those, the part that most lost connections share is; of equals, the first by the
-   scheduler's order of the nodes that ended: its lines lie in one file, so clocks do not matter.
-4. Without those, the rank that a launcher reports first; without any, the node that ended first.
+answer are not. A process that a signal ended cannot state it: its agent does. 2. Without such a
+statement, the parts that *cannot* answer are the cause: the rank that shows the lowest number
+of collectives, that waits for another collective than all others, or that is silent when all
+others have timed out. Dumps of the flight recorder say so exactly. 3. Without those, the part
+that most lost connections share is; of equals, the first by the scheduler's order of the nodes
+that ended: its lines lie in one file, so clocks do not matter. 4. Without those, the rank that
+a launcher reports first; without any, the node that ended first.
 
-A job whose iterations became slow, and in which nothing else failed, is slow. One that was silent for long when
-its time limit ended it hung. What the job overcame, or what an earlier attempt met, is no cause.
-"""
+A job whose iterations became slow, and in which nothing else failed, is slow. One that was
+silent for long when its time limit ended it hung. What the job overcame, or what an earlier
+attempt met, is no cause."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ _REPORTS = (
     "actor_died",
     "exception",
     "killed",
+    "task_failed",
 )
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)")

@@ -1,4 +1,4 @@
-"""Facts about ranks, processes and nodes that lines state: summaries of launchers, NCCL's names, lists of tasks."""
+"""Facts about ranks, processes and nodes: summaries of launchers, NCCL's names, tasks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _BLOCK = re.compile(
     r"exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)"
 )
 _FIRST = "Root Cause"
-_SIGNAL = re.compile(
-    r"\bSignal (\d+) \(SIG\w+\) received by PID|exitcode\s*: -(?P<code>\d+)"
-)
+_SIGNAL = re.compile(r"\bSignal (\d+) \(SIG\w+\) received by PID|exitcode\s*: -(?P<code>\d+)")
 _NCCL_RANK = re.compile(r"\brank (\d+) n[rR]anks (\d+)|^\[Rank (\d+)\]")
 _ADDRESS = re.compile(r"(?:Bootstrap|NET/\w+) ?: ?Using \S*?:([\d.]+)<")
 _RAY = re.compile(
-    r"node_id=\w+, ip=(?P<ip>[\w.:-]+), pid=(?P<pid>\d+)\) world_rank=(?P<rank>\d+), local_rank=(?P<local>\d+)"
+    r"node_id=\w+, ip=(?P<ip>[\w.:-]+), pid=(?P<pid>\d+)\) world_rank="
+    r"(?P<rank>\d+), local_rank=(?P<local>\d+)"
 )
 _MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
 _RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
@@ -29,7 +28,7 @@ _TEXT_RANK = re.compile(r"\bRank(?:ID)?[: ](\d{1,6})\b|\bglobal_rank[=: ]+(\d{1,
 
 
 def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
-    """Note which ranks, processes and addresses a line names; whether it says more than who prints."""
+    """Note which ranks and addresses a line names; whether it says more than who prints."""
     text = record.text
     if record.tool == "nccl":
         return _of_nccl(evidence, writer, record)

@@ -1,9 +1,10 @@
-"""Joining the lines of a stack trace, of Python or C++, in any form: plain, in a frame, chained, cut at its begin.
+"""Joining the lines of a stack trace, of Python or C++, in any form: plain, in a frame, chained,
+cut at its begin.
 
-Of exceptions that are chained, the one that counts is the one that was not handled: after "During handling of
-the above exception", the later one; before "was the direct cause of", the earlier one, which the later
-one only wraps. "Exception ignored" is no fault. An agent's exception reports what its process said.
-"""
+Of exceptions that are chained, the one that counts is the one that was not handled: after
+"During handling of the above exception", the later one; before "was the direct cause of", the
+earlier one, which the later one only wraps. "Exception ignored" is no fault. An agent's
+exception reports what its process said."""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ from llmlog.evidence import Event
 _HEAD = re.compile(r"^.{0,80}?Traceback \(most recent call last\)")
 _FRAME = re.compile(r"^\s+File \"[^\"]+\", line \d+(?:, in |$)")
 _ERROR = re.compile(
-    r"^(?P<name>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Killed|Crashed))\b(?:\((?P<of>\w+)\))?"
+    r"^(?P<name>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Killed"
+    r"|Crashed))\b(?:\((?P<of>\w+)\))?"
 )
 _BARE = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\(\w+\))?: *\S|^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception):? *$"
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\(\w+\))?: *\S"
+    r"|^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception):? *$"
 )
 _IGNORED = re.compile(r"^(?:Exception ignored |Error in atexit\._run_exitfuncs)")
 _CHAIN = re.compile(
-    r"^[\s|│]*(?:(?P<during>During handling of the above exception)|The above exception was the direct cause)"
+    r"^[\s|│]*(?:(?P<during>During handling of the above exception)"
+    r"|The above exception was the direct cause)"
 )
 _ABORT = re.compile(
     r"^.{0,40}?\bterminate called (?:after throwing|without an active)|^libc\+\+abi: terminating"
@@ -30,8 +34,10 @@ _ABORT = re.compile(
 _DEATH = re.compile(r"watchdog thread terminated with exception: ")
 _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
 _CONTINUES = re.compile(
-    r"^(?:\s|$|frame #|Exception raised from|terminate called|(?:CUDA|HIP) kernel errors|For debugging|"
-    r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: |socketProgress|"
+    r"^(?:\s|$|frame #|Exception raised from|terminate called|(?:CUDA|HIP) kernel errors"
+    r"|For debugging|"
+    r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: "
+    r"|socketProgress|"
     r"Search for|Device-side assert|= +\S)"
 )
 _SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")

@@ -1,8 +1,7 @@
 """What was understood of logs: lines of a known kind, and words of errors in lines of none.
 
-A line is known if it is part of an event, shows progress, or has the head of a tool and no level of an error.
-If too little is known, nobody can say that a job did not fail.
-"""
+A line is known if it is part of an event, shows progress, or has the head of a tool and no
+level of an error. If too little is known, nobody can say that a job did not fail."""
 
 from __future__ import annotations
 
@@ -15,12 +14,15 @@ from llmlog.records import Record
 BOUND = 0.05
 """Least share of known lines of a job that may be called sound."""
 _BAD = re.compile(
-    r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic|segfault|core dumped|"
-    r"timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?|out of memory|terminated|"
+    r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic"
+    r"|segfault|core dumped|"
+    r"timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?"
+    r"|out of memory|terminated|"
     r"hang|hung|stuck|died|lost)\b"
 )
 _HARMLESS = re.compile(
-    r"(?i)\b(?:0|no) (?:errors?|fail\w*)|error[_ ]?(?:file|rate|handling|bars?)|lost in|timeout ?[=:]"
+    r"(?i)\b(?:0|no) (?:errors?|fail\w*)|error[_ ]?(?:file|rate|handling|bars?)|lost in"
+    r"|timeout ?[=:]"
 )
 _BANNER = re.compile(
     r"^[\s*=\-#_~.]*$|^\s*[\w.-]+ \.{3,} |^\S+\.py:\d+: \w*Warning|^\s*warnings?\.warn\(|^\+ \w"
@@ -83,8 +85,8 @@ def share(evidence: Evidence) -> float:
 def is_understood(evidence: Evidence) -> bool:
     """Whether enough is known to say that nothing failed.
 
-    Training has to be seen, and nothing after its last line may have words of errors that nobody reads.
-    """
+    Training has to be seen, and nothing after its last line may have words of errors that
+    nobody reads."""
     progress = evidence.progress
     if evidence.dumps or not (progress.shown or progress.ends):
         return bool(evidence.dumps)

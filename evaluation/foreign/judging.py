@@ -1,9 +1,9 @@
 """Public logs, what an engineer would say of each, and whether llmlog says the same.
 
-The list (``logs.yaml``) names repositories, commits and paths. A user puts copies of the repositories into a folder,
-``OWNER+NAME/PATH``; a log that is pasted in a text is the fenced block that contains ``fence``. A log of an issue
-is the text of that issue, saved as ``OWNER+NAME/issues/NUMBER.txt``.
-"""
+The list (``logs.yaml``) names repositories, commits and paths. A user puts copies of the
+repositories into a folder, ``OWNER+NAME/PATH``; a log that is pasted in a text is the fenced
+block that contains ``fence``. A log of an issue is the text of that issue, saved as
+``OWNER+NAME/issues/NUMBER.txt``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the exam on public logs: ``results/reference/foreign.md``, and its figures as JSON."""
+"""The page of the exam on public logs, ``results/reference/foreign.md``, and its figures."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def write(folder: Path) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Outcomes of logs that were looked at, and of the others; of failed jobs, and of healthy ones."""
+    """Outcomes of failed and of healthy jobs, whether looked at or not."""
     groups = {
         "failed, looked at": [v for v in verdicts if v.log.seen and v.log.right is not None],
-        "failed, not looked at": [v for v in verdicts if not v.log.seen and v.log.right is not None],
+        "failed, not looked at": [
+            v for v in verdicts if not v.log.seen and v.log.right is not None
+        ],
         "healthy, looked at": [v for v in verdicts if v.log.seen and v.log.right is None],
         "healthy, not looked at": [v for v in verdicts if not v.log.seen and v.log.right is None],
         "all": list(verdicts),
@@ -49,8 +51,14 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     for name, of in groups.items():
         counts = Counter(verdict.outcome for verdict in of)
         right = part([int(verdict.outcome == RIGHT) for verdict in of], [1] * len(of))
-        value = "-" if right["value"] is None else _percent(*(right[n] for n in ("value", "low", "high")))
-        rows.append(f"| {name} | {len(of)} | {counts[RIGHT]} ({value}) | {counts[WRONG]} | {counts[DARK]} |")
+        value = (
+            "-"
+            if right["value"] is None
+            else _percent(*(right[n] for n in ("value", "low", "high")))
+        )
+        rows.append(
+            f"| {name} | {len(of)} | {counts[RIGHT]} ({value}) | {counts[WRONG]} | {counts[DARK]} |"
+        )
     return "\n".join(rows)
 
 
@@ -59,7 +67,10 @@ def _percent(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def _by_stack(verdicts: Sequence[Verdict]) -> str:
-    rows = ["| stack | right | wrong | not understood | lines understood |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "| stack | right | wrong | not understood | lines understood |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for stack in sorted({verdict.log.stack for verdict in verdicts}):
         of = [verdict for verdict in verdicts if verdict.log.stack == stack]
         counts = Counter(verdict.outcome for verdict in of)
@@ -70,18 +81,28 @@ def _by_stack(verdicts: Sequence[Verdict]) -> str:
 
 
 def _all(verdicts: Sequence[Verdict]) -> str:
-    rows = ["| log | licence | looked at | right | llmlog | outcome |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = [
+        "| log | licence | looked at | right | llmlog | outcome |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for verdict in verdicts:
         log = verdict.log
-        right = "healthy" if log.right is None else "; ".join(f"{k} {_value(v)}" for k, v in log.right.items())
+        right = (
+            "healthy"
+            if log.right is None
+            else "; ".join(f"{k} {_value(v)}" for k, v in log.right.items())
+        )
         seen = "yes" if log.seen else "no"
-        rows.append(f"| {_name(verdict)} | {log.licence} | {seen} | {right} | {verdict.said} | {verdict.outcome} |")
+        cells = (_name(verdict), log.licence, seen, right, verdict.said, verdict.outcome)
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def _name(verdict: Verdict) -> str:
     log = verdict.log
-    return f"`{log.repository}@{log.commit[:8]}` {log.path}" + (f", block \"{log.fence[:32]}\"" if log.fence else "")
+    return f"`{log.repository}@{log.commit[:8]}` {log.path}" + (
+        f', block "{log.fence[:32]}"' if log.fence else ""
+    )
 
 
 def _value(value: object) -> str:

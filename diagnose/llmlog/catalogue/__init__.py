@@ -1,7 +1,9 @@
-"""Kinds of lines, by the formats of the tools that print them: data in the TOML files beside this module.
+"""Kinds of lines, by the formats of the tools that print them: data in the TOML files beside this
+module.
 
-A row has the ``pattern`` of a kind of line, a real ``line`` of it (names changed), and the ``stack``, ``since``
-(version) and ``source`` that print it. Its ``group`` says what it can be in the causal structure of a failure:
+A row has the ``pattern`` of a kind of line, a real ``line`` of it (names changed), and the
+``stack``, ``since`` (version) and ``source`` that print it. Its ``group`` says what it can be
+in the causal structure of a failure:
 
 - ``fault``: states a fault of the part that prints it, or of a part it names;
 - ``reaction``: a part notices that another no longer answers;
@@ -12,9 +14,9 @@ A row has the ``pattern`` of a kind of line, a real ``line`` of it (names change
 - ``moment``: all ranks pass it together, which shows how clocks differ;
 - ``advice``: general sentences, and ``benign``: errors that were mended.
 
-The first kind that matches counts: files are read in the order of :data:`_FILES`. ``tool`` limits a kind to
-lines of one tool, ``word`` is a text that every such line has, and ``causes`` are shares of causes.
-"""
+The first kind that matches counts: files are read in the order of :data:`_FILES`. ``tool``
+limits a kind to lines of one tool, ``word`` is a text that every such line has, and ``causes``
+are shares of causes."""
 
 from __future__ import annotations
 
@@ -89,18 +91,21 @@ KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))
 MEANINGS = tuple(Meaning(**row) for row in _rows("meanings", "meaning"))
 READERS = tuple(Reader(**row) for row in _rows("progress", "reader"))
 MARKS = tuple((str(row["what"]), row["pattern"]) for row in _rows("progress", "mark"))
-"""Lines that say that training begins (``begun``), ends (``ended``), saves or evaluates (``phase``)."""
+"""Lines about phases: ``launch``, ``begun``, ``ended``, and ``phase`` (save, evaluate)."""
 CAUSES = {kind.name: kind.causes for kind in reversed(KINDS) if kind.causes}
 """Shares of causes of each kind, by its first row that has some."""
 
 REACTIONS = re.compile(
-    r"Watchdog caught collective|ncclRemoteError|Connection closed by (?:remote )?peer|Connection reset by peer"
-    r"|remote process exited or there was a network error|Broken pipe|\bHCCL\b.*(?:time.?out|EI000[26])"
+    r"Watchdog caught collective|ncclRemoteError|Connection closed by (?:remote )?peer"
+    r"|Connection reset by peer"
+    r"|remote process exited or there was a network error|Broken pipe|\bHCCL\b.*(?:time.?out"
+    r"|EI000[26])"
     r"|ERR02200 DIST call hccl|Getting socket times out|Notify register times out|recvValue failed"
 )
 """An exception with such a text says that another part failed."""
 TIMED_OUT = re.compile(
-    r"Timed out waiting \d+\s?ms for (?:send|recv) operation|Notify register times out|Getting socket times out"
+    r"Timed out waiting \d+\s?ms for (?:send|recv) operation|Notify register times out"
+    r"|Getting socket times out"
 )
 """An exception with such a text is a rank that waits for another (gloo/transport/tcp, HCCL)."""
 

@@ -57,8 +57,10 @@ def seconds(text: str) -> float | None:
     found = match.groupdict()
     try:
         month = int(found["month"]) if found.get("month") else _MONTHS.index(found["name"]) + 1
-        parts = (int(found[name]) for name in ("day", "hour", "minute", "second"))
-        whole = datetime(_YEAR, month, *parts)
+        day, hour, minute, second = (
+            int(found[name]) for name in ("day", "hour", "minute", "second")
+        )
+        whole = datetime(_YEAR, month, day, hour, minute, second)
     except ValueError:
         return None
     return whole.replace(tzinfo=UTC).timestamp() + float(f"0.{found['part'] or 0}")

@@ -50,5 +50,5 @@ HEADS = (
         ),
     ),
     ("program", re.compile(rf"\[?(?P<time>{TIME})\]? *(?=(?P<level>[IWE]?))")),
-    ("program", re.compile(rf"(?P<level>{LEVEL})(?::[\w.]+:|:| - )")),
+    ("program", re.compile(rf"(?:(?P<level>{LEVEL}):[\w.]+:|(?=(?P<plain>{LEVEL})(?::| - )))")),
 )

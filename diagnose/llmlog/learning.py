@@ -67,7 +67,7 @@ def _templates(lines: list[str]) -> list[re.Pattern[str]]:
     for line in lines:
         if (before := _before(line)) is not None:
             forms[_form(before)].append(before)
-    found = []
+    found: list[re.Pattern[str]] = []
     for form, befores in sorted(forms.items(), key=lambda item: -len(item[1])):
         if form and len(found) < 4 and (pattern := _pattern(befores)) is not None:
             matching = sum(bool(pattern.match(line)) for line in lines)

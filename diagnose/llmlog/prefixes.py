@@ -152,16 +152,18 @@ def _peeled(text: str, origin: Origin, habit: Habit) -> tuple[Origin, str]:
 
 def _joined(origin: Origin, match: re.Match[str]) -> Origin:
     """``origin`` with what a layer adds; of two times the outer one, of two hosts the inner one."""
-    found = {name: text for name, text in match.groupdict().items() if text is not None}
+    found: dict[str, Any] = {
+        name: text for name, text in match.groupdict().items() if text is not None
+    }
     if tag := found.pop("tag", None):
         pod = _POD.search(tag)
         found |= {"host": pod[1]} if pod else {}
-    numbers = {
-        name: int(found.pop(name)) for name in ("task", "rank", "local", "pid") if name in found
-    }
+    for name in ("task", "rank", "local", "pid"):
+        if name in found:
+            found[name] = int(found[name])
     if origin.time:
         found.pop("time", None)
-    return replace(origin, **found, **numbers)
+    return replace(origin, **found)
 
 
 def _ranked(text: str, origin: Origin, habit: Habit) -> tuple[Origin, str]:

@@ -69,10 +69,8 @@ def _headed(origin: Origin, tool: str, match: re.Match[str], text: str) -> Recor
     found = match.groupdict()
     pid = int(found["pid"]) if found.get("pid") else origin.pid
     local = int(found["local"]) if found.get("local") else origin.local
-    level, time = (
-        (found.get("level") or origin.level)[:1].upper(),
-        origin.time or found.get("time") or "",
-    )
+    named = found.get("level") or found.get("plain") or origin.level
+    level, time = named[:1].upper(), origin.time or found.get("time") or ""
     return Record(origin, local, origin.rank, found.get("host"), tool, level, time, text, pid)
 
 

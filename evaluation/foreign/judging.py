@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,9 +87,9 @@ def listed() -> list[PublicLog]:
     ]
 
 
-def judged(folder: Path) -> Iterator[Verdict]:
-    """The verdict on each log of the list that is in ``folder``."""
-    for log in listed():
+def judged(folder: Path, logs: Iterable[PublicLog]) -> Iterator[Verdict]:
+    """The verdict on each of ``logs`` that is in ``folder``."""
+    for log in logs:
         place = folder / log.repository.replace("/", "+")
         if not (place / log.path).exists():
             yield Verdict(log, ABSENT, "")
@@ -119,11 +119,11 @@ def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
         outcome = DARK if not sound else RIGHT if log.right is None else WRONG
         said = "no failure" if sound else f"not understood; {job['iterations']} iterations"
         return Verdict(log, outcome, said, share)
-    failure = failures[0]
+    row = failures[0]
     wrong = log.right is None or any(
-        not _agrees(name, right, failure) for name, right in log.right.items()
+        not _agrees(name, right, row) for name, right in log.right.items()
     )
-    fields = [f"{failure[name]}" for name in ("stage", "node", "rank", "iteration", "cause")]
+    fields = [f"{row[name]}" for name in ("stage", "node", "rank", "iteration", "cause")]
     return Verdict(log, WRONG if wrong else RIGHT, ", ".join(fields), share)
 
 

@@ -8,17 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluation.exam.intervals import part
-from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, judged
+from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, judged, listed
 from evaluation.paths import ROOT
 
 PAGE = ROOT / "results/reference/foreign.md"
+_ALSO = (ROOT / "docs/logs.md", ROOT / "results/reference/logs.md")
+"""Texts that have the first table too."""
+_BEGIN, _END = "<!-- foreign -->\n", "<!-- /foreign -->"
 _TEXT = (ROOT / "evaluation/templates/foreign.md").read_text(encoding="utf-8")
 _OUTCOMES = (RIGHT, WRONG, DARK)
 
 
 def write(folder: Path) -> str:
     """Write the page for the logs in ``folder``; return it."""
-    verdicts = list(judged(folder))
+    verdicts = list(judged(folder, listed()))
     there = [verdict for verdict in verdicts if verdict.outcome != ABSENT]
     values = {
         "number": len(there),
@@ -33,7 +36,16 @@ def write(folder: Path) -> str:
     PAGE.write_text(text, encoding="utf-8")
     figures = {_name(verdict): verdict.outcome for verdict in there}
     PAGE.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    for path in _ALSO:
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     return text
+
+
+def filled(text: str) -> str:
+    """``text`` with the first table of the page between its marks."""
+    table = PAGE.read_text(encoding="utf-8").split(_BEGIN)[1].split(_END)[0]
+    before, rest = text.split(_BEGIN)
+    return before + _BEGIN + table + _END + rest.split(_END, 1)[1]
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:

@@ -3,12 +3,17 @@
 Each kind of fault draws its own options, as for a campaign (:mod:`prism_sim.faults.campaign`). The
 place is one that a job uses, since a fault elsewhere changes nothing. Windows count steps of that
 job: from a single step to the whole recording.
+
+Most drawn faults change next to nothing: another part is slower anyway. With ``due``, a share of
+them is drawn again, more severe and then elsewhere, until it costs its job enough. What it costs is
+measured: the world is simulated with and without it, on the same random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,7 +22,7 @@ from pydantic import AfterValidator, Field
 
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
-from prism_sim.families.dice import Dice, Share, Span, Whole
+from prism_sim.families.dice import Dice, Share, Span, Whole, rounded
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.drawing import Drawing
 from prism_sim.loading.scenario import Scenario
@@ -26,9 +31,13 @@ from prism_sim.scenario.base import Closed
 from prism_sim.scenario.names import leaf_name, spine_name
 from prism_sim.scenario.setting import JobOutline
 from prism_sim.scenario.words import did_you_mean
+from prism_sim.world.slowdowns import rerun, slowdown_by
+from prism_sim.world.world import World
 
 ATTEMPTS = 20
 """Draws of one fault, of which some name a kind that is impossible in the world."""
+SEVERITIES = 3
+"""Severities of one place and kind, if the fault has to cost its job enough."""
 
 
 def _known(kind: str) -> str:
@@ -38,6 +47,18 @@ def _known(kind: str) -> str:
 
 
 Kind = Annotated[str, AfterValidator(_known)]
+
+
+class Due(Closed):
+    """What faults have to cost."""
+
+    share: Share = Field(description="Share of the faults that have to cost it; others are mild.")
+    cost: float = Field(
+        gt=0, le=1, description="Share by which they lengthen the steps of their job at least."
+    )
+    tries: int = Field(
+        default=7, ge=1, le=50, description="Draws of one fault; the last one stays as it is."
+    )
 
 
 class FaultRanges(Closed):
@@ -50,6 +71,9 @@ class FaultRanges(Closed):
     loss: Span = Field(description="Share of the healthy speed that is lost, log-uniform.")
     window_steps: Whole = Field(
         description="Length of the window in steps, log-uniform; at most to the end of the job."
+    )
+    due: Due | None = Field(
+        default=None, description="Draw faults again until they cost their job enough."
     )
     whole: Share = Field(default=0.1, description="Share that last from first step to last.")
     from_first: Share = Field(
@@ -69,30 +93,65 @@ class FaultRanges(Closed):
     def draw(self, dice: Dice, scenario: Scenario) -> list[dict[str, Any]]:
         """The faults of one world; ``scenario`` has its cluster and its jobs."""
         homes = homes_of(scenario)
-        drawn: list[dict[str, Any]] = []
+        drawn: list[FaultBase] = []
+        before: World | None = None
         for number in range(dice.weighted("faults", self.counts)):
             below = dice.below("fault", number)
-            attempts = (self._attempt(below.below(n), scenario, homes) for n in range(ATTEMPTS))
-            stopped = any(KINDS[fault["kind"]].stops_jobs for fault in drawn)
-            found = next((f for f in attempts if f and not (stopped and _stops(f))), None)
+            stopped = any(fault.stops_jobs for fault in drawn)
+            possible = (
+                fault
+                for fault in self._candidates(below, scenario, homes)
+                if not (stopped and fault.stops_jobs)
+            )
+            if self.due is None or not below.happens("due", self.due.share):
+                found = next(possible, None)
+            else:
+                before = before or rerun(_with(scenario, drawn))
+                found, before = self._costly(possible, _with(scenario, drawn), before)
             drawn += [found] if found else []
-        return drawn
+        return [fault.model_dump(mode="json", exclude_none=True) for fault in drawn]
+
+    def _costly(
+        self, possible: Iterator[FaultBase], scenario: Scenario, before: World
+    ) -> tuple[FaultBase | None, World]:
+        """The first fault that costs enough, else the last one tried, and the world with it."""
+        assert self.due is not None
+        found, after = None, before
+        for found in islice(possible, self.due.tries):
+            after = rerun(_with(scenario, [*scenario.faults, found]))
+            slowdown = slowdown_by(after, before, len(scenario.faults))
+            is_costly = (slowdown.share or 0.0) >= self.due.cost and (slowdown.extra_ns or 0) > 0
+            if is_costly or found.stops_jobs:
+                break
+        return found, after
+
+    def _candidates(
+        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus]
+    ) -> Iterator[FaultBase]:
+        """Faults that are possible in the world; with ``due`` several severities of each place."""
+        for number in range(ATTEMPTS):
+            for severity in range(SEVERITIES if self.due else 1):
+                fault = self._attempt(dice.below(number), severity, scenario, homes)
+                if fault is None:
+                    break
+                yield fault
 
     def _attempt(
-        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus]
-    ) -> dict[str, Any] | None:
+        self, dice: Dice, severity: int, scenario: Scenario, homes: Mapping[str, Gpus]
+    ) -> FaultBase | None:
         """One fault; None if its kind is impossible here, or changes nothing."""
         kind = KINDS[dice.choice("kind", self.kinds)]
         job = dice.choice("job", [job for _, job in scenario.modelled])
         first, stop = self._window(dice, job.steps)
         length_s = step_s(scenario.cluster, job)
+        again = dice.below("severity", severity) if severity else dice
         drawing = InJob(
-            stream=dice.stream("options"),
+            stream=again.stream("options"),
             setting=scenario,
             position=dice.uniform("position", (0.0, 0.999)),
             from_s=first * length_s,
             to_s=(stop or job.steps) * length_s,
-            factor=1 - dice.log_uniform("loss", self.loss),
+            factor=1 - again.log_uniform("loss", self._losses(severity)),
             step_s=length_s,
             every_steps=dice.choice("rhythm", self.every_steps),
             outline=job,
@@ -105,7 +164,12 @@ class FaultRanges(Closed):
             return None
         if any(True for _ in (*fault.remarks(scenario), *fault.doubts(scenario))):
             return None
-        return fault.model_dump(mode="json", exclude_none=True)
+        return fault
+
+    def _losses(self, severity: int) -> tuple[float, float]:
+        """The range of the loss: its upper part, for a draw after some that cost too little."""
+        low, high = self.loss
+        return rounded(low * (high / low) ** (severity / SEVERITIES)), high
 
     def _window(self, dice: Dice, steps: int) -> tuple[int, int | None]:
         """First step, and the first one no longer affected; None for no end."""
@@ -202,8 +266,9 @@ class InJob(Drawing):
         return spine_name(int(self.stream.integers(self.setting.cluster.fabric.spines)))
 
 
-def _stops(fault: Mapping[str, Any]) -> bool:
-    return KINDS[fault["kind"]].stops_jobs
+def _with(scenario: Scenario, faults: Sequence[FaultBase]) -> Scenario:
+    """``scenario`` with these faults, without further measurements."""
+    return scenario.model_copy(update={"faults": tuple(faults), "measure_faults": False})
 
 
 __all__: Sequence[str] = ["FaultRanges", "homes_of"]

@@ -11,9 +11,9 @@ measured: the world is simulated with and without it, on the same random numbers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any
 
 import numpy as np
@@ -38,6 +38,8 @@ ATTEMPTS = 20
 """Draws of one fault, of which some name a kind that is impossible in the world."""
 SEVERITIES = 3
 """Severities of one place and kind, if the fault has to cost its job enough."""
+HOPEFUL = 0.1
+"""Part of the wanted cost, below which more severity would not help: the place does not matter."""
 
 
 def _known(kind: str) -> str:
@@ -97,44 +99,44 @@ class FaultRanges(Closed):
         before: World | None = None
         for number in range(dice.weighted("faults", self.counts)):
             below = dice.below("fault", number)
-            stopped = any(fault.stops_jobs for fault in drawn)
-            possible = (
-                fault
-                for fault in self._candidates(below, scenario, homes)
-                if not (stopped and fault.stops_jobs)
-            )
             if self.due is None or not below.happens("due", self.due.share):
-                found = next(possible, None)
+                found = self._possible(below, scenario, homes, drawn)
             else:
-                before = before or rerun(_with(scenario, drawn))
-                found, before = self._costly(possible, _with(scenario, drawn), before)
+                present = _with(scenario, drawn)
+                before = before or rerun(present)
+                found, before = self._costly(self.due, below, present, homes, before)
             drawn += [found] if found else []
         return [fault.model_dump(mode="json", exclude_none=True) for fault in drawn]
 
-    def _costly(
-        self, possible: Iterator[FaultBase], scenario: Scenario, before: World
-    ) -> tuple[FaultBase | None, World]:
-        """The first fault that costs enough, else the last one tried, and the world with it."""
-        assert self.due is not None
-        found, after = None, before
-        for found in islice(possible, self.due.tries):
-            after = rerun(_with(scenario, [*scenario.faults, found]))
-            slowdown = slowdown_by(after, before, len(scenario.faults))
-            is_costly = (slowdown.share or 0.0) >= self.due.cost and (slowdown.extra_ns or 0) > 0
-            if is_costly or found.stops_jobs:
-                break
-        return found, after
+    def _possible(
+        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus], drawn: Sequence[FaultBase]
+    ) -> FaultBase | None:
+        """The first drawn fault that is possible beside those before it."""
+        attempts = (self._attempt(dice.below(n), 0, scenario, homes) for n in range(ATTEMPTS))
+        return next((fault for fault in attempts if fault and not _stop_twice(drawn, fault)), None)
 
-    def _candidates(
-        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus]
-    ) -> Iterator[FaultBase]:
-        """Faults that are possible in the world; with ``due`` several severities of each place."""
-        for number in range(ATTEMPTS):
-            for severity in range(SEVERITIES if self.due else 1):
-                fault = self._attempt(dice.below(number), severity, scenario, homes)
-                if fault is None:
-                    break
-                yield fault
+    def _costly(
+        self, due: Due, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus], before: World
+    ) -> tuple[FaultBase | None, World]:
+        """The first fault that costs enough, else the last one tried, and the world with it.
+
+        What changes nothing at one place is drawn elsewhere; what costs too little, more severe.
+        """
+        found, after, tries, hopeful = None, before, 0, True
+        for number, severity in itertools.product(range(ATTEMPTS), range(SEVERITIES)):
+            if severity and not hopeful:
+                continue
+            fault = self._attempt(dice.below(number), severity, scenario, homes)
+            hopeful = fault is not None and not _stop_twice(scenario.faults, fault)
+            if fault is None or not hopeful:
+                continue
+            found, tries = fault, tries + 1
+            after = rerun(_with(scenario, [*scenario.faults, fault]))
+            cost = _cost(after, before)
+            if cost >= due.cost or fault.stops_jobs or tries == due.tries:
+                break
+            hopeful = cost >= due.cost * HOPEFUL
+        return found, after
 
     def _attempt(
         self, dice: Dice, severity: int, scenario: Scenario, homes: Mapping[str, Gpus]
@@ -264,6 +266,17 @@ class InJob(Drawing):
     @property
     def _spine(self) -> str:
         return spine_name(int(self.stream.integers(self.setting.cluster.fabric.spines)))
+
+
+def _cost(after: World, before: World) -> float:
+    """Share by which the last fault of a world lengthens steps, if its job ends later by it."""
+    slowdown = slowdown_by(after, before, len(after.faults.all) - 1)
+    return slowdown.share or 0.0 if (slowdown.extra_ns or 0) > 0 else 0.0
+
+
+def _stop_twice(drawn: Sequence[FaultBase], fault: FaultBase) -> bool:
+    """Whether jobs would be stopped by two faults."""
+    return fault.stops_jobs and any(other.stops_jobs for other in drawn)
 
 
 def _with(scenario: Scenario, faults: Sequence[FaultBase]) -> Scenario:

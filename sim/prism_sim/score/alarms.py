@@ -10,7 +10,7 @@ Each finding gets one mark:
 - *right*: an alarm that names the culprit, with most of its time in the widened window;
 - *hiccup*: it is about one step, and in that step the work of the server that it names took longer
   by chance (the truth table ``hiccups``);
-- *vague*: an alarm that names no part, or only the job;
+- *vague*: an alarm that names neither a part, or a set of parts, nor a cause: the job is slow;
 - *wrong*: any other, so also a further finding in the window of a fault that names another part.
 
 Hiccups and vague findings count neither way. A vague one still detects its fault.
@@ -19,13 +19,14 @@ Hiccups and vague findings count neither way. A vague one still detects its faul
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from llmprism.finding_fields import evidence_of, names_in
 from prism_sim.faults import KINDS
 from prism_sim.score.culprits import Names, culprit_of, devices_of, mentioned, names_of
 from prism_sim.score.jobs import true_job_of
@@ -133,10 +134,36 @@ def _flags_of(
 
 
 def _is_vague(case: Case, findings: pd.DataFrame) -> Flags:
-    """Whether a finding names no part of its job."""
+    """Whether a finding says no more than that its job is slow."""
     whole = {*case.truth["ranks"]["job"].astype(str), *findings["job"].dropna().astype(str)}
-    culprits = findings["culprit"]
-    return np.asarray(culprits.isna() | culprits.isin({"", *whole}), bool)
+    culprits, causes = findings["culprit"], known_causes(case.truth["faults"]["kind"].astype(str))
+    no_part = culprits.isna() | culprits.isin({"", *whole})
+    sets = [bool({*named_set(row)} - {"", *whole}) for _, row in findings.iterrows()]
+    return np.asarray(no_part & ~findings["cause"].isin(causes) & ~np.array(sets, bool), bool)
+
+
+def named_set(finding: Mapping[Hashable, Any]) -> set[str]:
+    """Every part that a finding names as a possible culprit: the first one, and its ``one_of``."""
+    first, fields = finding["culprit"], {"evidence": finding["evidence"]}
+    return {
+        *([first] if isinstance(first, str) else []),
+        *names_in(evidence_of(fields).get("one_of")),
+    }
+
+
+def causes_of(kind: str) -> Names:
+    """Right causes of a finding for a ``kind`` of fault: its name, and those that it declares.
+
+    A kind of a foreign capture that is a cause of a registered kind has the causes of that kind.
+    """
+    declared = (known.causes for name, known in KINDS.items() if kind in (name, *known.causes))
+    own = KINDS[kind].causes if kind in KINDS else next(declared, frozenset())
+    return own | {kind}
+
+
+def known_causes(kinds: Iterable[str]) -> Names:
+    """Every cause that a finding may give, with those of further ``kinds`` of faults."""
+    return frozenset[str]().union(*map(causes_of, [*KINDS, *kinds]))
 
 
 def _hiccups(case: Case, findings: pd.DataFrame) -> Flags:

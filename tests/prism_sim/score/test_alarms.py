@@ -71,7 +71,7 @@ def test_a_hiccup_in_the_window_of_a_fault_does_not_detect_the_fault(world):
 
 @pytest.mark.parametrize("culprit", [None, "", "job0"])
 def test_a_finding_that_names_no_part_detects_and_counts_neither_way(world, culprit):
-    world.report({"culprit": culprit})
+    world.report({"culprit": culprit, "cause": "unknown"})
     faults = world.score()["faults"]
     assert (faults["detected"], faults["localized_top1"]) == (1, 0.0)
     assert counts(world) == (0, 0, 1)
@@ -79,7 +79,7 @@ def test_a_finding_that_names_no_part_detects_and_counts_neither_way(world, culp
 
 
 def test_a_finding_that_names_no_part_is_false_where_nothing_is(world):
-    world.report(in_step(world, 8, culprit="job0"))
+    world.report(in_step(world, 8, culprit="job0", cause="unknown"))
     assert counts(world) == (0, 1, 0)
 
 
@@ -92,3 +92,16 @@ def test_a_finding_that_names_the_job_is_right_if_the_job_is_the_culprit(world):
 def test_a_finding_about_another_job_that_names_the_culprit_is_right(world):
     world.report({"job": "job1", "evidence": json.dumps({})})
     assert counts(world) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"cause": "length_imbalance"},
+        {"cause": "x", "evidence": json.dumps({"one_of": ["a0", "a1"]})},
+    ],
+    ids=["cause", "set"],
+)
+def test_a_finding_about_a_job_that_gives_a_cause_or_a_set_is_no_vague_one(world, claim):
+    world.report({"culprit": "job0"} | claim)
+    assert counts(world) == (0, 1, 0)

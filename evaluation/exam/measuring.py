@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,10 +122,10 @@ def graded(case: Case) -> Row:
 def named_by(case: Case, alarms: Alarms) -> list[Row]:
     """For each finding its confidence, and whether what it names is right for some fault.
 
-    ``first`` is the culprit, ``in_set`` the culprit or a named set of at most :data:`FEW` that has
-    it, ``server`` the server or switch of the culprit, and ``near`` that or such a set with a part of
-    it. A finding with ``counts`` False is about a true hiccup, or says no more than that its job is
-    slow, and counts neither way.
+    ``first`` is the culprit, ``in_set`` the culprit or a named set that has it, ``server`` the
+    server or switch of the culprit, and ``near`` that, or a named set with a part of it. A set has
+    at most :data:`FEW` parts, and not all servers of its job. A finding with ``counts`` False is
+    about a true hiccup, or says no more than that its job is slow, and counts neither way.
     """
     each = [_named(case, alarms, number) for number in range(len(alarms.findings))]
     return [
@@ -141,19 +141,26 @@ def _named(case: Case, alarms: Alarms, number: int) -> list[Row]:
     """What finding ``number`` names right of each fault."""
     finding = {str(key): value for key, value in alarms.findings.iloc[number].items()}
     named, made = named_set(finding), []
+    few = len(named) <= FEW and not _is_whole(case, finding, named)
     for index, (_, fault) in enumerate(case.truth["faults"].iterrows()):
         first, timely = (bool(one[index, number]) for one in (alarms.right, alarms.timely))
-        culprit, few = culprit_of(fault, case.truth["ranks"]), len(named) <= FEW
+        culprit = culprit_of(fault, case.truth["ranks"])
         same = {name for name in named if same_devices(case, name, culprit)}
         here = {
             "in_set": few and bool(named & right_names(case, fault)),
             "server": finding["culprit"] in same,
             "near": finding["culprit"] in same or (few and bool(same)),
         }
-        made.append(
-            {"first": first} | {k: first or (timely and right) for k, right in here.items()}
-        )
+        others = {name: first or (timely and right) for name, right in here.items()}
+        made.append({"first": first} | others)
     return made
+
+
+def _is_whole(case: Case, finding: Mapping[str, Any], named: set[str]) -> bool:
+    """Whether a finding names all servers of its job, which says nothing."""
+    ranks = case.truth["ranks"]
+    servers = {*ranks.loc[ranks["job"] == finding["true_job"], "server"]}
+    return bool(servers) and len(servers) > 1 and servers <= named
 
 
 def _of_seen_ranks(case: Case) -> Case:

@@ -21,15 +21,9 @@ FOUND = {"steps_right": True, "detected": True, "first": True, "cause": True, "d
 MISSED = {"steps_right": True, "detected": False, "first": False, "cause": False, "delay": None,
           "in_set": False, "server": False, "near": False, "set_size": None, "one_of_causes": False,
           "cost_right": None}  # fmt: skip
-RIGHT = {
-    "first": True,
-    "in_set": True,
-    "server": True,
-    "near": True,
-    "confidence": 0.95,
-    "counts": True,
-}
-WRONG = RIGHT | dict.fromkeys(("first", "in_set", "server", "near"), False)
+NAMED = ("first", "in_set", "server", "near")
+RIGHT = dict.fromkeys(NAMED, True) | {"confidence": 0.95, "counts": True}
+WRONG = RIGHT | dict.fromkeys(NAMED, False)
 
 
 def world(*faults, findings=(), of="exam", telemetry=("exact",), job_steps=100, **changes):

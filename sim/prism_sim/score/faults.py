@@ -8,11 +8,11 @@ wrong ones are false alarms, given per 1,000 job-steps (true steps summed over j
 The *top* alarm of a fault is its alarm of highest confidence (ties: the earliest). Three figures
 depend on it: *localized_top1*, the fraction of injected faults whose top alarm is right;
 *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
-:func:`~prism_sim.score.alarms.causes_of` accepts for the kind of fault; and *steps_to_detect*, the mean number of steps of
-the affected job from the first affected step to the first flagged one, not below 0. The first
-flagged step is the one at the middle of the finding, or half a median step after its start if
-that is earlier. For a method whose findings name only symptoms (no cause of any fault),
-``cause_accuracy`` is ``None``.
+:func:`~prism_sim.score.alarms.causes_of` accepts for the kind of fault; and *steps_to_detect*,
+the mean number of steps of the affected job from the first affected step to the first flagged one,
+not below 0. The first flagged step is the one at the middle of the finding, or half a median step
+after its start if that is earlier. For a method whose findings name only symptoms (no cause of any
+fault), ``cause_accuracy`` is ``None``.
 """
 
 from __future__ import annotations

@@ -56,6 +56,13 @@ def test_a_hiccup_elsewhere_excuses_nothing(world, other):
     assert counts(world) == (0, 1, 0)
 
 
+def test_a_step_that_a_hiccup_makes_long_is_one_step(world):
+    with_hiccup(world)
+    window = {"start_ns": world.begin("A", 7) - 300_000, "end_ns": world.begin("A", 8) + 400_000}
+    world.report({"culprit": "a3"} | window)
+    assert counts(world) == (0, 0, 1)
+
+
 def test_a_finding_of_several_steps_is_about_no_hiccup(world):
     with_hiccup(world)
     world.report(in_step(world, 7, steps=3, culprit="a3"))
@@ -98,7 +105,7 @@ def test_a_finding_about_another_job_that_names_the_culprit_is_right(world):
     "claim",
     [
         {"cause": "length_imbalance"},
-        {"cause": "x", "evidence": json.dumps({"one_of": ["a0", "a1"]})},
+        {"cause": "x", "evidence": '{"one_of": ["a0", "a1"]}'},
     ],
     ids=["cause", "set"],
 )

@@ -17,6 +17,7 @@ from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
 from llmlog.learning import SAMPLE, SAMPLE_BYTES
 from llmlog.ordinary import Ordinary
 from llmlog.placing import FILE, TASK, place
+from llmlog.progress import cut
 from llmlog.reading import Job, LogFile
 from llmlog.records import Lines, Record
 from llmlog.streams import Intake, decoded, lines
@@ -110,7 +111,10 @@ class _Reader:
         self._close()
 
     def _line(self, line: int, raw: bytes) -> None:
-        record = self.parts.parse(decoded(raw))
+        *bars, text = cut(decoded(raw))
+        record = self.parts.parse(text)
+        for bar in bars:
+            self.evidence.progress.read(bar, self.file.name, line, record.time)
         if record.rank is None and self.file.rank is not None:
             record = record._replace(rank=self.file.rank)
         writer = self._writer(record)

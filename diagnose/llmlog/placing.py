@@ -66,7 +66,7 @@ class _Places:
         if self.tasks_are_ranks and event.rank is None and task.isdigit():
             event.rank = int(task)
         event.writer = self._writer(event.writer)
-        if node := event.fields.get("node"):
+        if node := event.fields.get("node") or event.fields.get("address"):
             event.fields["node"] = self._name(node)
         event.rank = event.rank if (named := _named(event)) is None else named
         if event.rank is None:

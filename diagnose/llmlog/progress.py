@@ -28,8 +28,15 @@ _TRAINING = re.compile(
 _NO_STEP = re.compile(r"(?i)\b(?:error|exception|nan|failed|overflow)\b")
 MOST = 1_000_000
 """Iterations that are kept; of later ones, only the highest number is known."""
+_AFTER_BAR = re.compile(r"^(.*?\d+%\|[^|]*\| *[\d.]+\w?/[\d.]+\w? \[[^\]]*\])(?=\S)")
 Place = tuple[str, int]
 """File and line."""
+
+
+def cut(text: str) -> list[str]:
+    """A line, or a progress bar and what another writer printed behind it on the same line."""
+    match = _AFTER_BAR.match(text) if "%|" in text else None
+    return [match[1], text[match.end() :]] if match else [text]
 
 
 @dataclass
@@ -56,15 +63,16 @@ class Progress:
         self, text: str, file: str, line: int, time: str = "", node: str | None = None
     ) -> bool:
         """Note what ``text`` says about progress; return whether it says that training goes on."""
-        if ("%|" in text or "━" in text) and self._bar(text, file, line, time, node):
-            return True
+        bar = ("%|" in text or "━" in text) and self._bar(text, file, line, time, node)
         for reader in READERS:
-            if reader.word not in text or (reader.general and _NO_STEP.search(text)):
+            if reader.word not in text:
+                continue
+            if reader.general and (bar or _NO_STEP.search(text)):
                 continue
             if match := reader.pattern.search(text):
                 self._step(match.groupdict(), (file, line), time, node)
                 return True
-        return self._mark(text, file, line)
+        return bar or self._mark(text, file, line)
 
     def _mark(self, text: str, file: str, line: int) -> bool:
         """Note a line about the phases of a job."""
@@ -88,6 +96,8 @@ class Progress:
             return
         size = int(text) if (text := found.get("size")) else None
         self._add(Iteration(int(number), _length_s(found), *at, time, node, size))
+        if number == found.get("of"):
+            self.ends.append(at)
 
     def _bar(self, text: str, file: str, line: int, time: str, node: str | None) -> bool:
         """Note the last state of a bar of training."""
@@ -104,7 +114,7 @@ class Progress:
         bars = self._bars[total]
         if (not bars or bars[-1].number != number) and len(bars) < MOST:
             bars.append(Iteration(number, None, file, line, time or _clock(found), node))
-        return "loss" not in text
+        return True
 
     def _add(self, iteration: Iteration) -> None:
         self._last[iteration.file] = iteration.number

@@ -62,7 +62,6 @@ _REPORTS = (
     "task_error",
     "actor_died",
     "exception",
-    "killed",
     "task_failed",
 )
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
@@ -175,7 +174,7 @@ def _named_first(evidence: Evidence) -> Event | None:
     """The first report of a launcher about a rank; None if reports name several ranks."""
     named = [
         event
-        for event in evidence.of(*_REPORTS)
+        for event in evidence.of(*_REPORTS, "killed")
         if event.group == "report" and event.rank is not None
     ]
     exact = [event for event in named if event.kind == "summary"] or named
@@ -201,13 +200,23 @@ def _links_down(evidence: Evidence) -> list[Event]:
 
 def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
     """What agents of ``nodes`` report about ranks that a signal ended, with their summaries."""
-    died = [
+    died = [event for event in evidence.of("actor_died") if event.node in (nodes or [event.node])]
+    died = [event for event in died if event.node is not None]
+    died += [
         event
         for event in evidence.of("failed", "died", "exited")
         if signal_of(event) in SIGNALS and (not nodes or event.node in nodes)
     ]
     places = {event.node for event in died}
     return died + [event for event in evidence.of("summary") if event.node in places]
+
+
+def _killed_first(evidence: Evidence) -> list[Event]:
+    """The first process that the scheduler saw killed; after another failed, it kills the rest."""
+    killed = evidence.of("killed")[:1]
+    failed = [event for event in evidence.of("ended") if int(event.fields.get("code") or 0)]
+    earlier = [one for one in failed for event in killed if one.file == event.file]
+    return [event for event in killed if all(one.line > event.line for one in earlier)]
 
 
 def signal_of(event: Event) -> str | None:
@@ -244,7 +253,7 @@ def _ended_by_signal(evidence: Evidence) -> Culprit | None:
     if not died:
         died = [event for event in evidence.of("summary") if signal_of(event) in SIGNALS]
     if not died:
-        died = evidence.of("killed")[:1]
+        died = _killed_first(evidence)
     if not died:
         return None
     nodes = _nodes(evidence, died)

@@ -6,6 +6,8 @@ the rates are computed once for all of them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,85 +25,110 @@ from prism_sim.cluster.state import (
     NEVER,
     NO_LOG,
     ROW_HEAD,
-    USED_LOG,
     USED_USES,
     Array,
     Int32s,
     Int64s,
     Net,
     size_class,
+    to_int64,
 )
 
 START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
+"""A bundle that starts; if ``batch`` is negative, it is message ``~batch``."""
 BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
+N_START, N_TOUCHED_LINKS, N_RECORD, N_DONE, N_HANDLED = range(5)
+"""Places in ``count`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""
 
-@compiled
-def advance(
-    net: Net,
-    start: Array,
-    n_start: int,
-    bundle_ptr: Int64s,
-    bundle: Int32s,
-    touched: Int32s,
-    n_touched: int,
-    shown: Int32s,
-    batch: Array,
-    record: Array,
-    n_record: int,
-    done: Int64s,
-    now: int,
-) -> tuple[int, int, int, int, int, int]:
+
+class Moves(NamedTuple):
+    """The starts and ends of bundles in the present instant.
+
+    ``start`` has the bundles that start, ``touched`` the links whose capacity was set. ``record``
+    has the flows that ended. ``done`` has the batches that ended: number, start, end, and log of
+    the entity that ended last. Bundle b has the templates ``bundle[bundle_ptr[b]:bundle_ptr[b +
+    1]]``; ``need[b]`` limits its uses of links and the numbers in its logs. ``shown`` has the route
+    of each template.
+    """
+
+    start: Array
+    touched: Int32s
+    record: Array
+    batch: Array
+    done: Int64s
+    count: Int64s
+    bundle_ptr: Int64s
+    bundle: Int32s
+    need: Int64s
+    shown: Int32s
+
+
+@compiled_part
+def advance(net: Net, moves: Moves, message: Array, now: int) -> None:
     """Make all changes of the instant ``now`` at once.
 
-    The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
-    capacity was set) count as changed, and entities that are due by ``now`` end. If the template of
-    such an entity is ``shown``, its record is written after the ``n_record`` existing ones. Its
-    batch then waits for one entity less. Batches that wait for none are the rows of ``done``:
-    their number, start, end, and the log of the entity that ended last.
-
-    Returns
-    -------
-    next_ns : time of the next end.
-    n_record, n_done, n_active, n_uses, n_log : numbers of records, done batches, entities, uses
-        (with free blocks) and numbers in logs (with one more row for each entity).
+    Bundles enter, links with a new capacity count as changed, and entities that are due by ``now``
+    end. If the template of such an entity is shown, its record is written. Its batch then waits for
+    one entity less. Batches that wait for none are ``done``.
     """
-    n_done = 0
-    for k in range(n_touched):
-        seed(net, touched[k])
-    for k in range(n_start):
-        row = start[k]
-        begin, end = bundle_ptr[row["bundle"]], bundle_ptr[row["bundle"] + 1]
-        batch[row["batch"]]["start_ns"] = now
-        batch[row["batch"]]["open"] = end - begin
+    count = moves.count
+    for k in range(count[N_TOUCHED_LINKS]):
+        seed(net, moves.touched[k])
+    for k in range(count[N_START]):
+        row = moves.start[k]
+        begin, end = moves.bundle_ptr[row["bundle"]], moves.bundle_ptr[row["bundle"] + 1]
+        _open(moves, message, row["batch"], end - begin, now)
         for i in range(begin, end):
-            enter(net, place(net, bundle[i], row["bytes"], row["cap"], row["batch"], now), now)
+            e = place(net, moves.bundle[i], row["bytes"], row["cap"], row["batch"], now)
+            enter(net, e, now)
+    count[N_START] = count[N_TOUCHED_LINKS] = count[N_DONE] = count[N_HANDLED] = 0
     while True:
         while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
-            e = leave(net)
-            entity = net.entity[e]
-            if shown[entity["template"]] >= 0:
-                record[n_record]["start_ns"] = entity["start_ns"]
-                record[n_record]["end_ns"] = entity["end_ns"]
-                record[n_record]["bytes"] = entity["size_bytes"]
-                record[n_record]["route"] = shown[entity["template"]]
-                n_record += 1
-            b = entity["owner"]
-            batch[b]["open"] -= 1
-            if batch[b]["open"] == 0:
-                done[n_done, 0] = b
-                done[n_done, 1] = batch[b]["start_ns"]
-                done[n_done, 2] = entity["end_ns"]
-                done[n_done, 3] = entity["log"]
-                n_done += 1
+            _end(net, moves, message, leave(net))
         if net.counters[N_SEEDS] == 0:
             break
         solve(net, now)
     log_changes(net, now)
-    n_active, n_uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
-    n_log = net.counters[USED_LOG] + net.counters[ACTIVE_LOG]
-    return next_end(net), n_record, n_done, n_active, n_uses, n_log
+
+
+@compiled_part
+def _open(moves: Moves, message: Array, batch: int, flows: int, now: int) -> None:
+    if batch >= 0:
+        moves.batch[batch]["start_ns"] = now
+        moves.batch[batch]["open"] = flows
+    else:
+        message[~batch]["start_ns"] = now
+        message[~batch]["open"] = flows
+
+
+@compiled_part
+def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
+    """Write the record of entity ``e``, which ended, and close its batch if it was the last."""
+    entity, count = net.entity[e], moves.count
+    route = moves.shown[entity["template"]]
+    if route >= 0:
+        record = moves.record[count[N_RECORD]]
+        record["start_ns"] = entity["start_ns"]
+        record["end_ns"] = entity["end_ns"]
+        record["bytes"] = entity["size_bytes"]
+        record["route"] = route
+        count[N_RECORD] += 1
+    batch = to_int64(entity["owner"])
+    if batch >= 0:
+        moves.batch[batch]["open"] -= 1
+        left, start_ns = moves.batch[batch]["open"], moves.batch[batch]["start_ns"]
+    else:
+        message[~batch]["open"] -= 1
+        left, start_ns = message[~batch]["open"], message[~batch]["start_ns"]
+    if left == 0:
+        done = count[N_DONE]
+        moves.done[done, 0] = batch
+        moves.done[done, 1] = start_ns
+        moves.done[done, 2] = entity["end_ns"]
+        moves.done[done, 3] = entity["log"]
+        count[N_DONE] = done + 1
 
 
 @compiled_part

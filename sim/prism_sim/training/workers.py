@@ -20,10 +20,17 @@ from prism_sim.training.data_parallel import DataParallel, ParameterSet, Pass
 from prism_sim.training.exchanges import Exchange, ExchangeBase, pass_program
 from prism_sim.training.groups import JobGroups
 from prism_sim.training.habits import Habit
-from prism_sim.training.messages import MessagePath
+from prism_sim.training.messages import AgreedMail, Link, MessagePath, QueuedMail
+from prism_sim.training.plan import (
+    PlannedPass,
+    Receiver,
+    StagePlan,
+    parts_of,
+    pieces_of,
+)
 from prism_sim.training.program import PLAIN, Program, woven
 from prism_sim.training.schedules import BACKWARD, FORWARD, WEIGHTS, Place, Work, gradient_kind
-from prism_sim.training.worker import Measured, Peer, PlannedPass, Worker
+from prism_sim.training.worker import Measured, Worker
 
 
 class Assembly:
@@ -64,9 +71,11 @@ class Assembly:
             exchanges += self._exchanges(groups, stage)
         self._connect()
         final = groups.final_collectives()
+        plans = [self._plan(stage, works[stage]) for stage in range(config.pp)]
         for worker, own in zip(made, exchanges, strict=True):
-            worker.plan = self._plan(worker, works[worker.stage], made, own)
+            self._plan_of(worker, plans[worker.stage], own)
             worker.final = final.get((worker.stage, worker.member), [])
+        self._open_mail(made, plans)
         return made
 
     def _numbers(self) -> list[list[int]]:
@@ -96,14 +105,30 @@ class Assembly:
             if measured is not None:
                 own_ns = measured.passes_ns.mean((0, 2))[:, None]
             first_rank = (stage * config.members + member) * config.tp
+            number = groups.numbers[stage][member]
+            mail, sequence = self._open(number, len(own_ns), flow_bytes)
             made.append(
                 Worker(
-                    self._context, stage, member, groups.numbers[stage][member], first_rank, cost,
-                    replicas, own_ns, flow_bytes, self._habits, measured=measured,
+                    self._context, stage, member, number, first_rank, cost, replicas, own_ns,
+                    flow_bytes, self._habits, mail, sequence, measured=measured,
                     slowdowns=self._speed(stage, member, measured),
                 )
             )  # fmt: skip
         return made
+
+    def _open(self, number: int, rows: int, flow_bytes: int) -> tuple[QueuedMail | AgreedMail, int]:
+        """The mail and the sequence of a worker, whose step has ``rows`` kinds of durations.
+
+        There is a mailbox for every pass, and one for the evaluations of each chunk.
+        """
+        context, config = self._context, self._config
+        tables, passes = context.fabric.tables, rows * config.micro_batches
+        mailboxes = tables.add_mailboxes(passes + config.chunks)
+        sizes = [flow_bytes] * config.micro_batches
+        sequence = tables.add_sequence(number, mailboxes, passes, sizes)
+        if context.rendezvous is None:
+            return QueuedMail(context.fabric, context.log, mailboxes), sequence
+        return AgreedMail(context.fabric, context.log, context.rendezvous, number), sequence
 
     def _speed(self, stage: int, member: int, measured: Measured | None) -> ComputeSpeed:
         """The speed of a worker's GPUs; measured durations contain it."""
@@ -173,37 +198,78 @@ class Assembly:
         number, latency_ns = network.bundle(hops)
         return MessagePath(number, latency_ns, tuple(hop.route for hop in hops))
 
-    def _plan(
-        self, worker: Worker, works: list[Work], workers: list[Worker], exchanges: list[Exchange]
-    ) -> list[PlannedPass]:
-        programs = _programs(worker, works, exchanges)
-        chunks = self._config.chunks
-        return [
-            PlannedPass(
-                work,
-                work.kind * chunks + work.chunk,
-                self._waits(worker.stage, work),
-                programs[i],
-                self._peer(worker, work, workers),
-            )
-            for i, work in enumerate(works)
-        ]
+    def _plan(self, stage: int, works: list[Work]) -> StagePlan:
+        """The plan of ``stage``, and the stages at the ends of its links."""
+        config, links = self._config, dict[int, int]()
+        passes = _passes_of(works)
+        kinds = {of: i for i, of in enumerate(dict.fromkeys(passes))}
+        plan = []
+        for work, of in zip(works, passes, strict=True):
+            duration = (work.kind * config.chunks + work.chunk) * config.micro_batches
+            duration += work.micro_batch
+            mailbox = duration if self._waits(stage, work) else -1
+            receiver = self._receiver(stage, work, links)
+            plan.append(PlannedPass(work, duration, mailbox, kinds[of], receiver))
+        pieces = self._context.fabric.tables.add_pieces(pieces_of(plan, self._context.log))
+        return StagePlan(plan, pieces, [*kinds], [*links])
+
+    def _plan_of(self, worker: Worker, plan: StagePlan, exchanges: list[Exchange]) -> None:
+        """Give ``worker`` the plan of its stage, with programs of its own."""
+        worker.plan, worker.pieces = plan.passes, plan.pieces
+        worker.programs = [_program(worker, of, exchanges) for of in plan.kinds]
+        plain = tuple(program is None for program in worker.programs)
+        apart = self._context.rendezvous is not None
+        if plain not in plan.parts:
+            plan.parts[plain] = parts_of(plan.passes, plain, apart=apart)
+        worker.parts = plan.parts[plain]
 
     def _waits(self, stage: int, work: Work) -> bool:
         part = work.chunk * self._config.pp + stage
         ends = {FORWARD: 0, BACKWARD: self._config.parts - 1, WEIGHTS: part}
         return part != ends[work.kind]
 
-    def _peer(self, worker: Worker, work: Work, workers: list[Worker]) -> Peer | None:
-        """The worker that needs the result of ``work``; None if there is none."""
+    def _receiver(self, stage: int, work: Work, links: dict[int, int]) -> Receiver | None:
+        """Who needs the result of ``work``; None if nobody does.
+
+        ``links`` has the number of the link to each stage, and gets new ones.
+        """
         config = self._config
         offset = {FORWARD: 1, BACKWARD: -1, WEIGHTS: config.parts}[work.kind]
-        part = work.chunk * config.pp + worker.stage + offset
+        part = work.chunk * config.pp + stage + offset
         if not 0 <= part < config.parts:
             return None
-        chunk, stage = divmod(part, config.pp)
-        to = workers[stage * config.members + worker.member]
-        return Peer(to, self._paths[worker.stage, stage, worker.member], chunk)
+        chunk, to = divmod(part, config.pp)
+        link = links.setdefault(to, len(links))
+        row = work.kind * config.chunks + chunk
+        return Receiver(link, row * config.micro_batches + work.micro_batch)
+
+    def _open_mail(self, workers: list[Worker], plans: Sequence[StagePlan]) -> None:
+        """Connect the mail of each worker with the workers at the ends of its links."""
+        members, tables = self._config.members, self._context.fabric.tables
+        for worker in workers:
+            ends = [
+                (
+                    workers[to * members + worker.member],
+                    self._paths[worker.stage, to, worker.member],
+                )
+                for to in plans[worker.stage].links
+            ]
+            if isinstance(worker.mail, AgreedMail):
+                worker.mail.links = [
+                    Link(to.mail, to.number, path)
+                    for to, path in ends
+                    if isinstance(to.mail, AgreedMail)
+                ]
+                continue
+            queues = [
+                tables.add_queue(
+                    path.bundle, path.latency_ns, tables.mailboxes_of(to.sequence),
+                    (worker.number, to.number), self._config.tp,
+                )
+                for to, path in ends
+            ]  # fmt: skip
+            worker.mail.queues = queues
+            tables.set_queues(worker.sequence, queues)
 
 
 def _nominal_ns(cost: StageCost, gradients: int) -> NDArray[np.float64]:
@@ -219,15 +285,13 @@ def _nominal_ns(cost: StageCost, gradients: int) -> NDArray[np.float64]:
     return np.array(kinds).reshape(-1, 1)
 
 
-def _programs(worker: Worker, works: list[Work], exchanges: list[Exchange]) -> list[Program | None]:
-    """The program of each of ``works``; None if it only computes."""
+def _passes_of(works: list[Work]) -> list[Pass]:
+    """What the programs of ``works`` depend on."""
     gradients = gradient_kind(works)
-    made: dict[Pass, Program | None] = {}
     first = {(work.kind, work.chunk): i for i, work in reversed(list(enumerate(works)))}
     last = {(work.kind, work.chunk): i for i, work in enumerate(works)}
-    programs = []
-    for i, (kind, _, chunk) in enumerate(works):
-        of = Pass(
+    return [
+        Pass(
             forward=kind == FORWARD,
             parameters=kind != WEIGHTS,
             gradients=kind == gradients,
@@ -235,10 +299,8 @@ def _programs(worker: Worker, works: list[Work], exchanges: list[Exchange]) -> l
             first=first[kind, chunk] == i,
             last=last[kind, chunk] == i,
         )
-        if of not in made:
-            made[of] = _program(worker, of, exchanges)
-        programs.append(made[of])
-    return programs
+        for i, (kind, _, chunk) in enumerate(works)
+    ]
 
 
 def _program(worker: Worker, of: Pass, exchanges: list[Exchange]) -> Program | None:

@@ -85,7 +85,7 @@ def advance(net: Net, moves: Moves, message: Array, now: int) -> None:
             enter(net, e, now)
     count[N_START] = count[N_TOUCHED_LINKS] = count[N_DONE] = count[N_HANDLED] = 0
     while True:
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
+        while net.counters[HEAP_SIZE] > 0 and net.heap_ns[0] <= now:
             _end(net, moves, message, leave(net))
         if net.counters[N_SEEDS] == 0:
             break
@@ -134,7 +134,7 @@ def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
 @compiled_part
 def next_end(net: Net) -> int:
     """Time of the next end of an entity, or NEVER."""
-    end_ns: int = net.entity[net.heap[0]]["end_ns"] if net.counters[HEAP_SIZE] > 0 else NEVER
+    end_ns: int = net.heap_ns[0] if net.counters[HEAP_SIZE] > 0 else NEVER
     return end_ns
 
 
@@ -142,15 +142,16 @@ def next_end(net: Net) -> int:
 def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_ns: int) -> int:
     """Give a new entity a place and the end ``due_ns``; it uses no link yet."""
     e: int = net.counters[FREE_ENTITY]
-    net.counters[FREE_ENTITY] = net.entity[e]["next"]
-    net.entity[e]["template"] = template
-    net.entity[e]["owner"] = owner
-    net.entity[e]["cap"] = cap
-    net.entity[e]["size_bytes"] = size_bytes
-    net.entity[e]["left_bytes"] = size_bytes
-    net.entity[e]["rate"] = 0.0
-    net.entity[e]["block"] = -1
-    net.entity[e]["end_ns"] = due_ns
+    entity = net.entity[e]
+    net.counters[FREE_ENTITY] = e + 1 + entity["next"]
+    entity["template"] = template
+    entity["owner"] = owner
+    entity["cap"] = cap
+    entity["size_bytes"] = size_bytes
+    entity["left_bytes"] = size_bytes
+    entity["rate"] = 0.0
+    entity["block"] = -1
+    entity["end_ns"] = due_ns
     push(net, e)
     return e
 
@@ -158,36 +159,38 @@ def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_
 @compiled_part
 def enter(net: Net, e: int, now: int) -> None:
     """Put entity ``e`` on the links of its template."""
-    template = net.entity[e]["template"]
+    entity = net.entity[e]
+    template = entity["template"]
     begin = net.ptr[template]
     block = _take_block(net, net.ptr[template + 1] - begin)
-    net.entity[e]["block"] = block
     hops = net.hop_ptr[template + 1] - net.hop_ptr[template]
-    net.entity[e]["hops"] = hops
-    net.entity[e]["log"] = NO_LOG
-    net.entity[e]["touched"] = 0
+    entity["block"] = block
+    entity["hops"] = hops
+    entity["log"] = NO_LOG
+    entity["touched"] = 0
     if hops > 0:
         net.counters[ACTIVE_LOG] += 1 << size_class(ROW_HEAD + hops)
-    net.entity[e]["start_ns"] = now
-    net.entity[e]["since_ns"] = now
-    net.entity[e]["end_ns"] = NEVER if net.entity[e]["size_bytes"] > 0 else now
+    entity["start_ns"] = now
+    entity["since_ns"] = now
+    entity["end_ns"] = NEVER if entity["size_bytes"] > 0 else now
     sift(net, e)
     for u in uses_of(net, e):
-        at = net.via[begin + u - block]["link"]
+        via, use = net.via[begin + u - block], net.use[u]
+        at = via["link"]
         first = net.link[at]["first"]
-        net.use[u]["entity"] = e
-        net.use[u]["link"] = at
-        net.use[u]["weight"] = net.via[begin + u - block]["weight"]
-        net.use[u]["prev"] = -1
-        net.use[u]["next"] = first
+        use["entity"] = e
+        use["link"] = at
+        use["weight"] = via["weight"]
+        use["prev"] = -1
+        use["next"] = first
         if first >= 0:
             net.use[first]["prev"] = u
         net.link[at]["first"] = u
         seed(net, at)
     if hops == 0:
-        net.entity[e]["left_bytes"] -= take_tokens(net, e, now)
-        if net.entity[e]["left_bytes"] <= 0:
-            net.entity[e]["end_ns"] = now
+        entity["left_bytes"] -= take_tokens(net, e, now)
+        if entity["left_bytes"] <= 0:
+            entity["end_ns"] = now
             sift(net, e)
 
 
@@ -195,20 +198,22 @@ def enter(net: Net, e: int, now: int) -> None:
 def leave(net: Net) -> int:
     """Remove and return the entity that ends first; its row is readable until it is used again."""
     e = pop(net)
-    seed_links_of(net, e)
+    entity = net.entity[e]
     for u in uses_of(net, e):
-        before, after = net.use[u]["prev"], net.use[u]["next"]
+        use = net.use[u]
+        before, after = use["prev"], use["next"]
+        seed(net, use["link"])
         if before >= 0:
             net.use[before]["next"] = after
         else:
-            net.link[net.use[u]["link"]]["first"] = after
+            net.link[use["link"]]["first"] = after
         if after >= 0:
             net.use[after]["prev"] = before
     _free_block(net, e)
-    if net.entity[e]["hops"] > 0:
-        net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + net.entity[e]["hops"])
-        net.entity[e]["hops"] = 0
-    net.entity[e]["next"] = net.counters[FREE_ENTITY]
+    if entity["hops"] > 0:
+        net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + entity["hops"])
+        entity["hops"] = 0
+    entity["next"] = net.counters[FREE_ENTITY] - e - 1
     net.counters[FREE_ENTITY] = e
     return e
 
@@ -254,7 +259,7 @@ def run_program(
             place(net, template[flow], size_bytes[flow], np.inf, flow, latency_ns[flow])
     while net.counters[HEAP_SIZE] > 0 and next_end(net) < NEVER:
         now = next_end(net)
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
+        while net.counters[HEAP_SIZE] > 0 and net.heap_ns[0] <= now:
             if net.entity[net.heap[0]]["block"] < 0:  # its latency has passed
                 enter(net, net.heap[0], now)
                 continue

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.bucket import take_tokens
 from prism_sim.cluster.heap import pop, push, sift
-from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
+from prism_sim.cluster.maxmin import seed, solve, uses_of
 from prism_sim.cluster.pace import log_changes
 from prism_sim.cluster.state import (
     ACTIVE_LOG,

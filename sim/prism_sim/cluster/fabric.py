@@ -24,7 +24,7 @@ from prism_sim.clock import NEVER, Clock
 from prism_sim.cluster import ahead, core
 from prism_sim.cluster.history import Spare, spare_of
 from prism_sim.cluster.sequence_tables import SequenceTables, Stretch
-from prism_sim.cluster.sequences import N_EVENTS, PYTHON, TURN
+from prism_sim.cluster.sequences import PYTHON, TURN
 from prism_sim.cluster.state import HEAP_SIZE, grown, new_net, with_places
 from prism_sim.cluster.templates import Templates
 from prism_sim.truth import CUT, LogRows
@@ -93,7 +93,7 @@ class Fabric:
         env.ahead = self
 
     def log_into(self, rows: LogRows, write_piece: Callable[[], None]) -> None:
-        """Log the spans of sequences into ``rows``; ``write_piece`` is called when they are full."""
+        """Log the spans of sequences into ``rows``; ``write_piece`` is called for a full piece."""
         self.tables.log_into(rows)
         self._write_log = write_piece
 
@@ -206,23 +206,18 @@ class Fabric:
 
     def resume(self, sequence: int) -> Stretch | None:
         """Continue with the present piece of ``sequence``; see :meth:`play`."""
-        count = self.tables.now.count
+        tables, env = self.tables, self.env
         while True:
-            count[TURN] = self.env.turn
-            reason = _play(self._moves, self.tables.now, sequence, self.env.now)
+            tables.now.count[TURN] = env.turn
+            reason = _play(self._moves, tables.now, sequence, env.now)
             if reason != ahead.NO_ROOM:
                 break
             self._make_room()
-            count = self.tables.now.count
-        self.env.turn = int(count[TURN])
+        env.turn = int(tables.now.count[TURN])
         if reason == ahead.SEQUENCE_OVER:
             return None
-        self.next_ns = (
-            min(self.next_ns, int(self.tables.now.event[0]["time_ns"]))
-            if count[N_EVENTS]
-            else self.next_ns
-        )
-        stretch = self._stretches[sequence] = Stretch(self.env, self.tables, sequence)
+        self.next_ns = min(self.next_ns, tables.first_event_ns)
+        stretch = self._stretches[sequence] = Stretch(env, tables, sequence)
         return stretch
 
     def send(

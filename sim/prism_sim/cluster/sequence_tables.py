@@ -27,7 +27,7 @@ from prism_sim.cluster.sequences import (
     WAITS,
     Sequences,
 )
-from prism_sim.cluster.state import Array, grown
+from prism_sim.cluster.state import NEVER, Array, grown
 from prism_sim.truth import ROWS, LogRows
 
 PLACES = 64
@@ -105,6 +105,11 @@ class SequenceTables:
         row["durations"] = self._extend("duration_ns", np.zeros(durations))
         row["sizes"] = self._extend("size_bytes", np.array(sizes, np.int64))
         return self._extend("sequence", row)
+
+    @property
+    def first_event_ns(self) -> int:
+        """Time of the first event of all sequences."""
+        return int(self.now.event[0]["time_ns"]) if self.now.count[N_EVENTS] else NEVER
 
     def mailboxes_of(self, sequence: int) -> int:
         """The first mailbox of ``sequence``."""

@@ -85,8 +85,9 @@ N_COUNTERS = FREE_LOG + 32
 class Net(NamedTuple):
     """All arrays of the fabric that compiled code uses.
 
-    ``heap`` has the entities in order of end, and ``heap_ns`` these ends. ``links`` and ``found`` are work space for a solve,
-    and ``touched`` for the coupled entities of an instant. ``log`` has the rows of their logs,
+    ``heap`` has the entities in order of end, and ``heap_ns`` these ends. ``links`` and ``found``
+    are work space for a solve, and ``touched`` for the coupled entities of an instant. ``log`` has
+    the rows of their logs,
     ``note_ns`` and ``note_bytes`` the free capacity of links, and ``counters`` the sizes and list
     heads that are named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is
     coupled, its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes

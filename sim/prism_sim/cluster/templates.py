@@ -22,8 +22,8 @@ class Templates:
     """A growing table of templates: template t uses the links ``via[ptr[t]:ptr[t + 1]]``.
 
     ``shown[t]`` is the route in the records of its entities, or HIDDEN. Bundle b has the
-    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``need[b]`` limits their places in lists of
-    uses, and is the size of one row of all their logs. A template is *coupled* if it has hops:
+    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``. ``need[b]`` limits their places in lists
+    of uses, and is the size of one row of all their logs. A template is *coupled* if it has hops:
     see :class:`~prism_sim.cluster.state.Net`.
     """
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ class PlannedPass(NamedTuple):
 
     ``duration`` is its place among the durations of the step, ``mailbox`` that of the message it
     waits for (-1: none), ``program`` the number of its program, ``receiver`` who needs its result.
+    A pass that runs beside the next one has the program of both.
     """
 
     work: Work
@@ -45,7 +45,7 @@ class PlannedPass(NamedTuple):
 class Part(NamedTuple):
     """A part of a plan: the passes from ``first`` to before ``stop``.
 
-    If it is ``plain``, they only compute. Otherwise it is one pass.
+    If it is ``plain``, they only compute. Otherwise it is one pass, or two beside each other.
     """
 
     first: int
@@ -61,14 +61,14 @@ class StagePlan:
     ----------
     passes : of a step, in order.
     pieces : the first of them as pieces of a sequence.
-    kinds : of passes, by number of their program.
+    kinds : the passes of each program; two if they run beside each other.
     links : the stage at the end of each link.
     parts : by which programs only compute.
     """
 
     passes: Sequence[PlannedPass]
     pieces: int
-    kinds: Sequence[Pass]
+    kinds: Sequence[tuple[Pass, ...]]
     links: Sequence[int]
     parts: dict[tuple[bool, ...], list[Part]] = field(default_factory=dict)
 
@@ -80,12 +80,17 @@ def parts_of(plan: Sequence[PlannedPass], plain: Sequence[bool], *, apart: bool)
     """
     parts: list[Part] = []
 
-    def key(i: int) -> int:
-        return -1 if plain[plan[i].program] and not apart else i
+    def is_plain(i: int) -> bool:
+        return plain[plan[i].program] and not plan[i].work.beside
 
-    for of, group in groupby(range(len(plan)), key):
-        places = list(group)
-        parts.append(Part(places[0], places[-1] + 1, of < 0))
+    first = 0
+    while first < len(plan):
+        stop = first + 1 + plan[first].work.beside
+        only_computes = is_plain(first) and not apart
+        while only_computes and stop < len(plan) and is_plain(stop):
+            stop += 1
+        parts.append(Part(first, stop, only_computes))
+        first = stop
     return parts
 
 
@@ -100,7 +105,7 @@ def pieces_of(plan: Sequence[PlannedPass], log: SpanLog) -> Array:
     pieces["mailbox"] = pieces["sent"] = pieces["received"] = -1
     for i, item in enumerate(plan):
         if item.receiver is not None:
-            kinds = [log.kind(name) for name in MESSAGE_SPANS[item.work.kind]]
+            kinds = [log.kind(name) for name in MESSAGE_SPANS[item.work.direction]]
             pieces["queue"][i], pieces["mailbox"][i] = item.receiver
             pieces["sent"][i], pieces["received"][i] = kinds
     return pieces

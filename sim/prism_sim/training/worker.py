@@ -163,7 +163,7 @@ class Worker:
                         yield arrival
                 start_ns = env.now
                 wait_ns = round(nominal_ns * self.slowdowns.slowness)
-                yield from self._follow(program, wait_ns, step, mb)
+                yield from self._follow(program, wait_ns, step, [mb])
                 log.add(self.number, step, mb, EVALUATION, start_ns, env.now)
                 if item.receiver is not None:
                     link, mailbox = item.receiver
@@ -187,7 +187,7 @@ class Worker:
             if plain:
                 yield from self._stretch(self.pieces + first, self.pieces + stop)
             else:
-                yield from self._pass(self.plan[first], step)
+                yield from self._pass(self.plan[first:stop], step)
 
     def _stretch(self, first: int, stop: int) -> Process:
         """The passes from piece ``first`` to before ``stop``, which compiled code follows."""
@@ -201,30 +201,36 @@ class Worker:
             fabric.stop(self.sequence)
             raise
 
-    def _pass(self, item: PlannedPass, step: int) -> Process:
-        """One pass, which may have a program."""
-        program = self.programs[item.program]
-        env, (kind, mb, _) = self.context.env, item.work
-        if item.mailbox >= 0:
-            arrival = self.mail.receive(item.mailbox, step, mb)
-            if arrival is not None:
-                yield arrival
+    def _pass(self, items: Sequence[PlannedPass], step: int) -> Process:
+        """One pass, or two beside each other, which may have a program."""
+        env, program = self.context.env, self.programs[items[0].program]
+        for item in items:
+            if item.mailbox >= 0:
+                arrival = self.mail.receive(item.mailbox, step, item.work.micro_batch)
+                if arrival is not None:
+                    yield arrival
         if self.slowdowns.held is not None:
             yield self.slowdowns.held
-        start_ns = env.now
-        row, tables = self._row, self._tables.now
-        healthy_ns = float(tables.duration_ns[row["durations"] + item.duration])
-        wait_ns = round(healthy_ns * self.slowdowns.slowness) + int(row["stall_ns"])
-        row["stall_ns"] = 0
+        start_ns, wait_ns = env.now, self._take_duration_ns(items)
         if program is None:
             yield env.timeout(wait_ns)
         else:
-            yield from self._follow(program, wait_ns, step, mb)
-        self.context.log.add(self.number, step, mb, PASS_SPANS[kind], start_ns, env.now)
-        if item.receiver is not None:
-            link, mailbox = item.receiver
-            size_bytes = int(tables.size_bytes[row["sizes"] + mb])
-            self.mail.send(link, Message(mailbox, size_bytes, step, mb, kind))
+            micro_batches = [item.work.micro_batch for item in items]
+            yield from self._follow(program, wait_ns, step, micro_batches)
+        for work, _, _, _, receiver in items:
+            kind, mb = PASS_SPANS[work.kind], work.micro_batch
+            self.context.log.add(self.number, step, mb, kind, start_ns, env.now)
+            if receiver is not None:
+                size_bytes = int(self._tables.now.size_bytes[self._row["sizes"] + mb])
+                message = Message(receiver.mailbox, size_bytes, step, mb, work.direction)
+                self.mail.send(receiver.link, message)
+
+    def _take_duration_ns(self, items: Sequence[PlannedPass]) -> int:
+        """Time that ``items`` compute, and the stall before them."""
+        row, slowness = self._row, self.slowdowns.slowness
+        healthy_ns = self._tables.now.duration_ns[row["durations"] :]
+        stall_ns, row["stall_ns"] = int(row["stall_ns"]), 0
+        return stall_ns + sum(round(float(healthy_ns[i.duration]) * slowness) for i in items)
 
     @property
     def _tables(self) -> SequenceTables:
@@ -276,8 +282,10 @@ class Worker:
             return int(self.measured.optimizer_ns[step])
         return round(self.cost.optimizer_ns)
 
-    def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
-        """A pass that computes for ``duration_ns`` and follows ``program``."""
+    def _follow(
+        self, program: Program, duration_ns: int, step: int, micro_batches: Sequence[int]
+    ) -> Process:
+        """Passes of ``micro_batches`` that compute for ``duration_ns`` and follow ``program``."""
         env, pending, passed_ns, extra_ns = self.context.env, self.replicas.pending, 0, 0
         for instruction in program:
             match instruction:
@@ -288,10 +296,10 @@ class Worker:
                     passed_ns, extra_ns = until_ns, min(0, takes_ns)
                 case ExtraLoad(load, part):
                     extra_ns += round(float(part) * duration_ns * (load() - 1))
-                case Join(communicator, operation, size_bytes, slot, activations, layer):
-                    of = micro_batch if activations else NO_MICRO_BATCH
+                case Join(communicator, operation, size_bytes, slot, activations, layer, turn):
+                    of = micro_batches[turn] if activations else NO_MICRO_BATCH
                     if activations and self._lengths is not None:
-                        size_bytes = round(size_bytes * self._lengths[micro_batch])
+                        size_bytes = round(size_bytes * self._lengths[micro_batches[turn]])
                     ended = communicator.join(operation, size_bytes, step, of, layer)
                     if slot:
                         pending[slot] = ended

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
-from llmprism.program import run_program
+from llmprism.options import MemoryLimit, TimeLimit
+from prism_common.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
@@ -120,7 +120,7 @@ def run(
 
         limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
-        stages.compile_early(method)
+        stages.compile_early(session, method)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
@@ -156,7 +156,7 @@ def simulate(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
-        stages.compile_early()
+        stages.compile_early(session)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _invocation())
@@ -209,6 +209,7 @@ def diagnose(
     with open_session(as_json, quiet, debug) as session:
         from llmprism.isolation.runner import Limits
         from llmprism.terminal import spelled
+        from prism_common.escapes import printable
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
@@ -217,9 +218,8 @@ def diagnose(
         limits = Limits.of(time_limit, memory_limit)
         found = stages.diagnose(session, flows, topology, method, folder, limits)
         summary = {"diagnosis": str(folder), **found.summary()}
-        session.result(
-            summary, *summary_lines(summary), *spelled(found, topology), *summary["conclusion"]
-        )
+        lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
+        session.result(summary, *map(printable, lines))
         _end_with_verdict(session, found)
 
 

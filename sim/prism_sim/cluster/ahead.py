@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.core import (
     N_DONE,
     N_HANDLED,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.bucket import take_tokens
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, solve, uses_of

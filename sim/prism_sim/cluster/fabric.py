@@ -19,7 +19,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import Bound
+from prism_common.compiled import Bound
 from prism_sim.clock import NEVER, Clock
 from prism_sim.cluster import ahead, core
 from prism_sim.cluster.history import Spare, spare_of

@@ -6,7 +6,7 @@ in an array of their own, in the order of the heap: a comparison reads no entity
 
 from __future__ import annotations
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from prism_sim.cluster.state import HEAP_SIZE, Net, to_int64
 
 

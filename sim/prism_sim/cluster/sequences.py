@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from prism_sim.cluster.state import Array, Int32s, Int64s, to_int64
 from prism_sim.truth import COMMUNICATIONS, CUT, NO_COMMUNICATION, ROWS
 

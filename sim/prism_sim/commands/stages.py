@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
 from prism_sim.products import PRODUCTS, own_products, refuse_other_files, stage_files
 
@@ -26,19 +26,21 @@ if TYPE_CHECKING:
     from prism_sim.score import Score
 
 _PARTS = ("flows.parquet", "diagnosis", "truth")  # a run has at least one of them
+_LINE_EVERY_S = 10.0  # of progress, where stderr is no terminal
 
 
-def compile_early(method: str | None = None) -> None:
+def compile_early(session: Session, method: str | None = None) -> None:
     """On the first run on a machine, compile in a second process too: for a run, or a simulation.
 
     The functions of the simulation come first, then those of the ``method`` of diagnosis.
     """
-    from llmprism.numerics.compiled import must_be_compiled
+    from prism_common.compiled import must_be_compiled
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
+        session.note("compiling, on the first run on this machine (in two processes) ...")
         from llmprism import methods
-        from llmprism.numerics.early import start_helper
+        from prism_common.early import start_helper
 
         of_diagnosis = [methods.module_of(method)] if method in methods.OWN else []
         start_helper(["prism_sim.world", *of_diagnosis])
@@ -149,7 +151,7 @@ def _stage(
 
     with stage_files(folder, name) as aside:
         began = time.perf_counter()
-        with session.stage(name) as progress:
+        with session.stage(name, _LINE_EVERY_S) as progress:
             yield Run(aside), progress
         if name == "simulate" or "manifest.json" in own_products(folder):
             _record(Run(aside), name, time.perf_counter() - began, facts)

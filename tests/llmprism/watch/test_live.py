@@ -13,10 +13,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.watch.live.application import Live, application
 from llmprism.watch.live.serving import address_of, served, token_for
 from llmprism.watch.metrics import Metrics
+from prism_common.errors import UserError
 from watching import Watched, pieces, put
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -25,7 +25,7 @@ HOSTILE = '<img src=x onerror="document.title=1"><b>job'
 
 @contextmanager
 def _page(watched: Watched, token: str = "") -> Iterator[str]:
-    live, metrics = Live(), Metrics(None)
+    live, metrics = Live(), Metrics()
     watched.listeners = [live, metrics]
     with served(application(live, metrics, token), "127.0.0.1", 0) as url:
         yield url

@@ -94,7 +94,7 @@ class SpanLog(Streaming):
 
     def __init__(self, path: Path, epoch_ns: int) -> None:
         self.rows = LogRows(PIECE)
-        self._tally = memoryview(self.rows.tally)
+        self._tally = self.rows.tally.data
         self._epoch_ns = epoch_ns
         self._job_of: list[int] = []
         self._first_rank: list[int] = []
@@ -144,7 +144,7 @@ class SpanLog(Streaming):
         """Log one span of one worker [simulation ns]."""
         number, row = self._kinds[kind], self._new_rows(1)
         _ROW.pack_into(
-            self.rows.rows, row * _ROW.size,
+            self.rows.rows.data, row * _ROW.size,
             worker, step, micro_batch, number, communication, start_ns, end_ns,
         )  # fmt: skip
         if row + 1 >= PIECE:
@@ -163,8 +163,9 @@ class SpanLog(Streaming):
         """Log a message, at its sender and at its receiver, each by its kind [simulation ns]."""
         number = self.communication(sender)
         sent, received = self._kinds[kinds[0]], self._kinds[kinds[1]]
+        row = self._new_rows(2)
         _TWO_ROWS.pack_into(
-            self.rows.rows, self._new_rows(2) * _ROW.size,
+            self.rows.rows.data, row * _ROW.size,
             sender, step, micro_batch, sent, number, start_ns, end_ns,
             receiver, step, micro_batch, received, number, start_ns, end_ns,
         )  # fmt: skip

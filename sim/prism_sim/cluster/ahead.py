@@ -68,14 +68,14 @@ def run_ahead(
     next_ns, next_change_ns : times of the next event and of the next change of rates.
     """
     while True:
-        event_ns = of.event[0]["time_ns"] if of.count[N_EVENTS] > 0 else NEVER
+        event_ns = of.event[0]["time_ns"] if of.counts[N_EVENTS] > 0 else NEVER
         change_ns = at[NOW_NS] if at[CHANGE_DUE] else next_end(net)
         if of.tally[CUT] > 0:
             return LOG_FULL, event_ns, change_ns
         if _is_full(moves, of):
             return NO_ROOM, event_ns, change_ns
-        handled = moves.count[N_HANDLED]
-        if handled < moves.count[N_DONE]:
+        handled = moves.counts[N_HANDLED]
+        if handled < moves.counts[N_DONE]:
             if moves.done[handled, 0] >= 0:
                 return BATCH_DONE, event_ns, change_ns
             _deliver(moves, of, at, handled)
@@ -156,8 +156,8 @@ def _start_next(moves: Moves, of: Sequences, at: Int64s, q: int) -> None:
     if m < 0:
         return
     queue["first"] = of.message[m]["next"]
-    row = moves.start[moves.count[N_START]]
-    moves.count[N_START] += 1
+    row = moves.start[moves.counts[N_START]]
+    moves.counts[N_START] += 1
     row["bytes"] = of.message[m]["bytes"]
     row["cap"] = np.inf
     row["bundle"] = queue["bundle"]
@@ -168,7 +168,7 @@ def _start_next(moves: Moves, of: Sequences, at: Int64s, q: int) -> None:
 @compiled_part
 def _deliver(moves: Moves, of: Sequences, at: Int64s, handled: int) -> None:
     """Deliver the message that is done in row ``handled``, and send the next one of its queue."""
-    moves.count[N_HANDLED] = handled + 1
+    moves.counts[N_HANDLED] = handled + 1
     m = ~moves.done[handled, 0]
     message = of.message[m]
     queue = of.queue[message["queue"]]
@@ -181,11 +181,11 @@ def _deliver(moves: Moves, of: Sequences, at: Int64s, handled: int) -> None:
 @compiled_part
 def _is_full(moves: Moves, of: Sequences) -> bool:
     """Whether an event could find too little room in the arrays that it fills."""
-    if moves.count[N_START] + SPARE > len(moves.start):
+    if moves.counts[N_START] + SPARE > len(moves.start):
         return True
-    if of.count[N_EVENTS] + SPARE > len(of.event) or of.tally[ROWS] + SPARE > len(of.log):
+    if of.counts[N_EVENTS] + SPARE > len(of.event) or of.tally[ROWS] + SPARE > len(of.log):
         return True
-    return bool(of.count[FREE_MESSAGE] >= len(of.message))
+    return bool(of.counts[FREE_MESSAGE] >= len(of.message))
 
 
 @compiled_part
@@ -193,7 +193,7 @@ def _lacks_room(net: Net, moves: Moves, at: Int64s) -> bool:
     """Whether the bundles that start need more room; ``at`` gets how much."""
     active, uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
     in_logs = net.counters[USED_LOG] + net.counters[ACTIVE_LOG]
-    for k in range(moves.count[N_START]):
+    for k in range(moves.counts[N_START]):
         bundle = moves.start[k]["bundle"]
         active += moves.bundle_ptr[bundle + 1] - moves.bundle_ptr[bundle]
         uses += moves.need[bundle, 0]
@@ -202,7 +202,7 @@ def _lacks_room(net: Net, moves: Moves, at: Int64s) -> bool:
     return bool(
         active > len(net.entity)
         or active > len(moves.done)
-        or moves.count[N_RECORD] + active > len(moves.record)
+        or moves.counts[N_RECORD] + active > len(moves.record)
         or uses > len(net.use)
         or in_logs > len(net.log)
     )

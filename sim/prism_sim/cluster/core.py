@@ -40,7 +40,7 @@ BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
 N_START, N_TOUCHED_LINKS, N_RECORD, N_DONE, N_HANDLED = range(5)
-"""Places in ``count`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""
+"""Places in ``counts`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""
 
 
 class Moves(NamedTuple):
@@ -58,7 +58,7 @@ class Moves(NamedTuple):
     record: Array
     batch: Array
     done: Int64s
-    count: Int64s
+    counts: Int64s
     bundle_ptr: Int64s
     bundle: Int32s
     need: Int64s
@@ -73,17 +73,17 @@ def advance(net: Net, moves: Moves, message: Array, now: int) -> None:
     end. If the template of such an entity is shown, its record is written. Its batch then waits for
     one entity less. Batches that wait for none are ``done``.
     """
-    count = moves.count
-    for k in range(count[N_TOUCHED_LINKS]):
+    counts = moves.counts
+    for k in range(counts[N_TOUCHED_LINKS]):
         seed(net, moves.touched[k])
-    for k in range(count[N_START]):
+    for k in range(counts[N_START]):
         row = moves.start[k]
         begin, end = moves.bundle_ptr[row["bundle"]], moves.bundle_ptr[row["bundle"] + 1]
         _open(moves, message, row["batch"], end - begin, now)
         for i in range(begin, end):
             e = place(net, moves.bundle[i], row["bytes"], row["cap"], row["batch"], now)
             enter(net, e, now)
-    count[N_START] = count[N_TOUCHED_LINKS] = count[N_DONE] = count[N_HANDLED] = 0
+    counts[N_START] = counts[N_TOUCHED_LINKS] = counts[N_DONE] = counts[N_HANDLED] = 0
     while True:
         while net.counters[HEAP_SIZE] > 0 and net.heap_ns[0] <= now:
             _end(net, moves, message, leave(net))
@@ -106,15 +106,15 @@ def _open(moves: Moves, message: Array, batch: int, flows: int, now: int) -> Non
 @compiled_part
 def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
     """Write the record of entity ``e``, which ended, and close its batch if it was the last."""
-    entity, count = net.entity[e], moves.count
+    entity, counts = net.entity[e], moves.counts
     route = moves.shown[entity["template"]]
     if route >= 0:
-        record = moves.record[count[N_RECORD]]
+        record = moves.record[counts[N_RECORD]]
         record["start_ns"] = entity["start_ns"]
         record["end_ns"] = entity["end_ns"]
         record["bytes"] = entity["size_bytes"]
         record["route"] = route
-        count[N_RECORD] += 1
+        counts[N_RECORD] += 1
     batch = to_int64(entity["owner"])
     if batch >= 0:
         moves.batch[batch]["open"] -= 1
@@ -123,12 +123,12 @@ def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
         message[~batch]["open"] -= 1
         left, start_ns = message[~batch]["open"], message[~batch]["start_ns"]
     if left == 0:
-        done = count[N_DONE]
+        done = counts[N_DONE]
         moves.done[done, 0] = batch
         moves.done[done, 1] = start_ns
         moves.done[done, 2] = entity["end_ns"]
         moves.done[done, 3] = entity["log"]
-        count[N_DONE] = done + 1
+        counts[N_DONE] = done + 1
 
 
 @compiled_part

@@ -82,8 +82,8 @@ class Fabric:
         self._batch = np.zeros(1024, core.BATCH)
         self._done = np.zeros((1024, 4), np.int64)
         counts, at = np.zeros(8, np.int64), np.zeros(8, np.int64)
-        self._counts, self._count = counts, memoryview(counts)
-        self._at, self._at_view = at, memoryview(at)
+        self._counts, self._count = counts, counts.data
+        self._at, self._at_view = at, at.data
         self._moves = self._present_moves()
         self.tables = SequenceTables()
         self._stretches: dict[int, Stretch] = {}
@@ -139,7 +139,7 @@ class Fabric:
         if row == len(self._start):
             self._start = grown(self._start, 2 * row)
             self._moves = self._moves._replace(start=self._start)
-        _START.pack_into(self._start, row * _START.size, size_bytes, cap, bundle, batch)
+        _START.pack_into(self._start.data, row * _START.size, size_bytes, cap, bundle, batch)
         self._count[core.N_START] = row + 1
         self._change_now()
 
@@ -208,12 +208,12 @@ class Fabric:
         """Continue with the present piece of ``sequence``; see :meth:`play`."""
         tables, env = self.tables, self.env
         while True:
-            tables.now.count[TURN] = env.turn
+            tables.now.counts[TURN] = env.turn
             reason = _play(self._moves, tables.now, sequence, env.now)
             if reason != ahead.NO_ROOM:
                 break
             self._make_room()
-        env.turn = int(tables.now.count[TURN])
+        env.turn = int(tables.now.counts[TURN])
         if reason == ahead.SEQUENCE_OVER:
             return None
         self.next_ns = min(self.next_ns, tables.first_event_ns)
@@ -264,12 +264,12 @@ class Fabric:
         env, at = self.env, self._at_view
         while True:
             tables = self.tables.now
-            tables.count[TURN] = env.turn
+            tables.counts[TURN] = env.turn
             self._take_tables()
             reason, self.next_ns, self.next_change_ns = _run_ahead(
                 self.net, self._moves, tables, self._at, time_ns, turn
             )
-            env.turn = int(tables.count[TURN])
+            env.turn = int(tables.counts[TURN])
             if reason == ahead.LIMIT:
                 return False
             if tables.tally[CUT]:

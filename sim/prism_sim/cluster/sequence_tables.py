@@ -38,12 +38,22 @@ def empty_sequences(log: LogRows) -> Sequences:
     """Tables without any sequence."""
     message = np.zeros(PLACES, MESSAGE)
     message["next"] = np.arange(1, PLACES + 1)
-    mailboxes = (np.zeros(0, np.int32) for _ in range(2))
+    none = np.zeros(0, np.int32)
     return Sequences(
-        np.zeros(0, PIECE), np.zeros(0, SEQUENCE), np.zeros(0), np.zeros(0, np.int64), *mailboxes,
-        np.zeros(0, QUEUE), message, np.zeros(PLACES, EVENT), np.zeros(3, np.int64),
-        log.rows, log.tally, log.limit,
-    )  # fmt: skip
+        piece=np.zeros(0, PIECE),
+        sequence=np.zeros(0, SEQUENCE),
+        duration_ns=np.zeros(0),
+        size_bytes=np.zeros(0, np.int64),
+        arrived=none,
+        waiter=none,
+        queue=np.zeros(0, QUEUE),
+        message=message,
+        event=np.zeros(PLACES, EVENT),
+        counts=np.zeros(3, np.int64),
+        log=log.rows,
+        tally=log.tally,
+        limit=log.limit,
+    )
 
 
 class SequenceTables:
@@ -109,7 +119,7 @@ class SequenceTables:
     @property
     def first_event_ns(self) -> int:
         """Time of the first event of all sequences."""
-        return int(self.now.event[0]["time_ns"]) if self.now.count[N_EVENTS] else NEVER
+        return int(self.now.event[0]["time_ns"]) if self.now.counts[N_EVENTS] else NEVER
 
     def mailboxes_of(self, sequence: int) -> int:
         """The first mailbox of ``sequence``."""
@@ -130,12 +140,12 @@ class SequenceTables:
     def make_room(self) -> None:
         """Grow the arrays that events fill, if little room is left."""
         tables = self.now
-        if tables.count[FREE_MESSAGE] >= len(tables.message):
+        if tables.counts[FREE_MESSAGE] >= len(tables.message):
             old = len(tables.message)
             message = grown(tables.message, 2 * old)
             message["next"][old:] = np.arange(old + 1, 2 * old + 1)
             self.now = self.now._replace(message=message)
-        if 2 * tables.count[N_EVENTS] > len(tables.event):
+        if 2 * tables.counts[N_EVENTS] > len(tables.event):
             self.now = self.now._replace(event=grown(tables.event, 2 * len(tables.event)))
         if tables.tally[ROWS] + SPARE > len(tables.log):
             self._log.grow()

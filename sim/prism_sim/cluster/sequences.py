@@ -88,7 +88,7 @@ NOBODY, PYTHON = -1, -2
 SPARE = 4
 """Free places of each array that an event fills, at least; an event fills at most two."""
 N_EVENTS, FREE_MESSAGE, TURN = range(3)
-"""Places in ``count``: events in the heap, the first free message, and the last turn."""
+"""Places in ``counts``: events in the heap, the first free message, and the last turn."""
 
 
 class Sequences(NamedTuple):
@@ -107,7 +107,7 @@ class Sequences(NamedTuple):
     queue: Array
     message: Array
     event: Array
-    count: Int64s
+    counts: Int64s
     log: Int64s
     tally: Int64s
     limit: Int64s
@@ -116,14 +116,14 @@ class Sequences(NamedTuple):
 @compiled_part
 def push_event(of: Sequences, time_ns: int, who: int) -> None:
     """Add an event with the next turn."""
-    of.count[TURN] += 1
-    i = of.count[N_EVENTS]
-    of.count[N_EVENTS] = i + 1
+    of.counts[TURN] += 1
+    i = of.counts[N_EVENTS]
+    of.counts[N_EVENTS] = i + 1
     while i > 0 and of.event[(i - 1) // 2]["time_ns"] > time_ns:
         _move(of.event, (i - 1) // 2, i)
         i = (i - 1) // 2
     of.event[i]["time_ns"] = time_ns
-    of.event[i]["turn"] = of.count[TURN]
+    of.event[i]["turn"] = of.counts[TURN]
     of.event[i]["of"] = who
 
 
@@ -132,8 +132,8 @@ def pop_event(of: Sequences) -> int:
     """Remove the first event; return whose it is."""
     event = of.event
     who: int = event[0]["of"]
-    size = of.count[N_EVENTS] - 1
-    of.count[N_EVENTS] = size
+    size = of.counts[N_EVENTS] - 1
+    of.counts[N_EVENTS] = size
     time_ns, turn = event[size]["time_ns"], event[size]["turn"]
     i = to_int64(0)
     while 2 * i + 1 < size:
@@ -250,9 +250,9 @@ def log_message(of: Sequences, m: int, end_ns: int) -> None:
 @compiled_part
 def new_message(of: Sequences, q: int, mailbox: int, size_bytes: int) -> int:
     """A new message of queue ``q``, the last one that waits; it has no spans yet."""
-    m: int = of.count[FREE_MESSAGE]
+    m: int = of.counts[FREE_MESSAGE]
     message, queue = of.message[m], of.queue[q]
-    of.count[FREE_MESSAGE] = message["next"]
+    of.counts[FREE_MESSAGE] = message["next"]
     message["bytes"] = size_bytes
     message["mailbox"] = queue["mailboxes"] + mailbox
     message["queue"] = q
@@ -268,5 +268,5 @@ def new_message(of: Sequences, q: int, mailbox: int, size_bytes: int) -> int:
 
 @compiled_part
 def free_message(of: Sequences, m: int) -> None:
-    of.message[m]["next"] = of.count[FREE_MESSAGE]
-    of.count[FREE_MESSAGE] = m
+    of.message[m]["next"] = of.counts[FREE_MESSAGE]
+    of.counts[FREE_MESSAGE] = m

@@ -151,14 +151,17 @@ class Worker:
             yield from habit.finish(self)
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
-        """Forward passes of ``micro_batches``, chunk by chunk; nothing is sent back."""
+        """Forward passes of ``micro_batches``, chunk by chunk; nothing is sent back.
+
+        Stages that hold the same parts share them.
+        """
         env, log = self.context.env, self.context.log
         self._lengths = None
         forwards = {item.work.chunk: item for item in self.plan if item.work.kind == FORWARD}
         for chunk, item in sorted(forwards.items()):
             nominal_ns = float(self.nominal_ns[chunk, 0])
             program = self.programs[item.program] or PLAIN
-            for mb in range(micro_batches):
+            for mb in range(-(-micro_batches // self.context.config.copies)):
                 if item.mailbox >= 0:
                     arrival = self.mail.receive(self._evaluated(chunk), step, mb)
                     if arrival is not None:
@@ -174,7 +177,7 @@ class Worker:
 
     def _evaluated(self, chunk: int) -> int:
         """The mailbox of an evaluation's passes through ``chunk``, after those of the steps."""
-        return self.nominal_ns.shape[0] * self.context.config.micro_batches + chunk
+        return len(self.nominal_ns) * self.context.config.micro_batches + chunk
 
     def _begin(self, step: int) -> None:
         self.step = step
@@ -198,10 +201,10 @@ class Worker:
     def _stretch(self, first: int, stop: int) -> Process:
         """The passes from piece ``first`` to before ``stop``, which compiled code follows."""
         fabric = self.context.fabric
-        ended = fabric.play(self.sequence, first, stop)
+        ended: simpy.Event | None = fabric.play(self.sequence, first, stop)
         try:
-            while ended is not None or self.slowdowns.held is not None:
-                yield ended or self.slowdowns.held
+            while (waits_for := ended or self.slowdowns.held) is not None:
+                yield waits_for
                 ended = fabric.resume(self.sequence) if self._row["piece"] < stop else None
         except simpy.Interrupt:
             fabric.stop(self.sequence)

@@ -290,16 +290,15 @@ class Assembly:
                     for to, path in ends
                     if isinstance(to.mail, AgreedMail)
                 ]
-                continue
-            queues = [
-                tables.add_queue(
-                    path.bundle, path.latency_ns, tables.mailboxes_of(to.sequence),
-                    (worker.number, to.number), self._config.tp,
-                )
-                for to, path in ends
-            ]  # fmt: skip
-            worker.mail.queues = queues
-            tables.set_queues(worker.sequence, queues)
+            elif isinstance(worker.mail, QueuedMail):
+                worker.mail.queues = [
+                    tables.add_queue(
+                        path.bundle, path.latency_ns, tables.mailboxes_of(to.sequence),
+                        (worker.number, to.number), self._config.tp,
+                    )
+                    for to, path in ends
+                ]  # fmt: skip
+                tables.set_queues(worker.sequence, worker.mail.queues)
 
 
 def _nominal_ns(cost: StageCost, last_kind: int) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ import typer
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
 from prism_common.command import Command, Group, new_app
+from prism_common.escapes import printable
 from prism_common.program import run_program
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def run(
         raise typer.Exit(1) from None
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
-        typer.echo("\n".join(lines), err=True)
+        typer.echo("\n".join(map(printable, lines)), err=True)
     raise typer.Exit(diagnosis.verdict.exit_code)
 
 
@@ -159,12 +160,12 @@ def _diagnosed(
 def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
     intake = diagnosis.intake
     for reason, count in intake.set_aside.items():
-        typer.echo(f"set aside {count} of {intake.rows} records: {reason}", err=True)
+        typer.echo(f"set aside {count} of {intake.rows} records: {printable(reason)}", err=True)
     if intake.unknown_addresses:
         named = ", ".join(f"{name} ({count})" for name, count in intake.unknown_addresses.items())
         more = intake.unknown_address_count - len(intake.unknown_addresses)
         others = f", and {more} more" if more > 0 else ""
-        typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
+        typer.echo(f"addresses unknown to the topology: {printable(named)}{others}", err=True)
         typer.echo(
             "    add those of GPU servers to the topology; without them, "
             "one job may look like several",
@@ -173,7 +174,7 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
     if intake.repeated:
         typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:
-        typer.echo(f"tables written to {out}", err=True)
+        typer.echo(f"tables written to {printable(out)}", err=True)
 
 
 def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from prism_common.escapes import printable
 from prism_common.program import is_memory_error
 from prism_common.version import __version__
 
@@ -52,7 +53,7 @@ def user_errors(debug: bool) -> Iterator[None]:
         if debug or is_memory_error(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        typer.echo(f"error: {printable(f'{where}{error.strerror or error}')}", err=True)
         raise typer.Exit(1) from None
 
 

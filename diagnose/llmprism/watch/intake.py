@@ -29,6 +29,7 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from prism_common.errors import UserError
 
+_LONGEST = 300  # characters of a reason
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 LONG, OUT_OF_STEP = "long", "out_of_step"
 _REASONS = {
@@ -87,6 +88,8 @@ def take_in(
             tables += list(records_of([file], options, notes))
         except UserError as error:
             unread.append(str(error.problems[0]).partition("\n")[0])
+        except Exception as error:  # a reader's mistake costs one file, and not the monitor
+            unread.append(f"{file}: {type(error).__name__}: {error}"[:_LONGEST].partition("\n")[0])
     records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
     now_ns = time.time_ns()

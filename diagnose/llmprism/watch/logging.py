@@ -12,6 +12,7 @@ import sys
 from typing import Literal
 
 from llmprism.watch.times import rfc3339
+from prism_common.escapes import printable
 
 LOGGER = logging.getLogger("llmprism.watch")
 Format = Literal["text", "json"]
@@ -36,7 +37,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _one_line(record: logging.LogRecord) -> str:
-    return " ".join(record.getMessage().split())
+    return printable(" ".join(record.getMessage().split()))
 
 
 def begin(form: Format, quiet: bool) -> None:

@@ -24,7 +24,7 @@ from llmprism.watch.exporters import forget as forget_exporters
 from llmprism.watch.following import Followed, count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import closed, forget, resolved, take_findings
-from llmprism.watch.intake import take_in
+from llmprism.watch.intake import SET_ASIDE, take_in
 from llmprism.watch.listening import Listener
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
@@ -94,7 +94,8 @@ class Monitor:
         self._deliver()
         taken = self._take()
         self._network.refresh()
-        if taken.files:
+        self._tracker.cover(self._network.topology)  # also of records of before a restart
+        if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
         for listener in self._listeners:
@@ -133,6 +134,7 @@ class Monitor:
             state.position = taken.position
             state.starts = memory.starts.stored()
             self._count_lost(state)
+            found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
             if found.records.num_rows:
@@ -145,7 +147,7 @@ class Monitor:
             if found.records.num_rows and latest_ns is not None:
                 state.watermark_ns = max(state.watermark_ns or latest_ns, latest_ns)
         self._coverage.add(found.records)
-        self._tracker.add(found.records, self._network.topology)
+        self._tracker.add(found.records)
         self._health.saw(found.read, found.refused, found.reason, found.unread)
 
     def _count_lost(self, state: State) -> None:

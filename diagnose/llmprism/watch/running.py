@@ -112,5 +112,6 @@ def _served(
     token = serving.token_for(host, outputs.token_file)
     app = application.application(live, metrics, token)
     url = stack.enter_context(serving.served(app, host, port))
+    stack.callback(live.end)  # before the server ends
     LOGGER.info("live page: %s", url)
     return [metrics, live], url

@@ -9,10 +9,8 @@ in the same files, and files that no state names are removed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -25,11 +23,28 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 _FILE, _LOCK = "state.json", "lock"
 VERSION = 2
 """Of the file of the state; a monitor reads its own version and those before."""
 _CLOSED = ConfigDict(extra="forbid")
+_WORDS = b"llmprism watch\n"
+_OTHER = "name another folder with --state"
+_RECORDS = Names(r"records/\d+\.parquet")
+NAMES = Names(
+    r"state\.json",
+    r"lock",
+    r"alerts\.jsonl",
+    r"records/\d+\.parquet",
+    r"window/flows\.parquet",
+    r"window/\.ingest-\w+/[^/]+",
+    r"samples/[\w-]+/(?:error\.txt|topology\.json|flows\.parquet)",
+    r"spool/(?:\d{20}|messages|\.writing)\.[a-z.]+",
+    r"spool/\.templates",
+    r"history/(?:steps|layouts|findings)/day=\d{4}-\d\d-\d\d/\d+(?:-\d+)?\.parquet",
+)
+"""All files of a monitor."""
 
 
 @dataclass
@@ -255,17 +270,32 @@ _STATE = TypeAdapter(State)
 
 
 class StateFolder:
-    """The folder of one monitor; another one is refused while it is open."""
+    """The folder of one monitor; another one is refused while it is open.
+
+    Its lock says whose it is. In a folder with other files, but without this lock, no monitor
+    works; and in its own, it touches only the files of :data:`NAMES`.
+
+    Raises
+    ------
+    UserError : the folder is somebody else's, or another monitor works there.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.own = OwnFolder(path, NAMES, _OTHER)
         path.mkdir(parents=True, exist_ok=True)
         self._refuse_others_files()
-        self._lock = _locked(path / _LOCK)
-        self.state = self._read()
-        self.parts.mkdir(exist_ok=True)
-        self._remove_unfinished()
-        self.tidy()
+        self._lock = self._locked()
+        try:
+            self.own.refuse_in_the_way()
+            self.state = self._read()
+            os.pwrite(self._lock, _WORDS, 0)
+            self.parts.mkdir(exist_ok=True)
+            self._remove_unfinished()
+            self.tidy()
+        except BaseException:
+            os.close(self._lock)
+            raise
 
     @property
     def parts(self) -> Path:
@@ -288,16 +318,17 @@ class StateFolder:
 
     def tidy(self) -> None:
         """Remove the records that the state does not name."""
-        named = {part.name for part in self.state.parts}
-        for path in self.parts.iterdir():
-            if path.name not in named and path.is_file():
-                path.unlink()
+        named = {f"records/{part.name}" for part in self.state.parts}
+        for name in [*self.own.files("records")]:
+            if name not in named:
+                self.own.remove(name)
 
     def _remove_unfinished(self) -> None:
         """Remove what a monitor that was killed had begun to write."""
-        shutil.rmtree(self.path / "window", ignore_errors=True)
-        for path in self.path.rglob(".*.partial"):
-            path.unlink()
+        self.own.remove_unfinished()
+        for left in (self.path / "window").glob(".ingest-*"):
+            self.own.remove_folder(f"window/{left.name}")
+        self.own.remove_folder("window")
 
     def close(self) -> None:
         """Let another monitor use the folder."""
@@ -318,26 +349,31 @@ class StateFolder:
         if found.version > VERSION:
             what = f"a later version wrote this state ({found.version}, and {VERSION} is known)"
             raise UserError(Problem(what, str(path), how))
+        if not all(f"records/{part.name}" in _RECORDS for part in found.parts):
+            raise UserError(Problem("its records are not in its folder", str(path), how))
         found.version = VERSION
         return found
 
     def _refuse_others_files(self) -> None:
-        """Refuse a folder with files in which no monitor has worked."""
+        """Refuse a folder with files in which no monitor has worked.
+
+        Monitors of before had an empty lock: then the state shows whose the folder is.
+        """
         names = {one.name for one in self.path.iterdir()}
-        if names and _LOCK not in names:
+        lock = self.path / _LOCK
+        is_marked = is_regular(lock) and lock.stat().st_size > 0  # its words are looked at later
+        if is_marked or not names or (names == {_LOCK} and is_regular(lock)):
+            return
+        if not (is_regular(lock) and is_regular(self.path / _FILE) and self._read().commit):
             what = f"holds {min(names)!r}, and no monitor has worked here"
-            raise UserError(Problem(what, str(self.path), "name another folder with --state"))
+            raise UserError(Problem(what, str(self.path), _OTHER))
 
-
-def _locked(path: Path) -> int:
-    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        what, how = "another monitor works in this folder", "end it, or name another folder"
-        raise UserError(Problem(what, str(path.parent), how)) from error
-    return lock
+    def _locked(self) -> int:
+        try:
+            return lock_file(self.path / _LOCK, lambda words: words in (b"", _WORDS))
+        except BusyError as error:
+            what, how = "another monitor works in this folder", "end it, or name another folder"
+            raise UserError(Problem(what, str(self.path), how)) from error
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -73,11 +73,14 @@ class Tracker:
         self._learned = None
         self._until_ns = until_ns
 
-    def add(self, table: pa.Table, topology: Topology) -> None:
-        """Take in records that have come, between addresses of ``topology``."""
+    def cover(self, topology: Topology) -> None:
+        """Follow jobs in this network; if it is another one than before, forget everything."""
         if topology is not self._topology:
             self._topology = topology
             self.forget()
+
+    def add(self, table: pa.Table) -> None:
+        """Take in records that have come."""
         if self._learned is not None:
             records = self._learned.numbers.of(table)
             self._learned.take(records, self._learned.subjects)

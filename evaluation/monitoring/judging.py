@@ -22,6 +22,7 @@ from prism_sim.faults import KINDS
 from prism_sim.run_folder import Run
 
 _STOPPED = 5.0  # usual steps: a job that takes none for so long has stopped
+_SEEN = 10.0  # usual steps of a fault before what was watched ended
 _EDGE = 2.0  # usual steps by which the times of an incident and a fault may differ
 _SEVERITIES = ("info", "warning", "critical")
 
@@ -83,9 +84,10 @@ class _Fault:
 
 def judge(run: Run, state: Path) -> Judged:
     """Compare what a monitor has told with the truth."""
-    steps = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
-    usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
     stored = json.loads((state / "state.json").read_text(encoding="utf-8"))
+    steps = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
+    steps = steps[steps <= stored["cursor_ns"]]
+    usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
     found = Judged(job_steps=len(steps), hiccups=sum(stored["hiccups"].values()))
     found.failures = sum(stored["failures"].values())
     incidents, found.blind = _incidents(state, _names(run, stored))
@@ -180,14 +182,16 @@ def _ns(text: Any) -> int:
 
 
 def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_Fault]:
-    """The faults that are due."""
+    """The faults that are due, and that the monitor has seen for a while."""
     servers = {
         end["address"]: end["server"]
         for end in json.loads(run.topology.read_text(encoding="utf-8"))["endpoints"]
     }
-    found = []
+    found, last_ns = [], int(steps.max())
     for row in run.truth("faults").to_dict("records"):
         job, start_ns, end_ns = str(row["job"]), int(row["start_ns"]), int(row["end_ns"])
+        if job not in usual_ns or start_ns + _SEEN * usual_ns[job] > last_ns:
+            continue
         length_ns = steps[job].diff()
         inside = length_ns[(steps[job] > start_ns) & (steps[job] <= end_ns)]
         is_slow = len(inside) and float(inside.mean()) >= (1 + MATTERS) * usual_ns[job]

@@ -87,9 +87,9 @@ _STRETCHES = 12
 _ALERTS = """
 ## False alerts, and the delay of true ones
 
-`python -m evaluation alerts --seconds {seconds}` makes this part. {streams} streams of
-{minutes:.0f} minutes are watched in lock-step, so the monitor is never behind: windows of
-{window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. {healthy} of them are healthy. An
+`python -m evaluation alerts --seconds {seconds} --share {share:g}` makes this part. Of {streams}
+streams of {minutes:.0f} minutes, {share:.0%} are watched in lock-step, so the monitor is never
+behind: windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. {healthy} of them are healthy. An
 alert is *false* if its job has no fault while the incident lasts; it counts once, with its highest
 severity (critical / warning / info). A fault counts if it stops its job or lengthens its steps by
 3 %. *Delay* is from the end of the first slow step to the alert, in usual steps of the job. *Wrong*
@@ -167,15 +167,16 @@ def write_delay(jobs: Sequence[int]) -> Path:
     return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=lines))
 
 
-def write_alerts(seconds: int) -> Path:
-    """Watch the streams, and write that part of the page."""
-    found = results(seconds)
+def write_alerts(seconds: int, share: float) -> Path:
+    """Watch a share of the streams, and write that part of the page."""
+    found = results(seconds, share)
     judged = [one for _, one in found]
     notes = [f"`{stream.name}`: {text}" for stream, one in found for text in one.notes]
     text = _ALERTS.format(
         seconds=seconds,
         streams=len(found),
         minutes=seconds / 60,
+        share=share,
         window_s=WATCHED.window_ns // SECOND_NS,
         stride_s=WATCHED.stride_ns // SECOND_NS,
         quiet_s=WATCHED.quiet_ns // SECOND_NS,

@@ -136,6 +136,14 @@ def is_habitual(job: KnownJob, first: int, last: int, cost_ns: float) -> bool:
     return not np.isin(span[inside], long).any()
 
 
+def is_due(known: Sequence[Habit], steps: Ints, extra_ns: Floats) -> Bools:
+    """Mark the steps at which a habit is due, if they are not much longer than it makes them."""
+    found = np.zeros(steps.size, np.bool_)
+    for one in known:
+        found |= ((steps - one.at) % one.every == 0) & (extra_ns <= _DEARER * one.extra_ns)
+    return found
+
+
 def longest_pause_ns(job: KnownJob) -> float:
     """The longest step that the habits of a job make [ns]; 0 if it has none."""
     extra_ns = max((one.extra_ns for one in job.habits), default=0)

@@ -89,11 +89,12 @@ _ALERTS = """
 
 `python -m evaluation alerts --seconds {seconds} --share {share:g}` makes this part. Of {streams}
 streams of {minutes:.0f} minutes, {share:.0%} are watched in lock-step, so the monitor is never
-behind: windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. {healthy} of them are healthy. An
-alert is *false* if its job has no fault while the incident lasts; it counts once, with its highest
-severity (critical / warning / info). A fault counts if it stops its job or lengthens its steps by
-3 %. *Delay* is from the end of the first slow step to the alert, in usual steps of the job. *Wrong*
-are faults whose first alert names another place. *Hiccups* were counted, and not sent.
+behind: windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. {healthy} of
+them are healthy. An alert is *false* if its job has no fault while the incident lasts; it counts
+once, with its highest severity (critical / warning / info). A fault counts if it stops its job or
+lengthens its steps by 3 %. *Delay* is from the end of the first slow step to the alert, in usual
+steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were counted,
+and not sent.
 
 | stream | what happens | job-steps | false | found | delay | wrong | hiccups |
 |---|---|---|---|---|---|---|---|

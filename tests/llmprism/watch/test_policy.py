@@ -83,7 +83,8 @@ def test_a_habit_is_learned_remembered_and_no_alert_until_it_costs_more() -> Non
     known = job(steady(60, evaluations))
     assert {one.every for one in known.habits} == {10}
     assert why(incident(49, 51, 18.0), known) == "a habit of the job"
-    assert why(incident(49, 51, 60.0), known) == ""
+    dearer = job(steady(60, evaluations | dict.fromkeys((49, 50, 51), 20.0)))
+    assert why(incident(49, 51, 60.0), dearer) == ""
     calm = {step: (step + 61) * STEP_NS + known.seen_ns for step in range(60, 75)}
     remember(known, calm)
     assert {one.every for one in known.habits} == {10}

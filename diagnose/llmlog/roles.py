@@ -212,11 +212,14 @@ def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
 
 
 def _killed_first(evidence: Evidence) -> list[Event]:
-    """The first process that the scheduler saw killed; after another failed, it kills the rest."""
+    """The first process that the scheduler saw killed, if no other had failed before."""
     killed = evidence.of("killed")[:1]
     failed = [event for event in evidence.of("ended") if int(event.fields.get("code") or 0)]
-    earlier = [one for one in failed for event in killed if one.file == event.file]
-    return [event for event in killed if all(one.line > event.line for one in earlier)]
+    for event in killed:
+        before = [one for one in failed if one.file == event.file and one.line < event.line]
+        if any(one.fields.get("tasks") != event.fields.get("tasks") for one in before):
+            return []
+    return killed
 
 
 def signal_of(event: Event) -> str | None:

@@ -36,6 +36,7 @@ _PARTS = re.compile(
 _NESTED = re.compile(r"\[rank\d+\]: ?\[rank\d+\]:")
 _TASKS = re.compile(r" *\d+: ?")
 _LABEL = re.compile(r"\[?(?P<label>[A-Za-z][\w.-]*|\d+)\]?(?::|\||\]| \|) ")
+_RANK_WORD = re.compile(r"([A-Za-z]+(?:_rank)?)[-_]?\d+")
 _NOT_LABELS = re.compile(
     rf"(?i)(?:{LEVEL}|srun|slurmstepd|\w*(?:Error|Exception|Warning)|File|note|hint|usage)"
 )
@@ -118,10 +119,27 @@ def _pattern(befores: list[str]) -> re.Pattern[str] | None:
             if place == len(columns) and kind == "space"
             else _part(kind, values)
         )
+        if numbered := _numbered(kind, values):
+            name, part = numbered[0], numbered[1]
+            text += part if name not in names else _part(kind, values)
+            names.add(name)
+            continue
         text += f"(?P<{name}>{part})" if name and name not in names else f"(?:{part})"
         names.add(name)
         last = column[0][0] if kind in ("word", "number") else last
     return re.compile(text)
+
+
+def _numbered(kind: str, values: Counter[str]) -> tuple[str, str] | None:
+    """The name and pattern of words such as ``rank3``, whose number is a rank."""
+    matches = [_RANK_WORD.fullmatch(value) for value in values] if kind == "word" else []
+    heads = {match[1] for match in matches if match}
+    if not matches or not all(matches) or len(heads) != 1:
+        return None
+    head = heads.pop()
+    name = _RANKS.get(head.lower())
+    pattern = rf"{re.escape(head)}[-_]?(?P<{name}>\d+)"
+    return (name, pattern) if name in ("rank", "local") else None
 
 
 def _part(kind: str, values: Counter[str]) -> str:

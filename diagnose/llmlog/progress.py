@@ -131,10 +131,15 @@ class Progress:
                 self.ends.append((bars[-1].file, bars[-1].line))
         self._bars.clear()
         self.iterations = timed(self.iterations)
+        before: dict[str, int] = {}
+        for one in self.iterations:  # numbers that fall are those of another attempt
+            if one.number < before.get(one.file, 0) - 1:
+                self.launches[one.file].append(one.line)
+            before[one.file] = one.number
 
     def begin_again(self, file: str, line: int) -> None:
         """Only what comes after ``line`` of ``file`` counts there."""
-        after = [one for one in self.iterations if one.file == file and one.line > line]
+        after = [one for one in self.iterations if one.file == file and one.line >= line]
         self._last[file] = after[-1].number if after else None
         if not after:
             self.begun, self.continued = False, None

@@ -200,8 +200,11 @@ def _links_down(evidence: Evidence) -> list[Event]:
 
 def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
     """What agents of ``nodes`` report about ranks that a signal ended, with their summaries."""
-    died = [event for event in evidence.of("actor_died") if event.node in (nodes or [event.node])]
-    died = [event for event in died if event.node is not None]
+    died = [
+        event
+        for event in evidence.of("actor_died")
+        if event.node is not None and (not nodes or event.node in nodes)
+    ]
     died += [
         event
         for event in evidence.of("failed", "died", "exited")

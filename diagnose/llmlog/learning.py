@@ -19,6 +19,9 @@ from llmlog.prefixes import ANCHOR, LEVEL, TIME, Habit, split
 SAMPLE, SAMPLE_BYTES = 500, 1 << 18
 """Lines and bytes of a stream that are looked at."""
 _LONGEST, _WORDS = 120, 64
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+_ALIKE = 4
+"""Lines of one shape that are looked at."""
 _SHARE = 0.3
 """Least share of lines with a learned prefix; two lines before known beginnings are as good."""
 _STRONG = re.compile(
@@ -48,11 +51,23 @@ _RANKS |= dict.fromkeys(("gpu", "device", "local"), "local") | dict.fromkeys(
 
 def learned(lines: Iterable[str]) -> Habit:
     """The habit of a stream with these first lines."""
-    sample = [line for line in lines if line.strip()]
+    sample = _telling(lines)
     habit = Habit(nested=any(_NESTED.search(line) for line in sample))
     habit.tasks = _labelled(sample, habit)
     habit.templates = _templates([split(line, habit)[1] for line in sample])
     return habit
+
+
+def _telling(lines: Iterable[str]) -> list[str]:
+    """The first lines of each shape: more of the same tell nothing new."""
+    found: list[str] = []
+    shapes: Counter[str] = Counter()
+    for line in lines:
+        shape = line.translate(_NO_DIGITS)
+        shapes[shape] += 1
+        if shapes[shape] <= _ALIKE and line.strip():
+            found.append(line)
+    return found
 
 
 def _labelled(sample: list[str], habit: Habit) -> bool:

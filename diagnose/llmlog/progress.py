@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from llmlog.catalogue import MARKS, READERS
+from llmlog.catalogue import MARK_WORDS, MARKS, READERS
 from llmlog.paces import Iteration, slower, timed
 
 _CONTINUED = re.compile(
@@ -76,6 +76,9 @@ class Progress:
 
     def _mark(self, text: str, file: str, line: int) -> bool:
         """Note a line about the phases of a job."""
+        lowered = text.lower()
+        if not any(word in lowered for word in MARK_WORDS):
+            return False
         if match := _CONTINUED.search(text):
             self.continued, self._last[file] = int(match[1]), None
             return True

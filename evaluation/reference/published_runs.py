@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prism_sim.training.schedules import ZeroBubble
+from prism_sim.training.schedules.zero_bubble import ZeroBubble
 
 FULL = {"recompute": "full", "sequence_parallel": False}
 KORTHIKANTI = "arXiv 2205.05198, tables 3, 5; second-hand: calculon-ai/calculon, `validation`"

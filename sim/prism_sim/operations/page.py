@@ -159,14 +159,15 @@ def _cells(name: str, row: pd.Series) -> list[str]:
 
 def _differences(found: pd.DataFrame) -> dict[str, Any]:
     """A row for each policy, a column for each that comes before it."""
-    names = list(dict.fromkeys(found["to"]))
+    records: list[dict[Any, Any]] = found.to_dict("records")
+    names = list(dict.fromkeys(record["to"] for record in records))
     cells = {
-        (row.policy, row.to): f"{100 * row.difference:+.2f} ± {100 * row.half:.2f}"
-        for row in found.itertuples()
+        (each["policy"], each["to"]): f"{100 * each['difference']:+.2f} ± {100 * each['half']:.2f}"
+        for each in records
     }
     rows = [
-        [name, *(cells.get((name, other), "") for other in names)]
-        for name in dict.fromkeys(found["policy"])
+        [name, *(cells.get((name, base), "") for base in names)]
+        for name in dict.fromkeys(record["policy"] for record in records)
     ]
     return {"heads": ["difference [%] of", *(f"to {name}" for name in names)], "rows": rows}
 

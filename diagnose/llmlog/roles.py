@@ -302,9 +302,11 @@ def _reported(evidence: Evidence) -> Culprit | None:
 
 
 def _silent_until_the_limit(evidence: Evidence) -> Culprit | None:
-    """A job that had shown no progress for long when its time limit ended it."""
+    """A job that had shown no progress for long, or was at its end, when its limit ended it."""
     done = evidence.progress.iterations
     for event in evidence.of("time_limit"):
+        if any(file == event.file for file, _ in evidence.progress.ends):
+            return Culprit("hang", [event], [], [])
         end, last = (
             seconds(event.fields.get("at") or event.time),
             seconds(done[-1].time) if done else None,

@@ -379,7 +379,8 @@ def test_servers_of_a_rack_fail_at_one_moment(tmp_path: Path) -> None:
         "description: Whole racks.\nservers: 6\ndays: 20\nseeds: 12\n"
         "failures: {trace: {kind: table, file: outages.csv, servers: 6}}\n"
         "policies:\n- name: requeue\n  detection: timeout\n  localisation: by_hand\n"
-        "  recovery: requeue\n  checkpoint: {kind: async, stall_s: 2, write_s: 60, interval: daly}\n"
+        "  recovery: requeue\n"
+        "  checkpoint: {kind: async, stall_s: 2, write_s: 60, interval: daly}\n"
     )
     done = run(read_operations(tmp_path / "study.yaml"), tmp_path / "points", 1)
     assert len(done) == 12

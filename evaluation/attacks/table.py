@@ -83,7 +83,7 @@ def _templates() -> Iterator[bool]:
 
 
 def _half_open() -> Iterator[bool]:
-    app = application(Live(), Metrics(None), _TOKEN)
+    app = application(Live(), Metrics([]), _TOKEN)
     for number in (20, 100, 300):
         with ExitStack() as stack:
             url = stack.enter_context(served(app, "127.0.0.1", 0))
@@ -109,11 +109,11 @@ def _answer(url: str, headers: dict[str, str]) -> tuple[int, str]:
 
 
 def _hosts() -> Iterator[bool]:
-    with served(application(Live(), Metrics(None), ""), "127.0.0.1", 0) as url:
+    with served(application(Live(), Metrics([]), ""), "127.0.0.1", 0) as url:
         for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:80", "[::1", ""):
             yield _answer(f"{url}metrics", {"Host": host})[0] in (400, 421)
         yield _answer(f"{url}metrics", {})[0] == 200
-    with served(application(Live(), Metrics(None), _TOKEN), "127.0.0.1", 0) as url:
+    with served(application(Live(), Metrics([]), _TOKEN), "127.0.0.1", 0) as url:
         for path in ("/evil.example/", "\\evil.example/", "jobs/x"):
             yield _answer(f"{url}{path}?token={_TOKEN}", {}) == (303, "/")
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,6 +39,7 @@ from llmprism.watch.state import StateFolder
 from prism_common.errors import UserError
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run as run_operations
+from prism_sim.operations.study import Study
 
 SLOWEST_S = 60
 """Time of one example; more is a hang [s]."""
@@ -185,6 +186,7 @@ def check_points(given: list[Edit]) -> None:
     with _promised() as here:
         (here / "study.yaml").write_text(_STUDY)
         study = read_operations(here / "study.yaml")
+        assert isinstance(study, Study)
         expected = [one.result for _, one in run_operations(study, here / "points", 1)]
         point = min((here / "points").iterdir())
         whole = point.read_bytes()
@@ -227,8 +229,7 @@ _MESSAGES = st.lists(
 def targets() -> list[Target]:
     """Return all targets: folders of each program, and everything that is read."""
     folders = [
-        Target(f"folder of {one.name}", entries(), lambda given, one=one: check_folder(one, given))
-        for one in PROGRAMS
+        Target(f"folder of {one.name}", entries(), partial(check_folder, one)) for one in PROGRAMS
     ]
     return [
         *folders,

@@ -25,7 +25,7 @@ from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from prism_common.errors import Problem, UserError
-from prism_common.untrusted import OutsideError, whole
+from prism_common.untrusted import whole
 
 DENIED = "flow that Azure denied"
 BROKEN_TUPLE = "tuple that is none of a flow log"
@@ -59,7 +59,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
         for text, mac in _tuples(record, point):
             try:
                 rows += _rows(text.split(","), mac, latest, notes, source)
-            except (OutsideError, IndexError):
+            except (ValueError, IndexError):
                 notes.drop(BROKEN_TUPLE)
         if len(rows) >= BATCH_ROWS:
             yield _batch(rows, options)
@@ -103,18 +103,14 @@ def _rows(
     flow = (mac, *parts[1:6])
     begin_ns = at_ns if state == "B" else latest.get(flow, at_ns)
     latest[flow] = at_ns
-    counts = [whole(text or "0") for text in parts[9:13]]
-    ends = ((parts[1], parts[3]), (parts[2], parts[4]))
-    for (src, dst), packets, nbytes in ((ends, *counts[:2]), (ends[::-1], *counts[2:4])):
-        if nbytes:
-            protocol = _PROTOCOLS.get(parts[5], parts[5])
-            yield dict(
-                zip(
-                    _COLUMNS,
-                    (min(begin_ns, at_ns), at_ns, src[0], dst[0], src[1], dst[1], protocol),
-                    strict=False,
-                )
-            ) | {"bytes": nbytes, "packets": packets, "observer": mac, "path": "?"}
+    packets, nbytes, packets_back, bytes_back = (whole(text or "0") for text in parts[9:13])
+    there = ((parts[1], parts[3]), (parts[2], parts[4]), packets, nbytes)
+    back = ((parts[2], parts[4]), (parts[1], parts[3]), packets_back, bytes_back)
+    for src, dst, count, size in (there, back):
+        if size:
+            values = (min(begin_ns, at_ns), at_ns, src[0], dst[0], src[1], dst[1])
+            rest = (_PROTOCOLS.get(parts[5], parts[5]), size, count, mac, "?")
+            yield dict(zip(_COLUMNS, (*values, *rest), strict=True))
 
 
 def _batch(rows: list[Row], options: Options) -> pa.Table:

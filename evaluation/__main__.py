@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,16 @@ def logs(
     from evaluation.logs.page import write
 
     typer.echo(write(failures, worlds, seed))
+
+
+@app.command()
+def foreign(
+    folder: Annotated[Path, typer.Argument(help="Copies of public repositories, see the page.")],
+) -> None:
+    """Judge the diagnosis of public logs: results/reference/foreign.md."""
+    from evaluation.foreign.page import write
+
+    typer.echo(write(folder))
 
 
 @app.command()

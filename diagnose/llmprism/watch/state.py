@@ -35,7 +35,7 @@ _RECORDS = Names(r"records/\d+\.parquet")
 NAMES = Names(
     r"state\.json",
     r"lock",
-    r"alerts\.jsonl",
+    r"alerts\.jsonl(?:\.1)?",
     r"records/\d+\.parquet",
     r"window/flows\.parquet",
     r"window/\.ingest-\w+/[^/]+",

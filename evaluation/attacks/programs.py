@@ -20,7 +20,7 @@ from llmprism.pipeline import diagnose
 from llmprism.watch.history.recording import History
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool, own_spool
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_common.folders import is_regular
 from prism_sim.operations import writing as operations
 from prism_sim.products import NAMES, RECORD, stage_files

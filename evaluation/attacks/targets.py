@@ -35,7 +35,7 @@ from llmprism.ingest.sources import find
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.messages import Messages
 from llmprism.watch.sources.spool import own_spool
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run as run_operations

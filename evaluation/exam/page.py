@@ -54,14 +54,15 @@ def summary(figures: Mapping[str, Any]) -> str:
     own = figures["sets"]["exam"][MAIN]
     shown = {name: written(name, estimate) for name, estimate in own["findings"].items()}
     healthy = shown["false findings in 1,000 healthy job-steps"]
+    sure = own["findings"]["sure and wrong"]["of"]
     return (
         f"on {own['worlds']} worlds of held-out families, `{MAIN}` finds {shown['recall']} of the "
         f"{own['due']} faults that slow a job by 3 % or more, or stop it. It names the culprit "
         f"first for {shown['culprit first']}, and the right server, or a set of at most three with "
         f"a part of it, for {shown['right server, or in the set']}. Of its findings, "
-        f"{shown['precision']} name the culprit in its window. *Sure and wrong*: of those with a "
-        f"confidence of 0.9 or more, {shown['sure and wrong']} name another server. Healthy jobs "
-        f"have {healthy} false findings in 1,000 job-steps (in brackets: 95 % intervals)."
+        f"{shown['precision']} name the culprit in its window. *Sure and wrong*: of the {sure} "
+        f"with a confidence of 0.9 or more, {shown['sure and wrong']} name another server. Healthy "
+        f"jobs have {healthy} false findings in 1,000 job-steps (in brackets: 95 % intervals)."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,11 +44,44 @@ def logs(
 
 
 @app.command()
+def foreign(
+    folder: Annotated[Path, typer.Argument(help="Copies of public repositories, see the page.")],
+) -> None:
+    """Judge the diagnosis of public logs: results/reference/foreign.md."""
+    from evaluation.foreign.page import write
+
+    typer.echo(write(folder))
+
+
+@app.command()
 def operations() -> None:
     """Compare studies of operations with published figures: results/reference/operations.md."""
     from evaluation.operations import page
 
     page.write()
+
+
+@app.command()
+def attacks(
+    examples: Annotated[int, typer.Option(min=10, help="Of each drawn attack.")] = 40,
+) -> None:
+    """Repeat all attacks and count the good ones: results/reference/attacks.md."""
+    from evaluation.attacks.table import write
+
+    typer.echo(write(examples))
+
+
+@app.command()
+def fuzz(
+    seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 60.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Left out: a new one.")] = None,
+) -> None:
+    """Put damaged files, messages, states and foreign folders before all programs."""
+    from evaluation.attacks.fuzzing import fuzz as attack
+
+    tried = attack(seconds, seed, lambda text: typer.echo(text, err=True))
+    for name, count in tried.items():
+        typer.echo(f"{name}: {count}")
 
 
 @app.command()

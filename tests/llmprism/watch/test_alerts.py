@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
+from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
 from prism_common.errors import UserError
@@ -95,7 +96,7 @@ def test_an_alert_that_opens_and_resolves_at_once_is_told_as_open_first(
     assert resolved["endsAt"] == watched.events[-1]["endsAt"]
     assert opened["labels"] == {**watched.events[0]["labels"], "cluster": "a"}
     assert opened["annotations"]["runbook_url"] == "http://runbooks/SlowGpu"
-    assert opened["generatorURL"].startswith("http://page:8080/incidents/")
+    assert opened["generatorURL"].startswith("http://page:8080/?incident=")
     assert [one["labels"] for one in first.alerts] == [one["labels"] for one in second.alerts]
 
 
@@ -168,3 +169,16 @@ def test_promtool_accepts_metrics_and_rules(world: Any, watched: Watched) -> Non
     ):
         done = subprocess.run([str(PROMTOOL), *arguments], input=content, capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_file_of_events_turns_over_and_repeats_none(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.jsonl"
+    events = [{"number": number, "text": "x" * 100} for number in range(1, 8)]
+    for number in range(1, 8):
+        assert len(AlertLines(path, turn_bytes=300).write(events[:number])) == 1
+    kept = [json.loads(line) for name in ("alerts.jsonl.1", "alerts.jsonl")
+            for line in (tmp_path / name).read_text().splitlines()]  # fmt: skip
+    assert kept == events[-len(kept) :]
+    assert len(kept) >= 3
+    path.unlink()
+    assert AlertLines(path, turn_bytes=300).written >= 3

@@ -108,8 +108,10 @@ def soak(
 
 @app.command()
 def alerts(
-    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 2_100,
-    share: Annotated[float, typer.Option(min=0.01, max=1, help="That is watched.")] = 1.0,
+    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 1_200,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="That is watched; 0: only judge what was.")
+    ] = 1.0,
 ) -> None:
     """Count false alerts and delays of true ones: a part of results/reference/monitor.md."""
     from evaluation.monitoring.page import write_alerts

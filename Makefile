@@ -10,10 +10,10 @@ CASE ?= ddp4
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml diagnose/pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing prism-sim into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e .
+	@echo "installing llmprism and prism-sim into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e diagnose -e .
 	@echo "compiling ..."
 	@$(BIN)/python -m compileall -q sim diagnose
 	@made=$$(mktemp -d) && $(BIN)/prism-sim run tiny/pair --out $$made/run >$$made/log 2>&1 \
@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the development tools into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) install -c constraints.txt -e diagnose -e '.[dev]'
 	@touch $@
 
 quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev ## All checks of a change, without the larger ones;
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
 # tests of whole runs come last, and only the reproduction is measured in them.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
-MODULE_TESTS := tests/prism_sim tests/llmprism tests/llmlog tests/cli tests/evaluation
+MODULE_TESTS := tests/prism_sim tests/llmprism tests/llmlog tests/prism_common tests/cli tests/evaluation
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
@@ -76,7 +76,7 @@ pictures: $(VENV)/.installed-dev ## Draw the pictures of the README and of docs/
 
 $(VENV)/.installed-lab: $(VENV)/.installed
 	@echo "installing the libraries of the lab's trainers into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[lab]'
+	@$(PIP) install -c constraints.txt -e diagnose -e '.[lab]'
 	@touch $@
 
 lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (root, Linux).
@@ -98,4 +98,4 @@ constraints: $(VENV)/.installed-dev ## Write the installed versions to constrain
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt
 
 clean:          ## Remove all made files and the private environment.
-	@rm -rf $(VENV) dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) dist build diagnose/dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

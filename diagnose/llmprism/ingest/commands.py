@@ -1,4 +1,4 @@
-"""``llmprism ingest`` and ``llmprism check``: the command lines of this package.
+"""``llmprism ingest``: the command line of this package.
 
 Only the standard library and typer are imported here, so that ``--help`` answers at once.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
 from llmprism.ingest import arguments
+from prism_common.command import Command, new_app, user_errors
+from prism_common.progress import reporting
 
 if TYPE_CHECKING:
-    from llmprism.ingest.ingesting import Ingested, Progress
+    from llmprism.ingest.ingesting import Ingested
     from llmprism.ingest.network.parts import Content
     from llmprism.ingest.notes import Notes
     from llmprism.ingest.options import Options
@@ -36,42 +36,7 @@ Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network)
 set aside and why in FOLDER/ingest.json.
 """
 
-CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
-
-FLOWS is a flow table, as `llmprism ingest` writes it. Without --topology, what the records show
-of the network is taken.
-"""
-
 ingest_app = new_app()
-
-
-check_app = new_app()
-
-
-@check_app.command(help=CHECK_HELP, cls=Command)
-def check_command(
-    flows: arguments.Flows,
-    topology: arguments.PhysicalNetwork = None,
-    as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
-    debug: arguments.Debug = False,
-) -> None:
-    """Say what flow records allow."""
-    with user_errors(debug):
-        from llmprism.ingest.check import as_dict, check
-
-        with reporting(quiet) as progress:
-            found, lines, diagnosis = check(flows, topology, progress)
-    if as_json:
-        typer.echo(json.dumps(as_dict(found, lines), indent=1, allow_nan=False))
-        return
-    typer.echo(f"{found.records:,} records")
-    for line in lines:
-        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
-        if line.mend:
-            typer.echo(f"         to get it: {line.mend}")
-    for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
-        typer.echo(line_of_verdict)
 
 
 @ingest_app.command(help=INGEST_HELP, cls=Command)
@@ -136,7 +101,7 @@ def ingest_command(
             _write_notes(done, Path(out))
         _print_ingested(done, Path(out), as_json, quiet)
     if not done.notes.records:
-        from llmprism.verdict import CANNOT_TELL_EXIT
+        from prism_common.program import CANNOT_TELL_EXIT
 
         raise typer.Exit(CANNOT_TELL_EXIT)
 
@@ -183,8 +148,8 @@ def _homes(network: Content | None) -> dict[str, str]:
 
 def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
     """Write the network as described, or else what the records show of it."""
-    from llmprism.files import replacing
     from llmprism.ingest.network.inferred import infer
+    from prism_common.files import replacing
 
     if described:
         content = described
@@ -223,7 +188,7 @@ def _first(names: list[str]) -> str:
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:
-    from llmprism.files import replacing
+    from prism_common.files import replacing
 
     with replacing(folder / _NOTES) as partial:
         partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")
@@ -242,7 +207,7 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
 
 def _check_target(out: str) -> None:
     """Refuse a folder in which files would be replaced that no ingest wrote."""
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
 
     how = "name another folder with --out"
     folder = Path(out)
@@ -267,19 +232,3 @@ def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> Non
     if value is not None and value not in known:
         listed = ", ".join(known)
         raise typer.BadParameter(f"there is no {value!r}; known: {listed}", param_hint=option)
-
-
-@contextmanager
-def reporting(quiet: bool) -> Iterator[Progress]:
-    """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def report(fraction: float, doing: str) -> None:
-            bar.update(task, completed=fraction, description=doing)
-
-        yield report

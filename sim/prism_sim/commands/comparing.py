@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
+from llmprism.options import MemoryLimit, TimeLimit
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
 from prism_sim.commands.session import Session, counted, open_session
 

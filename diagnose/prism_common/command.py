@@ -1,46 +1,17 @@
-"""Commands of both programs: ``--version`` anywhere, and help without types of the language."""
+"""Commands of all programs: ``--version`` anywhere, and help without types of the language."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from llmprism.program import is_memory_error
-from llmprism.version import __version__
+from prism_common.program import is_memory_error
+from prism_common.version import __version__
 
-TimeLimit = Annotated[
-    float,
-    typer.Option(
-        "--time-limit", metavar="S", min=0.1, help="Time of another package's method [s]."
-    ),
-]
-MemoryLimit = Annotated[
-    float,
-    typer.Option(
-        "--memory-limit", metavar="GIB", min=0.1, help="Memory of another package's method [GiB]."
-    ),
-]
-AtOnce = Annotated[
-    int,
-    typer.Option(
-        "--at-once",
-        metavar="N",
-        min=1,
-        help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
-    ),
-]
 PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -66,7 +37,7 @@ def answer_version(arguments: list[str], line: str) -> None:
 @contextmanager
 def user_errors(debug: bool) -> Iterator[None]:
     """Print what the user can mend in a line each, and exit 1."""
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
 
     try:
         yield
@@ -97,7 +68,7 @@ class PlainArgument(TyperArgument):
 
 
 class Command(TyperCommand):
-    """A command of ``llmprism``."""
+    """A command; a program of another distribution sets another ``version``."""
 
     version: ClassVar[str] = f"llmprism {__version__}"
 

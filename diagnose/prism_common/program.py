@@ -14,6 +14,9 @@ from contextlib import suppress
 from io import TextIOWrapper
 
 WRONG = 1
+"""Exit code: the data is wrong, or a file cannot be read or written."""
+CANNOT_TELL_EXIT = 4
+"""Exit code: the records do not suffice for an answer."""
 NO_MEMORY = "not enough memory"
 _REMEDY = "give the process more (ulimit -v, the limit of its container), or take less data"
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))  # by number

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from llmprism.ingest.commands import check_app
+from llmprism.check.command import check_app
 from llmprism.ingest.merging import TimeOrder
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.points import SeveralPoints

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
 More commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
-`llmprism check FLOWS` says what they allow, `llmprism report FOLDER` makes a page of the
+`llmprism check FLOWS` says what they allow, `llmprism counters INPUTS...` diagnoses the byte
+counters of switch ports, `llmprism report FOLDER` makes a page of the
 diagnosis, `llmprism watch SOURCE` diagnoses records as they come, and `llmprism history FOLDER`
 answers questions about what it found. Each has its own --help.
 
@@ -41,6 +42,7 @@ app = new_app()
 _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
     "check": "llmprism.check.command:check_app",
+    "counters": "llmprism.counters.command:counters_app",
     "report": "llmprism.page.command:report_app",
     "watch": "llmprism.watch.command:watch_app",
     "history": "llmprism.watch.history.command:history_app",

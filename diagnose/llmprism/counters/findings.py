@@ -17,14 +17,18 @@ import pandas as pd
 from llmprism.counters.cleaning import PortSeries
 from llmprism.counters.curves import Curves
 from llmprism.counters.peers import (
-    DEVIATIONS, Members, burst_shares, longer_bursts, unlike_their_index,
+    DEVIATIONS,
+    Members,
+    burst_shares,
+    longer_bursts,
+    unlike_their_index,
 )
 from llmprism.counters.rhythm import profile
 from llmprism.counters.steps import JobSteps
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
-from llmprism.kinds import UNKNOWN
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from prism_common.kinds import UNKNOWN
 
 SILENT = 0.05
 """Of the mean rate of a job: less is silence; acknowledgements and heartbeats are far below."""

@@ -79,4 +79,4 @@ def mirrored(column: str) -> str:
     ('out_bytes', 'ecn_marks')
     """
     side, _, rest = column.partition("_")
-    return f"{ {'in': 'out', 'out': 'in'}.get(side, side)}_{rest}"
+    return f"{ {'in': 'out', 'out': 'in'}.get(side, side) }_{rest}"

@@ -12,9 +12,9 @@ from typing import Any
 from llmprism.counters.cleaning import UNSURE_WRAPS
 from llmprism.counters.rhythm import SHORTEST, Rhythm
 from llmprism.counters.steps import SAMPLES
-from llmprism.quantities import duration
 from llmprism.standing import Scope
 from llmprism.verdict import Reason
+from prism_common.quantities import duration
 
 FINEST_NS = 100_000_000
 """Interval that an operator can ask of most switches: 0.1 s."""

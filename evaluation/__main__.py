@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -78,6 +79,18 @@ def delay(
     from evaluation.monitoring.page import write_delay
 
     typer.echo(write_delay(jobs or [4, 16, 78]))
+
+
+@app.command()
+def production(
+    folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
+) -> None:
+    """Diagnose an hour of a production cluster: results/reference/production.md and pictures."""
+    from evaluation.production.page import write
+    from prism_common.command import user_errors
+
+    with user_errors(debug=False):
+        typer.echo(write(folder))
 
 
 @app.command()

@@ -34,6 +34,7 @@ _LOGS_TRUTH = ("logs_jobs", "logs_nodes", "logs_failures", "logs_lines")
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "simulate": (
         "flows.parquet",
+        "counters.parquet",
         "topology.json",
         "manifest.json",
         *(f"truth/{name}.parquet" for name in (*_TRUTH, *_LOGS_TRUTH)),

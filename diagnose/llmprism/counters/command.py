@@ -65,7 +65,9 @@ def counters_command(
         typer.Option(metavar="METRIC", help="Of a URL, twice: counters in and out. Default: "
                      "ifHCInOctets and ifHCOutOctets."),
     ] = None,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Of a URL: between readings.")] = "15s",
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Of a URL: between readings.")
+    ] = "15s",
     out: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
     ] = None,

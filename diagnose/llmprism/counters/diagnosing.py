@@ -156,7 +156,7 @@ def _findings(
     in_job[view.members.rows] = True
     return [
         *findings.of_job(view, curves),
-        *findings.of_ports(view, curves, topology, codes, jobs.busy, in_job),
+        *findings.of_ports(curves, topology, codes, jobs.busy, in_job),
         *findings.of_events(view, series, codes, topology),
     ]
 

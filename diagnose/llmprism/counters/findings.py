@@ -18,29 +18,32 @@ from llmprism.counters.cleaning import PortSeries
 from llmprism.counters.curves import Curves
 from llmprism.counters.peers import (
     DEVIATIONS,
+    MAD_TO_DEVIATION,
     Members,
     burst_shares,
     longer_bursts,
-    unlike_their_index,
+    unlike_the_others,
 )
-from llmprism.counters.rhythm import profile
+from llmprism.counters.rhythm import SILENT, active_part, profile
 from llmprism.counters.steps import JobSteps
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from prism_common.kinds import UNKNOWN
 
-SILENT = 0.05
-"""Of the mean rate of a job: less is silence; acknowledgements and heartbeats are far below."""
 STOPPED_STEPS = 4.0
 """Steps of silence at the end that are a stop; a save or an evaluation takes one or two."""
+BEGUN = 0.1
+"""Of the bytes of a step, from which it has begun."""
+EVEN_STEPS = 0.4
+"""Evenness of steps from which the bytes of the last one mean anything."""
 STOPPED_REFRESHES = 20.0
 """The same where the length of a step is unknown, in refreshes."""
-USUAL = 0.25
-"""Quantile of the lengths of steps that is usual: up to three quarters may be slow."""
+LOST_REFRESHES = 2.0
+"""That slow steps cost together: each edge of a run may be wrong by one."""
 LONGER = 0.03
 """Of a usual step, by which steps of a finding are longer at least."""
-STANDS_OUT = 6.0
+STANDS_OUT = 8.0
 """Deviations of a mean of steps from the usual one."""
 FEWEST_STEPS = 8
 """Of a job, to tell which are slow."""
@@ -103,45 +106,59 @@ def of_job(view: JobView, curves: Curves) -> Iterator[Found]:
     """What a job's own curves show."""
     rate = profile(curves, view.members.rows)
     yield from _stopped(view, curves, rate)
+    yield from _paused(view, curves, rate)
     if view.steps is not None:
-        yield from _slower(view, view.steps)
+        yield from _slower(view, view.steps, curves)
         yield from _longer_bursts(view, view.steps, curves)
 
 
 def _stopped(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
-    """A job that moves nothing from some time on until the end."""
-    active = np.flatnonzero(rate >= SILENT * np.median(rate[rate > 0])) if rate.any() else []
-    if not len(active):
-        return
-    silent_ns = int((rate.size - 1 - active[-1]) * curves.bin_ns)
+    """A job that stops within a step, and moves nothing until the end of the recording.
+
+    After a whole step, it may have ended as planned: that is no finding.
+    """
+    last = active_part(rate)[1]
+    silent_ns = (rate.size - last) * curves.bin_ns
     least = STOPPED_STEPS * view.period_ns or STOPPED_REFRESHES * curves.resolution_ns
-    longest = _longest_pause_ns(np.asarray(active), curves.bin_ns)
-    if silent_ns < max(least, 2 * longest):
+    steps = view.steps
+    if silent_ns < least or steps is None or steps.durations_ns.size < FEWEST_STEPS:
         return
-    end = curves.start_ns + curves.span_ns
-    count = len(view.steps.edges_ns) - 1 if view.steps is not None else -1
+    if steps.rest < BEGUN or steps.evenness < EVEN_STEPS:
+        return
+    end, count = curves.start_ns + curves.span_ns, steps.durations_ns.size
     yield Found(
         "hang", "hang", "job", view.name, end - silent_ns, end, 0.8, "job", count, count, 1.0,
-        float(silent_ns), {"silent_ns": silent_ns, "longest_pause_before_ns": longest},
+        float(silent_ns), {"silent_ns": silent_ns, "share_of_last_step": steps.rest},
     )  # fmt: skip
 
 
-def _longest_pause_ns(active: Ints, bin_ns: int) -> int:
-    return int(np.diff(active).max(initial=1) - 1) * bin_ns
+def _paused(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
+    """Times within the training of a job without any traffic, much longer than between bursts."""
+    first, last = active_part(rate)
+    busy = first + np.flatnonzero(rate[first:last] >= SILENT * rate.mean())
+    gaps_ns = np.diff(busy) * curves.bin_ns
+    least = STOPPED_STEPS * view.period_ns or STOPPED_REFRESHES * curves.resolution_ns
+    for place in np.flatnonzero(gaps_ns >= least):
+        start = curves.start_ns + int(busy[place] + 1) * curves.bin_ns
+        end = start + int(gaps_ns[place]) - curves.bin_ns
+        step = view.steps.step_at(start) if view.steps is not None else -1
+        yield Found(
+            "pause", UNKNOWN, "job", view.name, start, end, 0.7, "job", step, step, 1.0,
+            float(end - start), {"silent_ns": end - start},
+        )  # fmt: skip
 
 
-def _slower(view: JobView, steps: JobSteps) -> Iterator[Found]:
+def _slower(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[Found]:
     """Runs of steps that are longer than usual."""
     took = steps.durations_ns.astype(np.float64)
     if took.size < FEWEST_STEPS:
         return
-    usual = float(np.quantile(took, USUAL))
-    middle = float(np.median(took[took <= np.median(took)])) if usual > 0 else usual
-    noise = _noise(took)
-    usual = max(usual, middle)
+    usual, noise = float(np.median(took)), _noise(took)
     for first, last in slow_runs(took, usual, noise):
         part = took[first : last + 1]
         longer = float(part.mean()) - usual
+        if longer * part.size < LOST_REFRESHES * curves.resolution_ns:
+            continue
         sure = longer * np.sqrt(part.size) / max(noise, 1e-9)
         yield Found(
             "slow_steps", UNKNOWN, "job", view.name,
@@ -158,9 +175,6 @@ def _noise(took: Floats) -> float:
     return float(MAD_TO_DEVIATION * np.median(np.abs(np.diff(took))) / np.sqrt(2))
 
 
-MAD_TO_DEVIATION = 1.4826
-
-
 def slow_runs(took: Floats, usual: float, noise: float) -> list[tuple[int, int]]:
     """First and last step of each run that is longer by more than noise explains.
 
@@ -175,6 +189,8 @@ def slow_runs(took: Floats, usual: float, noise: float) -> list[tuple[int, int]]
     if last < 0:
         return []
     first = int(sums[: last + 1].argmin())
+    large = np.flatnonzero(gain[first : last + 1] >= gain[first : last + 1].mean() / 4)
+    first, last = first + int(large[0]), first + int(large[-1])
     size = last - first + 1
     excess = float(took[first : last + 1].mean()) - usual
     enough = excess * np.sqrt(size) >= STANDS_OUT * noise and excess >= LONGER * usual
@@ -200,11 +216,11 @@ def _longer_bursts(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[F
 
 
 def of_ports(
-    view: JobView, curves: Curves, topology: Topology, codes: Ints, busy: Bools, in_job: Bools
+    curves: Curves, topology: Topology, codes: Ints, busy: Bools, in_job: Bools
 ) -> Iterator[Found]:
     """Ports that do not do what the same NIC of the other servers does."""
     nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints], np.int64)
-    idle, extra = unlike_their_index(busy, in_job, topology.servers[codes], nics[codes])
+    idle, extra = unlike_the_others(busy, in_job, topology.servers[codes], nics[codes])
     for symptom, cause, ports in (
         ("idle_port", "stopped_nic", idle),
         ("port_of_another_nic", UNKNOWN, extra),
@@ -214,12 +230,12 @@ def of_ports(
             yield Found(
                 symptom, cause, "address", end.address, curves.start_ns,
                 curves.start_ns + curves.span_ns, 0.6, magnitude=1.0,
-                evidence={"server": end.server, "nic": end.nic, "moved_bytes": _moved(curves, port)},
+                evidence={
+                    "server": end.server,
+                    "nic": end.nic,
+                    "moved_bytes": float(curves.moved[port].sum(dtype=np.float64)),
+                },
             )  # fmt: skip
-
-
-def _moved(curves: Curves, port: int) -> float:
-    return float(curves.moved[port].sum(dtype=np.float64))
 
 
 def of_events(
@@ -235,7 +251,9 @@ def of_events(
             yield Found(
                 name, cause, "address", topology.endpoints[codes[rows[place]]].address,
                 int(port.time_ns[0]), int(port.time_ns[-1]), 0.6,
-                evidence={name: float(counted[place]), "median_of_peers": float(np.median(counted))},
+                evidence={
+                    name: float(counted[place]), "median_of_peers": float(np.median(counted))
+                },
             )  # fmt: skip
 
 

@@ -23,13 +23,14 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from llmprism.counters.curves import Curves
+from llmprism.counters.rhythm import SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 TOGETHER = 0.5
 """Correlation from which two ports have more in common than not."""
 FEWEST_BINS = 48
 """Of the longest scale: two unrelated ports then correlate by 0.5 once in 8,000 couples."""
-SHORTEST_BIN = 4
+SHORTEST_BIN = 2
 """Refreshes of the shortest scale: below, the noise of refreshes is most of a bin."""
 SHIFTS = 32
 """Shifts tried; the margin below is what two of them differ by within one job."""
@@ -176,20 +177,40 @@ def _coarser(moved: Floats, known: Bools, bins: int) -> tuple[Floats, Bools]:
 
 
 def _at_scale(moved: Floats, known: Bools) -> Floats:
-    """Correlation of every two units where no shift fits better, else 0."""
-    size = known.sum(axis=1, keepdims=True)
-    mean = np.where(known, moved, 0).sum(axis=1, keepdims=True) / np.maximum(size, 1)
-    centred = np.where(known, moved - mean, 0.0)
-    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    plain = np.where(length > 0, centred / np.maximum(length, 1e-30), 0.0)
-    together = plain @ plain.T
-    bins = plain.shape[1]
+    """Correlation of every two units where no shift fits better, else 0.
+
+    Two units are compared over the bins in which both train, so that they are not alike for
+    beginning and ending together.
+    """
+    trains = known & _training(moved)
+    mean = np.where(trains, moved, 0).sum(axis=1) / np.maximum(trains.sum(axis=1), 1)
+    centred = np.where(trains, moved - mean[:, None], 0.0)
+    shared = trains.astype(np.float64)
+    together = _correlation(centred, shared, centred, shared)
+    bins = moved.shape[1]
     low, high = int(SHIFTED_BY * bins), int((1 - SHIFTED_BY) * bins)
     highest = np.full_like(together, -1.0)
     for shift in np.random.default_rng(_SEED).integers(low, high, SHIFTS):
-        shifted = plain @ np.roll(plain, shift, axis=1).T
+        shifted = _correlation(
+            centred, shared, np.roll(centred, shift, axis=1), np.roll(shared, shift, axis=1)
+        )
         np.maximum(highest, np.maximum(shifted, shifted.T), out=highest)
     return np.where(together >= highest - SHIFT_MARGIN, np.maximum(together, 0.0), 0.0)
+
+
+def _training(moved: Floats) -> Bools:
+    """Bins between the first and the last one with traffic of each unit, shape (units, bins)."""
+    active = moved >= SILENT * moved.mean(axis=1, keepdims=True)
+    since = np.logical_or.accumulate(active, axis=1)
+    until = np.logical_or.accumulate(active[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(since & until)
+
+
+def _correlation(first: Floats, shared: Floats, second: Floats, also: Floats) -> Floats:
+    """Correlation of every two rows over the bins of both; 0 with fewer than enough."""
+    scale = np.sqrt((first**2 @ also.T) * (shared @ (second**2).T))
+    enough = (shared @ also.T >= FEWEST_BINS) & (scale > 0)
+    return np.where(enough, first @ second.T / np.where(enough, scale, 1.0), 0.0)
 
 
 def grouped_by(bond: Floats) -> Codes:

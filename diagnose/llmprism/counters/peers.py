@@ -7,6 +7,7 @@ NIC whose bursts are longer than those of its role is slower, or shares its link
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ LONGER_BURST = 1.3
 DEVIATIONS = 8.0
 """Deviations of the bursts of peers, for one of them to stand out."""
 FOREMOST = 0.8
-"""Of the servers of a job: what so many of them do with a NIC, the others should."""
+"""Of the servers of a job: the set of NICs that so many of them use, the others should."""
 MAD_TO_DEVIATION = 1.4826
 
 
@@ -107,10 +108,12 @@ def longer_bursts(share: Floats, role: Ints) -> tuple[Floats, Bools]:
     return ratio, out
 
 
-def unlike_their_index(
+def unlike_the_others(
     busy: Bools, in_job: Bools, servers: Ints, nic: Ints
 ) -> tuple[list[int], list[int]]:
-    """Ports of a job's servers that are idle or busy where those of nearly all its servers are not.
+    """Ports that are idle or busy where nearly all servers of the job use another set of NICs.
+
+    Where servers use NICs of many sets, because several jobs share them, nothing is usual.
 
     Parameters
     ----------
@@ -122,14 +125,15 @@ def unlike_their_index(
     -------
     The idle ones, and the busy ones.
     """
-    idle: list[int] = []
-    extra: list[int] = []
-    mine = np.isin(servers, servers[in_job]) & (nic >= 0)
-    for index in np.unique(nic[mine]):
-        ports = np.flatnonzero(mine & (nic == index))
-        active = float(in_job[ports].mean())
-        if ports.size > FEWEST_PEERS and active >= FOREMOST:
-            idle += ports[~in_job[ports] & ~busy[ports]].tolist()
-        elif ports.size > FEWEST_PEERS and active <= 1 - FOREMOST:
-            extra += ports[in_job[ports]].tolist()
+    homes = np.unique(servers[in_job])
+    sets = {int(home): frozenset(nic[in_job & (servers == home)].tolist()) for home in homes}
+    usual, count = Counter(sets.values()).most_common(1)[0]
+    if count < FOREMOST * homes.size or homes.size <= FEWEST_PEERS or -1 in usual:
+        return [], []
+    idle, extra = [], []
+    for home, used in sets.items():
+        ports = np.flatnonzero(servers == home)
+        lacking = [p for p in ports if nic[p] in usual - used and not busy[p]]
+        idle += [int(p) for p in lacking]
+        extra += [int(p) for p in ports if in_job[p] and nic[p] not in usual]
     return idle, extra

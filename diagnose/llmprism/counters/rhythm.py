@@ -23,6 +23,14 @@ FEWEST_STEPS = 4
 """In a recording: the peak must repeat."""
 CLEAR = 6.0
 """Deviations of an autocorrelation by chance, for the highest peak of all to be one."""
+SILENT = 0.05
+"""Of the mean rate of a job: less is silence; acknowledgements and heartbeats are far below."""
+RETURNED = 0.6
+"""Of the height of the peak of a micro-batch, that the peak of its step has at least."""
+FALLEN = 0.5
+"""Of the peak of a step, to which the peaks of its parts fall in between."""
+OF_PARTS = 0.7
+"""Confidence in a step that has parts: every few steps may have something in common, too."""
 STEEP = 0.05
 """By which a peak stands above the valley before it, to be one."""
 
@@ -47,8 +55,8 @@ class Rhythm:
 
 def rhythm_of(curves: Curves, rows: Ints) -> Rhythm:
     """The step of the job with these ports."""
-    smooth = smoothed(profile(curves, rows), curves)
-    like = autocorrelation(smooth)
+    rate = profile(curves, rows)
+    like = autocorrelation(smoothed(rate[slice(*active_part(rate))], curves))
     refresh = curves.resolution_ns / curves.bin_ns
     shortest, longest = int(np.ceil(SHORTEST * refresh)), like.size // FEWEST_STEPS
     chance = CLEAR * float(np.sqrt(refresh / like.size))
@@ -57,13 +65,29 @@ def rhythm_of(curves: Curves, rows: Ints) -> Rhythm:
         return Rhythm(0, 0.0, 0.0, _why_none(like, shortest, longest))
     highest = float(like[peaks].max())
     first = int(peaks[like[peaks] >= NEARLY * highest][0])
+    part, first = first, _whole(like, peaks, first)
     valley = float(like[: first + 1].min())
     contrast = like[first] - valley
     rival = max((float(like[p]) for p in peaks if p < first), default=valley)
     sure = np.clip((like[first] - max(rival, valley)) / max(contrast, 1e-9), 0, 1)
     period = _refined(like, first)
     confidence = float(np.clip(contrast, 0, 1) ** 0.5 * (0.5 + 0.5 * sure))
+    confidence *= 1.0 if part == first else OF_PARTS
     return Rhythm(round(period * curves.bin_ns), float(like[first]), confidence)
+
+
+def _whole(like: Floats, peaks: Ints, part: int) -> int:
+    """The lag at which the peaks themselves repeat: a step, if ``part`` is a micro-batch in it.
+
+    Shifted by a part of a step, fewer and fewer parts fit, until the whole step fits again.
+    """
+    later = peaks[(peaks > part) & (like[peaks] >= RETURNED * like[part])]
+    for lag in later:
+        heights = [like[k : k + part].max() for k in range(part, int(lag) - part, part)]
+        if heights and min(heights) < FALLEN * like[lag]:
+            around = later[np.abs(later - lag) <= lag // 4]
+            return int(around[like[around].argmax()])
+    return part
 
 
 def profile(curves: Curves, rows: Ints) -> Floats:
@@ -71,6 +95,12 @@ def profile(curves: Curves, rows: Ints) -> Floats:
     traffic = curves.exchanged(rows)
     mean = traffic.mean(axis=1, keepdims=True)
     return np.asarray((traffic / np.maximum(mean, 1e-30)).mean(axis=0))
+
+
+def active_part(rate: Floats) -> tuple[int, int]:
+    """First bin with traffic, and the bin after the last one: the job may begin and end within."""
+    active = np.flatnonzero(rate >= SILENT * rate.mean())
+    return (int(active[0]), int(active[-1]) + 1) if active.size else (0, rate.size)
 
 
 def smoothed(values: Floats, curves: Curves) -> Floats:

@@ -1,8 +1,8 @@
 """InfiniBand: what ``perfquery -x`` prints, again and again, with the time before each answer.
 
 ``PortXmitData`` and ``PortRcvData`` count words of 4 bytes. The time is a line of its own, as
-``date +%s.%N`` or ``date --iso-8601=ns`` prints it. The counters without ``-x`` have 32 bits and stop
-at their highest value, so they are refused.
+``date +%s.%N`` or ``date --iso-8601=ns`` prints it. The counters without ``-x`` have 32 bits and
+stop at their highest value, so they are refused.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def read(path: Path, options: Options) -> Readings:
     counts: Counter[str] = Counter()
     numbers = {name: _words(frame[name]) for name in chosen if name in COLUMNS}
     for name in (IN, OUT):
-        usable &= numbers[name][1]
-    usable &= frame["port"].notna().to_numpy()
+        usable = usable & numbers[name][1]
+    usable = usable & frame["port"].notna().to_numpy()
     counts["rows without a time, a port or a number"] += int((~usable).sum())
     ports = frame["port"].astype(str)
     if "switch" in frame:

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from evaluation.exam.command import exam
+from evaluation.exam.command import exam, measure, paired
 from prism_common.program import run_program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)
+app.command()(measure)
+app.command()(paired)
 
 
 @app.callback()

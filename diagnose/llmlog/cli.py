@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.escapes import printable
 from prism_common.program import run_program
 from prism_common.version import __version__
 
@@ -81,6 +82,7 @@ def run(
     from llmlog.errors import LogError
     from llmlog.page import write_page
     from llmlog.streams import Intake
+    from llmlog.tables import check_target
 
     if method is not Method.l4 and (healthy or library or confirm):
         raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
@@ -90,6 +92,8 @@ def run(
         raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
     try:
+        if out is not None:
+            check_target(out)  # before the work
         if method is Method.l4:
             results = _compared(logs, healthy or [], library, confirm or [], intake)
         else:
@@ -102,7 +106,7 @@ def run(
     except LogError as error:
         if debug:
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
         _report(intake)
@@ -144,7 +148,7 @@ def _compared(
     if confirmed:
         raise typer.BadParameter(f"no failed job is called {', '.join(confirmed)}")
     if confirm and file is not None:
-        library.write(file)
+        library.add_to(file)
     return results
 
 
@@ -172,7 +176,7 @@ def _report(intake: Intake) -> None:
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     for text in intake.notes[:_NOTES]:
-        typer.echo(_printable(text), err=True)
+        typer.echo(printable(text), err=True)
     if len(intake.notes) > _NOTES:
         typer.echo(f"... and {len(intake.notes) - _NOTES} more notes of this kind", err=True)
 
@@ -191,11 +195,7 @@ def _cell(value: object) -> str:
     from llmlog.tables import ranges
 
     text = "-" if value in (None, "[]") else str(value)
-    return _printable(ranges(json.loads(text)) if text.startswith("[") else text)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(ranges(json.loads(text)) if text.startswith("[") else text)
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ higher number first.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +15,10 @@ from typing import Any
 
 from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
+from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"
+_MOST_GPUS = 1 << 16  # of a node
 _PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?:\.(?:gz|zst|bz2|xz))?$")
 _ATTEMPT = re.compile(r"(?:(?P<node>[^/]+)/)?attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log")
 
@@ -88,25 +89,26 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
 def _indexed(folder: Path) -> list[Job]:
     place = str(folder / INDEX)
     try:
-        rows = json.loads((folder / INDEX).read_text(encoding="utf-8"))["jobs"]
+        rows = parsed((folder / INDEX).read_bytes())["jobs"]
         return [_accounted(folder, row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"is not an accounting of jobs ({type(error).__name__}: {error})"
+        reason = error if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
+        what = f"is not an accounting of jobs ({reason})"
         raise LogError(place, what, "write it again, or give the folders of the jobs") from None
 
 
 def _accounted(folder: Path, row: dict[str, Any]) -> Job:
     name = str(row["job"])
-    if Path(name).name != name:
+    if Path(name).name != name or name in ("", ".", ".."):
         raise ValueError(f"{name!r} is not the name of a folder")
     return Job(
         name,
         tuple(_files(folder / name, folder)),
         tuple(str(node) for node in row["nodes"]),
-        int(row["gpus_per_node"]),
+        whole(row["gpus_per_node"], 0, _MOST_GPUS),
         str(row["state"]),
         str(row.get("user", "")),
-        *(None if row.get(name) is None else int(row[name]) for name in ("begin_ns", "end_ns")),
+        *(None if row.get(one) is None else whole(row[one]) for one in ("begin_ns", "end_ns")),
     )
 
 

@@ -235,7 +235,7 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
         return Culprit("hang", [], gone, [])
     counts = Counter(writer.node for writer in partly if writer.node is not None)
     nodes = sorted(counts, key=lambda node: (counts[node], node))
-    ranks = [evidence.rank_of(writer) for writer in partly if writer.node == nodes[0]]
+    ranks = [evidence.rank_of(writer) for writer in partly if writer.node in nodes[:1] or not nodes]
     return Culprit("hang", [], nodes, sorted(rank for rank in ranks if rank is not None))
 
 

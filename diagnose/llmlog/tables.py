@@ -20,7 +20,9 @@ from llmlog.events import Event
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
+from prism_common.errors import UserError
 from prism_common.files import replacing
+from prism_common.folders import Names, OwnFolder
 
 _SCHEMAS = {
     "jobs": pa.schema(
@@ -63,6 +65,11 @@ _SCHEMAS = {
         ]
     ),
 }
+MARK = "llmlog.json"
+"""Shows that the tables of a folder are ours."""
+_MARK_TEXT = '{"tables_of": "llmlog"}\n'
+_NAMES = Names(r"llmlog\.json", *(rf"{name}\.parquet" for name in _SCHEMAS))
+_OTHER = "give another folder with --out"
 Row = dict[str, Any]
 _BECAUSE = 300
 """Characters of a line that is given as a reason."""
@@ -95,26 +102,51 @@ class Results:
             self.rows["events"] += [event_row(job.name, event) for event in shown]
 
     def write(self, folder: Path) -> None:
-        """Write each table as ``NAME.parquet``.
+        """Write each table as ``NAME.parquet``, and the mark that shows whose they are.
 
         Raises
         ------
-        LogError : the folder cannot be written.
+        LogError : the folder cannot be written, or has files of these names that llmlog did not
+            write.
         """
+        own = check_target(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            with replacing(own.path_of(MARK)) as partial:
+                partial.write_text(_MARK_TEXT, encoding="utf-8")
             for name, schema in _SCHEMAS.items():
                 table = pa.Table.from_pylist(self.rows[name], schema)
-                with replacing(folder / f"{name}.parquet") as partial:
+                with replacing(own.path_of(f"{name}.parquet")) as partial:
                     pq.write_table(table, partial)
         except OSError as error:
             what = f"cannot be written ({error.strerror or error})"
-            raise LogError(str(folder), what, "give another folder with --out") from None
+            raise LogError(str(folder), what, _OTHER) from None
 
     def summary(self) -> str:
         """All failures and jobs as JSON; events are in the tables."""
         content = {name: self.rows[name] for name in ("failures", "jobs")}
         return json.dumps(content, indent=1, allow_nan=False)
+
+
+def check_target(folder: Path) -> OwnFolder:
+    """Return the files of llmlog in a folder.
+
+    Raises
+    ------
+    LogError : the folder has files under our names that llmlog did not write, or is none.
+    """
+    own = OwnFolder(folder, _NAMES, _OTHER)
+    try:
+        own.refuse_in_the_way()
+    except UserError as error:
+        raise LogError(str(folder), error.problems[0].what, _OTHER) from None
+    except OSError as error:
+        raise LogError(str(folder), f"cannot be written ({error.strerror})", _OTHER) from None
+    there = [*own.files()]
+    if there and not (own.holds(MARK) and (folder / MARK).read_bytes() == _MARK_TEXT.encode()):
+        what = f"holds {there[0]!r}, which llmlog did not write"
+        raise LogError(str(folder), what, _OTHER)
+    return own
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
 
+from prism_common.escapes import printable
+
 WRONG = 1
 """Exit code: the data is wrong, or a file cannot be read or written."""
 CANNOT_TELL_EXIT = 4
@@ -74,7 +76,7 @@ def _message(error: Exception) -> str | None:
 
 def _end_with(message: str) -> None:
     with suppress(OSError):
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        print(f"error: {printable(message)}", file=sys.stderr, flush=True)
     _to_null(1)  # what stdout still holds has no place to go
     raise SystemExit(WRONG) from None
 

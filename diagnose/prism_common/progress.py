@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from prism_common.escapes import printable
+
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
 
@@ -20,6 +22,6 @@ def reporting(quiet: bool) -> Iterator[Progress]:
         task = bar.add_task("starting", total=1.0)
 
         def report(fraction: float, doing: str) -> None:
-            bar.update(task, completed=fraction, description=doing)
+            bar.update(task, completed=fraction, description=printable(doing))
 
         yield report

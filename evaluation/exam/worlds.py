@@ -1,14 +1,16 @@
 """The worlds of the exam: which ones there are, and their simulations.
 
-A simulation depends on the scenario and on the code of the simulator alone, so it is kept below
-``results/exam/worlds`` and serves every method, and every version of a method.
+A simulation depends on the scenario and on the code of the simulator alone, so it is kept, and
+serves every method, every version of a method, and every worktree that shares the folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,11 +24,11 @@ from prism_sim.version import PACKAGE
 
 FAMILIES = ROOT / "evaluation" / "families"
 RESULTS = ROOT / "results" / "exam"
+"""Where simulations and results are kept unless another folder is asked for."""
 FIRST_SEED = 1000
 """Seed of the first world of each family."""
 
 _SIMULATOR = ("cluster", "collector", "faults", "scenario", "training", "world")
-_DONE = "done"
 
 
 class World(NamedTuple):
@@ -42,10 +44,10 @@ def families() -> dict[str, Family]:
     return bundled_families() | read_families(FAMILIES)
 
 
-def worlds(of: str, number: int) -> list[World]:
+def worlds(of: str, number: int, first_seed: int = FIRST_SEED) -> list[World]:
     """The first ``number`` worlds of every family of a set, one of each in turn."""
     names = [name for name, family in families().items() if of in (family.set, "all")]
-    return [World(name, FIRST_SEED + n) for n in range(number) for name in names]
+    return [World(name, first_seed + n) for n in range(number) for name in names]
 
 
 def scenario_of(world: World) -> Scenario:
@@ -54,15 +56,23 @@ def scenario_of(world: World) -> Scenario:
 
 
 def simulated(scenario: Scenario, below: Path) -> Run:
-    """The simulation of ``scenario`` below a folder; it is made if it is not there."""
+    """The simulation of ``scenario`` below a folder; it is made if it is not there.
+
+    It is made under another name and then renamed, so a folder that is there is complete, and
+    several processes may ask for the same one.
+    """
     values = scenario.model_dump(mode="json", exclude={"description"})
     text = json.dumps([simulator(), values], sort_keys=True)
-    key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-    run = Run(below / key)
-    if not (run.folder / _DONE).exists():
-        shutil.rmtree(run.folder, ignore_errors=True)
-        simulate(scenario, run)
-        (run.folder / _DONE).touch()
+    run = Run(below / hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
+    if not run.folder.exists():
+        below.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".making-", dir=below))
+        try:
+            simulate(scenario, Run(aside / "run"))
+            if not run.folder.exists():
+                os.replace(aside / "run", run.folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     return run
 
 

@@ -209,6 +209,7 @@ def diagnose(
     with open_session(as_json, quiet, debug) as session:
         from llmprism.isolation.runner import Limits
         from llmprism.terminal import spelled
+        from prism_common.escapes import printable
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
@@ -217,9 +218,8 @@ def diagnose(
         limits = Limits.of(time_limit, memory_limit)
         found = stages.diagnose(session, flows, topology, method, folder, limits)
         summary = {"diagnosis": str(folder), **found.summary()}
-        session.result(
-            summary, *summary_lines(summary), *spelled(found, topology), *summary["conclusion"]
-        )
+        lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
+        session.result(summary, *map(printable, lines))
         _end_with_verdict(session, found)
 
 

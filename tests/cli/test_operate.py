@@ -16,6 +16,7 @@ from prism_sim.loading.bundled import folder
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
 from prism_sim.operations.study import Study
+from prism_sim.products import RECORD
 
 Call = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -376,7 +377,7 @@ def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> No
     result = call("operate", "small.yaml", *OPTIONS)
     assert result.exit_code == 0, result.output
     assert {one.name for one in Path("out").iterdir()} == {
-        "operations.html", "operations.json", "operations.parquet", "operations.png",
+        "operations.html", "operations.json", "operations.parquet", "operations.png", RECORD,
     }  # fmt: skip
     page = Path("out/operations.html").read_text()
     assert yaml.safe_load(small)["description"] in page

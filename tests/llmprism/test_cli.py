@@ -125,6 +125,13 @@ def test_wrong_usage_exits_2(arguments: tuple[str, ...], call: Call) -> None:
     assert call(*arguments).exit_code == 2
 
 
+def test_the_short_form_is_the_command_diagnose(files: tuple[str, ...], call: Call) -> None:
+    short = call(*files, "--method", "null", "--json")
+    assert call("diagnose", *files, "--method", "null", "--json").stdout == short.stdout
+    flows, *rest = files
+    assert call(*rest, "--method", "null", "--json", flows).stdout == short.stdout != ""
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from llmprism.cli import main; sys.argv = ['llmprism', '--help']\n"

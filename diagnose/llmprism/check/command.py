@@ -11,6 +11,7 @@ import typer
 
 from llmprism.ingest import arguments
 from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
 from prism_common.progress import reporting
 
 CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
@@ -41,8 +42,8 @@ def check_command(
         return
     typer.echo(f"{found.records:,} records")
     for line in lines:
-        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
+        typer.echo(f"{line.answer:>7}  {line.stage}: {printable(line.figures)}")
         if line.mend:
-            typer.echo(f"         to get it: {line.mend}")
+            typer.echo(f"         to get it: {printable(line.mend)}")
     for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
-        typer.echo(line_of_verdict)
+        typer.echo(printable(line_of_verdict))

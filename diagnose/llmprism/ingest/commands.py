@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import typer
 
 from llmprism.ingest import arguments
 from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
 from prism_common.progress import reporting
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def ingest_command(
             parse_separator,
             parse_time,
         )
-        from llmprism.io.writing import new_folder
+        from prism_common.folders import new_folder
 
         _check_target(out)  # before the work
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
@@ -199,15 +201,16 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
         typer.echo(json.dumps(done.notes.as_dict(), indent=1))
     else:
         written = f"{done.notes.records:,} flow records written to {folder / 'flows.parquet'}"
-        typer.echo(written)
+        typer.echo(printable(written))
     if not quiet:
         for line in done.notes.lines():
-            typer.echo(line, err=True)
+            typer.echo(printable(line), err=True)
 
 
 def _check_target(out: str) -> None:
     """Refuse a folder in which files would be replaced that no ingest wrote."""
     from prism_common.errors import Problem, UserError
+    from prism_common.folders import Names, OwnFolder
 
     how = "name another folder with --out"
     folder = Path(out)
@@ -215,7 +218,9 @@ def _check_target(out: str) -> None:
         raise UserError(Problem(f"{out!r} names no folder", "--out", how))
     if os.path.lexists(folder) and not folder.is_dir():
         raise UserError(Problem("this is a file, and must be a folder", out, how))
-    old = [name for name in _WRITTEN if os.path.lexists(folder / name)]
+    own = OwnFolder(folder, Names(*map(re.escape, _WRITTEN)), how)
+    own.refuse_in_the_way()
+    old = [*own.files()]
     if old and not _is_ingest(folder / _NOTES):
         what = "llmprism ingest did not write this file, and will not replace it"
         raise UserError(Problem(what, str(folder / name), how) for name in old)

@@ -11,14 +11,11 @@ from pydantic import Field, field_validator, model_validator
 from prism_sim.operations import theory
 from prism_sim.operations.campaigns import CAMPAIGNS
 from prism_sim.operations.causes import Cause
-from prism_sim.operations.intervals.base import Known
+from prism_sim.operations.intervals import Known
 from prism_sim.operations.places import Offenders
 from prism_sim.operations.policy import Policy
-from prism_sim.operations.times import Time
-from prism_sim.operations.times.exponential import Exponential
-from prism_sim.operations.times.lognormal import Lognormal
-from prism_sim.operations.traces import TRACES
-from prism_sim.operations.traces.base import Outage, TraceBase
+from prism_sim.operations.times import Exponential, Lognormal, Time
+from prism_sim.operations.traces import TRACES, Outage, TraceBase
 from prism_sim.operations.window import Windows
 from prism_sim.operations.worth import Worth
 from prism_sim.registry import named

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from llmprism.io.notes import json_object
 from prism_common.files import replacing
 from prism_sim.operations import figures, page, results, worth_figure
 from prism_sim.operations.evaluating import results as makespans
@@ -16,12 +19,16 @@ from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter import results as statistics
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
+from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace, stage_files
 from prism_sim.render import paint
+from prism_sim.studies.kept import refuse_foreign_pieces
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FILES = {"table": "parquet", "means": "json", "figure": "png", "page": "html"}
+_ALL = (*(f"operations.{ending}" for ending in _FILES.values()), "worth.png")
+_STAGE = "operate"
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,39 @@ class Written:
     shown: pd.DataFrame
     data: dict[str, Any]
     files: dict[str, str]
+
+    def within(self, folder: Path) -> Written:
+        """Return the same with the files in ``folder``, where they were moved."""
+        files = {name: str(folder / Path(path).name) for name, path in self.files.items()}
+        return replace(self, files=files)
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Be the only process that writes into the folder of a study.
+
+    Raises
+    ------
+    UserError : the folder has files under our names that prism-sim did not write.
+    """
+    with exclusive(folder):
+        refuse_foreign_pieces(folder / "points")
+        if _is_older_study(folder):
+            adopt(folder, {name: _STAGE for name in _ALL if (folder / name).is_file()})
+        refuse_to_replace(folder, _ALL)
+        yield
+
+
+def files_of(folder: Path) -> AbstractContextManager[Path]:
+    """Yield a folder for the files of a study; they are moved into place at the end."""
+    return stage_files(folder, _STAGE)
+
+
+def _is_older_study(folder: Path) -> bool:
+    """Whether the folder has a study from before records existed: its points and its means."""
+    has_points = any((folder / "points").glob("*.json"))
+    is_recorded = (folder / RECORD).exists()
+    return has_points and not is_recorded and "policies" in json_object(folder / _ALL[1])
 
 
 def write_policies(

@@ -148,7 +148,9 @@ class Worker:
             yield env.timeout(round(config.start_s * 1e9))
         for step in steps:
             if step != steps.start:
-                yield env.timeout(context.compute.overhead_ns(self.first_rank, step))
+                overhead_ns = context.compute.overhead_ns(self.first_rank, step)
+                self._vary(step, overhead_ns - config.step_overhead_ms * 1e6)
+                yield env.timeout(overhead_ns)
             for habit in self.habits:
                 yield from habit.before(self, step)
             self._begin(step)
@@ -186,6 +188,10 @@ class Worker:
             call()
         self.context.steps.begin(step)
 
+    def _vary(self, step: int, extra_ns: float) -> None:
+        """Record by how much random variation makes the own work of ``step`` longer."""
+        self.context.steps.vary(self.first_rank, step, extra_ns)
+
     def _passes(self, step: int) -> Process:
         """All passes of the step's micro-batches, in the schedule's order."""
         env, log, number = self.context.env, self.context.log, self.number
@@ -214,15 +220,17 @@ class Worker:
         if self.measured is not None:
             nominal_ns = self.measured.passes_ns[step]
         healthy_ns = nominal_ns * compute.noise(self.first_rank, self.server, step, rows)
+        warm_up = 1.0
         if self.context.config.warm_up_steps:
-            first = self.context.progress.steps.start
-            healthy_ns = healthy_ns * compute.warm_up(step, first)
+            warm_up = compute.warm_up(step, self.context.progress.steps.start)
+            healthy_ns = healthy_ns * warm_up
         self._lengths = compute.lengths(self.member, step)
         if self._lengths is not None:
             tokens = np.array(self._lengths)
             chunks = self.cost.chunks
             square = np.array([chunks[row % len(chunks)].quadratic for row in range(rows)])[:, None]
             healthy_ns = healthy_ns * ((1 - square) * tokens + square * tokens**2)
+        self._vary(step, float((healthy_ns - nominal_ns * warm_up).sum()))
         times: list[list[float]] = healthy_ns.tolist()
         return times
 

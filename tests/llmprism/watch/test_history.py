@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.watch.history.command import history_app
-from llmprism.watch.history.compaction import MOST_FILES, compact_day, forget_days
+from llmprism.watch.history.compaction import MOST_FILES, compact_day, forget_days, own_history
 from llmprism.watch.history.recording import TABLES, History, day_of
 from watching import Watched, pieces, put
 
@@ -61,7 +61,7 @@ def test_many_files_become_one_and_rows_that_a_crash_doubled_count_once(tmp_path
             folder / f"{number:010}.parquet",
         )
     first = (folder / f"{0:010}.parquet").read_bytes()
-    compact_day(folder, TABLES["steps"])
+    compact_day(own_history(tmp_path / "history"), "steps/day=2026-11-26", TABLES["steps"])
     (merged,) = folder.glob("*.parquet")
     assert sorted(pq.read_table(merged)["step"].to_pylist()) == list(range(MOST_FILES + 1))
     (folder / f"{0:010}.parquet").write_bytes(first)
@@ -72,7 +72,7 @@ def test_many_files_become_one_and_rows_that_a_crash_doubled_count_once(tmp_path
 def test_old_days_are_forgotten_and_other_questions_are_errors(tmp_path: Path) -> None:
     for day in ("2026-08-01", "2026-11-25", "2026-11-26"):
         (tmp_path / "history" / "steps" / f"day={day}").mkdir(parents=True)
-    forget_days(tmp_path / "history", 30, day_of(1_795_651_200_000_000_000))
+    forget_days(own_history(tmp_path / "history"), 30, day_of(1_795_651_200_000_000_000))
     left = sorted(path.name for path in (tmp_path / "history" / "steps").iterdir())
     assert left == ["day=2026-11-25", "day=2026-11-26"]
     run: Callable[..., Any] = CliRunner().invoke

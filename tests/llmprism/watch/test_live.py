@@ -25,7 +25,7 @@ HOSTILE = '<img src=x onerror="document.title=1"><b>job'
 
 @contextmanager
 def _page(watched: Watched, token: str = "") -> Iterator[str]:
-    live, metrics = Live(), Metrics(None)
+    live, metrics = Live(), Metrics()
     watched.listeners = [live, metrics]
     with served(application(live, metrics, token), "127.0.0.1", 0) as url:
         yield url

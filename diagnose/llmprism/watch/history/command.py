@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
 
 HELP = """Answer a question about what a monitor has found.
 
@@ -48,6 +49,6 @@ def history(
     if as_json:
         typer.echo(found.to_json(orient="records", indent=1, date_format="iso"))
     elif len(found):
-        typer.echo(found.to_string(index=False))
+        typer.echo(printable(found.to_string(index=False), keep="\n"))
     else:
         typer.echo("nothing was found")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 
+from llmprism.watch.history.compaction import own_history
 from llmprism.watch.history.recording import TABLES
 from prism_common.errors import Problem, UserError
 
@@ -55,32 +56,42 @@ def answer(state: Path, question: str, days: int) -> pd.DataFrame:
     ------
     UserError : there is no history in the folder of the monitor.
     """
-    folder = state / "history"
-    every = sorted(path.name for path in folder.glob("*/day=*"))
-    if not every:
+    history = own_history(state / "history")
+    names = [*history.files()]
+    known = {name: day for name in names if (day := _day_of(name))}
+    if not known:
         how = "name the folder that llmprism watch --state has written"
         raise UserError(Problem("there is no history here", str(state), how))
-    last = date.fromisoformat(every[-1].removeprefix("day="))
-    first = (last - timedelta(days=days - 1)).isoformat()
+    first = max(known.values()).toordinal() - days + 1
+    recent = [name for name, day in known.items() if day.toordinal() >= first]
     connection = duckdb.connect()
-    for name, schema in TABLES.items():
-        connection.register(name, _rows(connection, folder / name, schema.names, first))
-    found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
+    try:
+        for name, schema in TABLES.items():
+            paths = [str(history.path / one) for one in recent if one.startswith(f"{name}/")]
+            connection.register(name, _rows(connection, paths, schema.names))
+        found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
+    except duckdb.Error as error:
+        what = f"the history cannot be read: {str(error).splitlines()[0]}"
+        how = "move the file away that is named here"
+        raise UserError(Problem(what, str(state), how)) from error
     return found
 
 
+def _day_of(name: str) -> date | None:
+    """The day of a file of the history; None if its name has none."""
+    try:
+        return date.fromisoformat(name.split("/")[1].removeprefix("day="))
+    except ValueError:
+        return None
+
+
 def _rows(
-    connection: duckdb.DuckDBPyConnection, folder: Path, names: list[str], first: str
+    connection: duckdb.DuckDBPyConnection, paths: list[str], names: list[str]
 ) -> pd.DataFrame:
-    """The distinct rows of a table since a day."""
-    columns = ", ".join(f'"{name}"' for name in names)
-    paths = [
-        str(path)
-        for path in folder.glob("day=*/*.parquet")
-        if path.parent.name.removeprefix("day=") >= first
-    ]
+    """The distinct rows of files of a table."""
     if not paths:
         return pd.DataFrame(columns=names)
+    columns = ", ".join(f'"{name}"' for name in names)
     read = "select distinct {} from read_parquet($paths, hive_partitioning=false)"
     found: pd.DataFrame = connection.execute(read.format(columns), {"paths": paths}).df()
     return found

@@ -11,6 +11,7 @@ holds nothing back.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from prism_common.errors import Problem, UserError
+from prism_common.untrusted import OutsideError
 
 _MOST_MESSAGES = 200_000  # taken together
 _AT_ONCE = 10_000
@@ -68,13 +70,14 @@ class KafkaTopic:
                 if message.error() is None:
                     partition = str(message.partition())
                     following[partition] = message.offset() + 1
-                    self._latest_ns[partition] = message.timestamp()[1] * _MS_NS
+                    self._latest_ns[partition] = _time_of(message)
                     lines.append(message.value() or b"")
         self._next = following
         if not lines:
             return Taken([], following)
-        files = self._written(lines)
-        return Taken(files, following, watermark_ns=self._watermark(following))
+        files, refused = self._written(lines)
+        watermark_ns = self._watermark(following)
+        return Taken(files, following, refused=refused, watermark_ns=watermark_ns)
 
     def stored(self, taken: Taken) -> None:
         """Remove the file."""
@@ -85,22 +88,33 @@ class KafkaTopic:
         """Leave the brokers."""
         self._consumer.close()
 
-    def _written(self, messages: list[bytes]) -> list[File]:
-        """Write messages to files that readers of the formats take."""
+    def _written(self, messages: list[bytes]) -> tuple[list[File], int]:
+        """Write messages to files that readers of the formats take; count those that none takes."""
         contents: dict[str, list[bytes]] = {}
+        refused = 0
         for message in filter(None, messages):
-            suffix, content = self._readable(message)
+            try:
+                suffix, content = self._readable(message)
+            except OutsideError:
+                refused += 1
+                continue
             contents.setdefault(suffix, []).append(content)
+        self._captured.keep()
         files = []
         for suffix, own in contents.items():
             path = self._folder / f"messages{suffix}"
             head = self._captured.head(suffix) if suffix in (NETFLOW, SFLOW) else b""
             path.write_bytes(head + b"".join(own))
             files.append(File(path, point=""))
-        return files
+        return files, refused
 
     def _readable(self, message: bytes) -> tuple[str, bytes]:
-        """A message as a file of its format has it, and the suffix of that file."""
+        """A message as a file of its format has it, and the suffix of that file.
+
+        Raises
+        ------
+        OutsideError : it cannot be one of any format.
+        """
         if message[:1] == b"{":
             return _JSON, message.replace(b"\n", b" ") + b"\n"
         datagram = _datagram(message)
@@ -141,7 +155,7 @@ def _datagram(message: bytes) -> tuple[bytes, bytes, int] | None:
     """Exporter, content and arrival [ns] of a datagram that Akvorado passes on; None for others."""
     try:
         fields = dict(fields_of(message))
-    except (IndexError, ValueError):
+    except OutsideError:
         return None
     received_s, content, exporter = (fields.get(number) for number in (1, 2, 3))
     if not isinstance(content, bytes) or not isinstance(exporter, bytes):
@@ -149,6 +163,11 @@ def _datagram(message: bytes) -> tuple[bytes, bytes, int] | None:
     if not isinstance(received_s, int) or len(exporter) not in (4, 16):
         return None
     return exporter, content, received_s * SECOND_NS
+
+
+def _time_of(message: Any) -> int:
+    """When a message was written, as its producer says; no later than now [ns]."""
+    return min(max(int(message.timestamp()[1]), 0) * _MS_NS, time.time_ns())
 
 
 @register("kafka", "kafka://BROKER:PORT/TOPIC", lambda text: text.startswith("kafka://"))

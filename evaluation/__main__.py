@@ -84,6 +84,19 @@ def delay(
 
 
 @app.command()
+def counters(
+    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 2,
+    of: Annotated[str, typer.Option("--set", help="develop, exam, or all.")] = "all",
+) -> None:
+    """Grade the diagnosis of counters at several intervals: a part of results/reference/exam.md."""
+    from evaluation.counters.running import write
+    from evaluation.exam.command import write_again
+
+    write(of, number)
+    write_again()
+
+
+@app.command()
 def production(
     folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
 ) -> None:

@@ -1,7 +1,7 @@
 """Diagnoses the counters of one world at several intervals, and compares them with the truth.
 
-A world is simulated once, with the shortest interval. An exporter with a longer one sees some of the
-same values: every *n*-th reading of each port.
+A world is simulated once, with the shortest interval. An exporter with a longer one sees some of
+the same values: every *n*-th reading of each port.
 """
 
 from __future__ import annotations

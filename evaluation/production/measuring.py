@@ -1,8 +1,8 @@
 """Diagnoses the hour, and compares what each rail alone shows.
 
-All NICs of a server do the same job, so jobs that are found from the ports of one rail alone have to
-agree with those of another one. This needs no labels, and the diagnosis of one rail has seen nothing
-of another.
+All NICs of a server do the same job, so jobs that are found from the ports of one rail alone have
+to agree with those of another one. This needs no labels, and the diagnosis of one rail has seen
+nothing of another.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Hour:
     values : readings in both directions.
     rails : for each couple of rails: their numbers, couples of servers that are together on either,
         and on one of them only.
-    naive : couples of servers that are together on either of two rails, and on one only, if ports are
-        grouped by equal bytes.
+    naive : couples of servers that are together on either of two rails, and on one only, if ports
+        are grouped by equal bytes.
     cpu_s, peak_bytes : of reading and diagnosing.
     """
 

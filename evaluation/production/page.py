@@ -11,6 +11,7 @@ from typing import Any
 from evaluation.paths import REFERENCE, TEMPLATES
 from evaluation.production.measuring import Hour, measure, steps_of_parts
 from llmprism.counters.picture import write_spectra, write_timeline
+from llmprism.finding_fields import plain
 from llmprism.part_names import condensed
 from prism_common.quantities import duration, percent, shortened
 from prism_sim.toolkit import render_page, table
@@ -54,7 +55,7 @@ def page_of(hour: Hour) -> str:
         naive_apart=f"{naive_apart:,}",
         naive_all=f"{naive_all:,}",
         findings=_findings(hour),
-        unknown=[one for one in result.diagnosis.verdict.lines()[1:]],
+        unknown=result.diagnosis.verdict.lines()[1:],
         cpu=shortened(hour.cpu_s),
         memory=f"{hour.peak_bytes / 2**20:,.0f}",
     )
@@ -124,13 +125,14 @@ def _rails(hour: Hour) -> str:
 def _findings(hour: Hour) -> str:
     ends = {end.address: end for end in hour.topology.endpoints}
     rows = []
-    for row in hour.result.diagnosis.findings.itertuples():
-        end = ends.get(row.culprit)
-        where = row.job if end is None else f"server {number_of(end.server)}, NIC {end.nic}"
-        steps = f"{row.first_step} to {row.last_step}" if row.first_step >= 0 else "-"
-        took = duration(row.cost) if row.cost else "-"
-        rows.append([row.symptom.replace("_", " "), row.job, where, steps, took,
-                     percent(row.confidence, 0), _figures(row.evidence)])  # fmt: skip
+    for row in hour.result.diagnosis.findings.to_dict("records"):
+        end = ends.get(row["culprit"])
+        where = row["job"] if end is None else f"server {number_of(end.server)}, NIC {end.nic}"
+        steps = f"{row['first_step']} to {row['last_step']}" if row["first_step"] >= 0 else "-"
+        took = duration(row["cost"]) if row["cost"] else "-"
+        figures = _figures(row["evidence"])
+        sure = percent(row["confidence"], 0)
+        rows.append([plain(row["symptom"]), row["job"], where, steps, took, sure, figures])
     return table(["finding", "job", "where", "steps", "lost", "sure", "figures"], rows)
 
 

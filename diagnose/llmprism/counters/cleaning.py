@@ -109,7 +109,7 @@ def _increments(
     values: Ints, form: Form, gap_ns: Ints, limit_bps: float, counts: Counter[str]
 ) -> tuple[Ints, Bools]:
     """Bytes between readings, shape (readings - 1,), and where they are unknown."""
-    room = limit_bps / 8 * gap_ns / 1e9
+    room: Floats = limit_bps / 8e9 * gap_ns.astype(np.float64)
     if form == "differences":
         steps = values[1:].copy()
         unknown = steps < 0

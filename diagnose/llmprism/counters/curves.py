@@ -62,7 +62,8 @@ class Curves:
         from storage, is in the direction with more bytes, so this is the other one.
         """
         sums = self.moved[rows].sum(axis=2, dtype=np.float64)
-        return self.moved[rows, sums.argmin(axis=1)].astype(np.float64)
+        quieter: Floats = self.moved[rows, sums.argmin(axis=1)].astype(np.float64)
+        return quieter
 
 
 def curves_of(series: Sequence[PortSeries], resolution_ns: int) -> Curves:

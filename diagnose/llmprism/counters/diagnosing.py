@@ -21,7 +21,7 @@ from llmprism.counters.findings import Found, JobView
 from llmprism.counters.jobs import PortJobs, find_jobs
 from llmprism.counters.naming import placed
 from llmprism.counters.peers import members_of
-from llmprism.counters.readings import Readings
+from llmprism.counters.readings import PortReadings, Readings
 from llmprism.counters.rhythm import Rhythm, rhythm_of
 from llmprism.counters.steps import can_show_steps, steps_of
 from llmprism.diagnosis import Diagnosis, conform
@@ -119,7 +119,7 @@ def link_bps(topology: Topology) -> Floats:
 
 def _cleaned(
     readings: Readings,
-    known: Sequence[tuple[int, object]],
+    known: Sequence[tuple[int, PortReadings]],
     topology: Topology,
     counts: Counter[str],
 ) -> tuple[list[PortSeries], Ints]:

@@ -220,7 +220,8 @@ def of_ports(
 ) -> Iterator[Found]:
     """Ports that do not do what the same NIC of the other servers does."""
     nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints], np.int64)
-    idle, extra = unlike_the_others(busy, in_job, topology.servers[codes], nics[codes])
+    servers = topology.servers[codes].astype(np.int64)
+    idle, extra = unlike_the_others(busy, in_job, servers, nics[codes])
     for symptom, cause, ports in (
         ("idle_port", "stopped_nic", idle),
         ("port_of_another_nic", UNKNOWN, extra),
@@ -268,4 +269,5 @@ def table_of(found: Iterable[tuple[str, Found]]) -> pd.DataFrame:
         for number, (job, finding) in enumerate(ordered)
     ]  # fmt: skip
     schema = DIAGNOSIS["findings"]
-    return pd.DataFrame(rows)[schema.names] if rows else schema.empty_table().to_pandas()
+    empty: pd.DataFrame = schema.empty_table().to_pandas()
+    return pd.DataFrame(rows)[schema.names] if rows else empty

@@ -173,7 +173,7 @@ def _coarser(moved: Floats, known: Bools, bins: int) -> tuple[Floats, Bools]:
     count = moved.shape[1] // bins
     shape = (moved.shape[0], count, bins)
     sums = moved[:, : count * bins].reshape(shape).sum(axis=2)
-    return sums, known[:, : count * bins].reshape(shape).all(axis=2)
+    return sums, np.asarray(known[:, : count * bins].reshape(shape).all(axis=2))
 
 
 def _at_scale(moved: Floats, known: Bools) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from llmprism.finding_fields import plain
 from llmprism.part_names import Parts, condensed
 from prism_common.quantities import duration, percent, shortened
 
@@ -84,22 +85,16 @@ def _lines_of_job(job: dict[str, Any]) -> Iterator[str]:
 
 
 def _findings(result: CounterDiagnosis) -> Iterator[str]:
-    rows = result.diagnosis.findings.head(_SHOWN)
-    if not len(rows):
-        return
-    names = {
-        "endpoints": [
-            {"address": row.address, "server": row.server}
-            for row in result.diagnosis.jobs.itertuples()
-        ]
-    }
-    parts = Parts.of(names)
-    for row in rows.itertuples():
-        place = f"{row.culprit} ({parts.server(row.culprit)})" if row.level == "port" else row.job
-        where = f"steps {row.first_step} to {row.last_step}" if row.first_step >= 0 else "all along"
+    parts = Parts.of({"endpoints": result.diagnosis.jobs.to_dict("records")})
+    for row in result.diagnosis.findings.head(_SHOWN).to_dict("records"):
+        place, steps = str(row["job"]), "all along"
+        if row["level"] == "port":
+            place = f"{row['culprit']} ({parts.server(str(row['culprit']))})"
+        if row["first_step"] >= 0:
+            steps = f"steps {row['first_step']} to {row['last_step']}"
         yield (
-            f"finding {row.finding}: {row.symptom.replace('_', ' ')}, {place}, {where},"
-            f" sure: {percent(row.confidence, 0)}, {row.evidence}"
+            f"finding {row['finding']}: {plain(str(row['symptom']))}, {place}, {steps},"
+            f" sure: {percent(float(row['confidence']), 0)}, {row['evidence']}"
         )
     more = len(result.diagnosis.findings) - _SHOWN
     if more > 0:

@@ -131,7 +131,8 @@ def _peaks(like: Floats, shortest: int, longest: int, chance: float) -> Ints:
     around = np.lib.stride_tricks.sliding_window_view(padded, 2 * window + 1)
     top = around[lags].max(axis=1) == like[lags]
     floor = np.minimum.accumulate(like)[lags]
-    return lags[top & (like[lags] >= chance) & (like[lags] - floor >= STEEP)]
+    clear = top & (like[lags] >= chance) & (like[lags] - floor >= STEEP)
+    return np.asarray(lags[clear], np.int64)
 
 
 def _why_none(like: Floats, shortest: int, longest: int) -> str:

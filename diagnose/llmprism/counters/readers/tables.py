@@ -101,10 +101,10 @@ def _columns(names: list[str], options: Options, side: Any, where: str) -> dict[
 def _plain(column: pa.ChunkedArray) -> pd.Series:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.to_pandas()
+    return pd.Series(column.to_pandas())
 
 
-def _times(given: pd.Series, unit: str | None, where: str) -> tuple[Ints, Any]:
+def _times(given: Any, unit: str | None, where: str) -> tuple[Ints, Any]:
     """Times in ns, and which are usable."""
     if pd.api.types.is_datetime64_any_dtype(given):
         moments = pd.to_datetime(given, utc=True)
@@ -122,7 +122,7 @@ def _times(given: pd.Series, unit: str | None, where: str) -> tuple[Ints, Any]:
             raise UserError(Problem(what, where, "write times as ISO 8601, or as numbers"))
     usable = moments.notna().to_numpy()
     filled = moments.fillna(pd.Timestamp(0, tz="UTC"))
-    return filled.dt.as_unit("ns").astype("int64").to_numpy(), usable
+    return filled.dt.as_unit("ns").to_numpy(np.int64), usable
 
 
 def _unit_of(largest: float) -> int:
@@ -132,7 +132,7 @@ def _unit_of(largest: float) -> int:
     )
 
 
-def _words(given: pd.Series) -> tuple[Ints, Any]:
+def _words(given: Any) -> tuple[Ints, Any]:
     """Numbers as words of 64 bits, and which are usable."""
     numbers = pd.to_numeric(given, errors="coerce")
     usable = numbers.notna().to_numpy()

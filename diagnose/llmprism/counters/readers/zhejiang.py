@@ -99,17 +99,13 @@ def port_map(path: Path) -> list[dict[str, Any]]:
     for row in _rows(books[0]):
         if "sysname" in row and "switchname" in row:
             servers.setdefault(row["sysname"], []).append(row)
-    found = []
+    found: list[dict[str, Any]] = []
     for server, rows in servers.items():
         for nic, row in enumerate(sorted(rows, key=_slot)):
             port = row.get("accessport") or row["portname"]
-            address = row.get("serverIP") or f"{server}:{row.get('nicname', nic)}"
+            address = row.get("serverIP") or f"{server}:{nic}"
             found.append({"server": server, "nic": nic, "switch": row["switchname"],
                           "port": port, "address": address})  # fmt: skip
-    twice = {a for a, n in Counter(row["address"] for row in found).items() if n > 1}
-    for row in found:
-        if row["address"] in twice:
-            row["address"] = f"{row['server']}:{row['nic']}"
     return found
 
 

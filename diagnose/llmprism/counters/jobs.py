@@ -3,15 +3,17 @@
 All ranks of a job wait for each other in every step, so whatever delays one of them delays all.
 Over times that are long against a refresh, the rates of two ports of a job are therefore in
 proportion, whatever each of them carries; those of two jobs are not. *Kinship* of two ports is
-their correlation, at the scale (length of a bin) at which it is highest, where two things hold:
+their correlation, with two conditions:
 
-- the two fit best as they are: shifted against each other, they correlate no better. So two jobs
-  with steps of one length are told apart by their phase, and two slow trends are no evidence;
-- there are enough bins to tell.
+- Scale. Noise of refreshes and lags within a step fade with the length of a bin, so within a job
+  the correlation tends to 1, and a job with hardly any rhythm shows by its rare delays. Two jobs
+  with steps of one length are alike in short bins only. So the longest bins count in which both
+  ports are clearly like any port at all.
+- Shift. The two fit best as they are: shifted against each other, they correlate no better. So
+  jobs in step are told apart by their phase, and two slow trends are no evidence.
 
-Noise of refreshes and lags within a step fade with the length of a bin, so within a job kinship
-tends to 1, and a job with hardly any rhythm shows by its rare delays. A tree of average kinship is
-cut at one half: ports belong together if they have more in common than not.
+A tree of average kinship is cut at one half: ports belong together if they have more in common
+than not.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ FEWEST_BINS = 48
 """Of the longest scale: two unrelated ports then correlate by 0.5 once in 8,000 couples."""
 SHORTEST_BIN = 2
 """Refreshes of the shortest scale: below, the noise of refreshes is most of a bin."""
+CLEAR = 0.9
+"""Of the correlation with the likest port at the best scale, that a clear scale has."""
 SHIFTS = 32
 """Shifts tried; the margin below is what two of them differ by within one job."""
 SHIFT_MARGIN = 0.05
@@ -160,12 +164,22 @@ def kinship(moved: Floats, known: Bools, curves: Curves) -> Floats:
     ----------
     moved, known : bytes of each unit in each bin, and whether they are known, shape (units, bins).
     """
-    best = np.zeros((moved.shape[0],) * 2)
+    scales = []
     bins = max(1, round(SHORTEST_BIN * curves.resolution_ns / curves.bin_ns))
     while curves.bins // bins >= FEWEST_BINS:
-        best = np.maximum(best, _at_scale(*_coarser(moved, known, bins)))
+        scales.append(_at_scale(*_coarser(moved, known, bins)))
         bins *= 2
-    return best
+    return _at_longest_clear(np.array(scales)) if scales else np.zeros((moved.shape[0],) * 2)
+
+
+def _at_longest_clear(scales: Floats) -> Floats:
+    """The correlation at the longest scale at which both units are clearly like any unit at all."""
+    apart = scales * (1 - np.eye(scales.shape[1]))
+    likeness = apart.max(axis=2)
+    clear = np.minimum(likeness[:, :, None], likeness[:, None, :])
+    enough = clear >= CLEAR * clear.max(axis=0)
+    longest = scales.shape[0] - 1 - enough[::-1].argmax(axis=0)
+    return np.asarray(np.take_along_axis(scales, longest[None], axis=0)[0])
 
 
 def _coarser(moved: Floats, known: Bools, bins: int) -> tuple[Floats, Bools]:

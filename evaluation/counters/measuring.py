@@ -82,4 +82,5 @@ def _periods(case: Case) -> Row:
     for period, job in zip(found["period_ns"], found["job"].map(true_job_of(case)), strict=True):
         if job in true.index and true[job] > 0:
             errors.setdefault(str(job), abs(period / true[job] - 1))
-    return {"periods": len(errors), "true_jobs": int((true > 0).sum()), "period_errors": [*errors.values()]}
+    jobs = int((true > 0).sum())
+    return {"periods": len(errors), "true_jobs": jobs, "period_errors": [*errors.values()]}

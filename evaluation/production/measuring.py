@@ -105,6 +105,7 @@ def part_of(curves: Curves, rows: Ints) -> Curves:
         ports=[curves.ports[row] for row in rows],
         moved=curves.moved[rows],
         known=curves.known[rows],
+        pace=curves.pace[rows],
     )
 
 

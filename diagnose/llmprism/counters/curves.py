@@ -36,6 +36,8 @@ class Curves:
     moved : bytes in and out, shape (ports, 2, bins); those of a hole are spread over it evenly.
     known : whether the bytes of a bin are known, and not only those of a hole, shape (ports, bins).
     resolution_ns : time between two new values of a counter.
+    pace : of each port's readings: a complex number whose angle is when in an interval it is read,
+        and whose length is 1 for an even pace and near 0 for an uneven one, shape (ports,).
     """
 
     ports: Sequence[str]
@@ -44,6 +46,7 @@ class Curves:
     moved: Rates
     known: Bools
     resolution_ns: int
+    pace: NDArray[np.complex128]
 
     @property
     def bins(self) -> int:
@@ -85,7 +88,18 @@ def curves_of(series: Sequence[PortSeries], resolution_ns: int) -> Curves:
     return Curves(
         [port.port for port in series], int(edges[kept.start]), bin_ns,
         np.ascontiguousarray(moved[:, :, kept]), known[:, kept], resolution_ns,
+        np.array([_pace(port) for port in series]),
     )  # fmt: skip
+
+
+def _pace(port: PortSeries) -> complex:
+    """When in an interval a port is read, and how even its pace is."""
+    gap_ns = np.diff(port.time_ns)
+    even = gap_ns[~port.blank[1:]]
+    interval_ns = float(even.mean()) if even.size else float(gap_ns.mean())
+    turns = (port.time_ns - port.time_ns[0]) / interval_ns
+    first = (int(port.time_ns[0]) % int(max(interval_ns, 1))) / interval_ns
+    return complex(np.exp(2j * np.pi * (turns + first)).mean())
 
 
 def _ends(shared: Bools) -> tuple[int, int]:

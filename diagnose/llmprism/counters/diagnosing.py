@@ -277,6 +277,8 @@ def _nothing(
     intake = _intake(readings, unknown, counts)
     diagnosis = Diagnosis(METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged)
     empty = np.zeros(0, np.int64)
-    curves = Curves([], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0)
+    curves = Curves(
+        [], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0, np.zeros(0, complex)
+    )
     jobs = PortJobs(empty.astype(np.int32), empty.astype(bool), empty.astype(float))
     return CounterDiagnosis(diagnosis, curves, empty, jobs, [], {})

@@ -15,6 +15,15 @@ import numpy as np
 from llmprism.counters.curves import Curves
 from llmprism.numerics.arrays import Floats, Ints
 
+ONE_CLOCK = 0.8
+"""Concentration of the times of readings from which ports are read together, at an even pace."""
+BEAT_DEPTH = 8.0
+"""Refreshes: with bursts every two refreshes, halves of a beat differ by two of them, of a fourth
+of as many as the beat has refreshes."""
+BEAT = (
+    "a period shows that may be a beat of shorter steps with the readings, which are all taken at"
+    " the same times"
+)
 NEARLY = 0.8
 """Of the highest peak, that the peak of the step has: later ones vary by what else repeats."""
 SHORTEST = 2.0
@@ -71,6 +80,8 @@ def rhythm_of(curves: Curves, rows: Ints) -> Rhythm:
     rival = max((float(like[p]) for p in peaks if p < first), default=valley)
     sure = np.clip((like[first] - max(rival, valley)) / max(contrast, 1e-9), 0, 1)
     period = _refined(like, first)
+    if may_be_beat(curves, rows, rate, period):
+        return Rhythm(0, 0.0, 0.0, BEAT)
     confidence = float(np.clip(contrast, 0, 1) ** 0.5 * (0.5 + 0.5 * sure))
     confidence *= 1.0 if part == first else OF_PARTS
     return Rhythm(round(period * curves.bin_ns), float(like[first]), confidence)
@@ -95,6 +106,26 @@ def profile(curves: Curves, rows: Ints) -> Floats:
     traffic = curves.exchanged(rows)
     mean = traffic.mean(axis=1, keepdims=True)
     return np.asarray((traffic / np.maximum(mean, 1e-30)).mean(axis=0))
+
+
+def may_be_beat(curves: Curves, rows: Ints, rate: Floats, period: float) -> bool:
+    """Whether readings at an even pace may only seem to see a period (in bins).
+
+    Steps shorter than two refreshes beat with the pace of readings. A beat is shallow: half of its
+    period has at most one burst more or less than the other half, of the many in it. Ports that are
+    read at other times, or unevenly, have no beat in common.
+    """
+    if np.abs(curves.pace[rows].mean()) < ONE_CLOCK:
+        return False
+    half = max(1, round(period / 2))
+    sums = np.convolve(rate, np.ones(half), "valid")
+    whole = int(2 * half)
+    count = sums.size // whole
+    if not count:
+        return True
+    each = sums[: count * whole].reshape(count, whole)
+    depth = float(np.median((each.max(axis=1) - each.min(axis=1)) / max(sums.mean(), 1e-30)))
+    return depth <= BEAT_DEPTH * curves.resolution_ns / (period * curves.bin_ns)
 
 
 def active_part(rate: Floats) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Counters of all NIC ports of the leaves, beside the flow records.
 
 A leaf counts the bytes of every port in both directions. It renews what an exporter sees at its
-own pace (the *refresh*), and an exporter reads it at another one, a little late each time. The
+own pace (the *refresh*), and an exporter reads it at another one, each leaf at times of its own. The
 bytes are those of the flow records on the port, before any effect: a transfer is even from its
 first to its last packet, and all its bytes have been counted at its end.
 
@@ -104,13 +104,14 @@ class PortCounters:
             return
         step_ns = self._model.interval_s * 1e9
         refresh_ns = (self._model.refresh_s or 0.0) * 1e9
-        least = int((until_ns + refresh_ns) / step_ns) + 3
+        least = int((until_ns + refresh_ns) / step_ns) + 4
         number = np.arange(max(least, 2 * size))
         reads, shows = [], []
         for leaf in self._layout.leaves:
             late = uniform(self._draws, f"counters read {leaf}", number.astype(np.uint64))
-            times = number * step_ns + late * self._model.jitter * step_ns
-            phase = float(self._draws.stream("counters renewed", leaf).random()) * refresh_ns
+            begin, phase = self._draws.stream("counters of", leaf).random(2)
+            times = (begin + number + late * self._model.jitter) * step_ns
+            phase *= refresh_ns
             shown = times
             if refresh_ns:
                 shown = np.floor((times - phase) / refresh_ns) * refresh_ns + phase

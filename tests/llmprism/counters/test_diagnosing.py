@@ -25,7 +25,7 @@ def job(servers, length_s=10.0, seed=1, spread=0.02, count=60, **options):
     """The ports of one job, read at times of their own."""
     begins = edges(count, length_s, spread, seed)
     return [
-        port(f"a{server}-0", begins, late_s=0.13 * (server % 7), seconds=600.0, **options)
+        port(f"a{server}-0", begins, late_s=0.25 * (server % 4), seconds=600.0, **options)
         for server in servers
     ]
 
@@ -74,6 +74,22 @@ def test_steps_of_two_refreshes_are_unknown_and_the_interval_is_named():
     lines = "\n".join(result.diagnosis.verdict.lines())
     assert result.diagnosis.steps.empty
     assert "counters that are new every 100 ms would show steps" in lines or not members(result)
+
+
+def test_a_beat_of_short_steps_with_even_readings_is_no_step():
+    """Steps of 1.1 s that are read each second look like steps of 11 s."""
+    begins = edges(540, 1.1, 0.0, seed=1)
+    ports = [port(f"a{s}-0", begins, seconds=590.0) for s in range(4)]
+    result = diagnose(cumulative(ports), topology(4))
+    assert [rhythm.period_ns for rhythm in result.rhythms] == [0] * result.jobs.count
+    assert result.diagnosis.steps.empty
+
+
+def test_long_steps_are_no_beat_although_all_ports_are_read_at_once():
+    begins = edges(60, 10.0, 0.02, seed=1)
+    ports = [port(f"a{s}-0", begins, seconds=590.0) for s in range(4)]
+    result = diagnose(cumulative(ports), topology(4))
+    assert result.rhythms[0].period_ns == pytest.approx(10e9, rel=0.02)
 
 
 def test_an_average_step_without_single_ones_names_the_interval_that_shows_them():

@@ -1,8 +1,8 @@
 """Counters of all NIC ports of the leaves, beside the flow records.
 
 A leaf counts the bytes of every port in both directions. It renews what an exporter sees at its
-own pace (the *refresh*), and an exporter reads it at another one, each leaf at times of its own. The
-bytes are those of the flow records on the port, before any effect: a transfer is even from its
+own pace (the *refresh*), and an exporter reads it at another one, each leaf at times of its own.
+The bytes are those of the flow records on the port, before any effect: a transfer is even from its
 first to its last packet, and all its bytes have been counted at its end.
 
 What happens to counters in practice is added when they are written: words of 32 bits, resets, and

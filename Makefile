@@ -10,19 +10,19 @@ CASE ?= ddp4
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# A phase of an installation: a line when it begins, and its time when it ends.
+define phase
+	@echo "$(1) ..."; began=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - began)) s"
+endef
+
+# Python compiles what a program imports when it does so; all libraries would take three times as long.
 $(VENV)/.installed: pyproject.toml diagnose/pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing llmprism and prism-sim into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e diagnose -e .
-	@echo "compiling ..."
-	@$(BIN)/python -m compileall -q sim diagnose
-	@made=$$(mktemp -d) && $(BIN)/prism-sim run tiny/pair --out $$made/run >$$made/log 2>&1 \
-		|| cat $$made/log; rm -r $$made
+	$(call phase,environment in $(VENV),{ test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); })
+	$(call phase,llmprism and prism-sim with 40 libraries,$(PIP) install --no-compile -c constraints.txt -e diagnose -e .)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "installing the development tools into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e diagnose -e '.[dev]'
+	$(call phase,development tools,$(PIP) install --no-compile -c constraints.txt -e diagnose -e '.[dev]')
 	@touch $@
 
 quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
@@ -75,8 +75,7 @@ pictures: $(VENV)/.installed-dev ## Draw the pictures of the README and of docs/
 	@$(BIN)/python -m evaluation pictures
 
 $(VENV)/.installed-lab: $(VENV)/.installed
-	@echo "installing the libraries of the lab's trainers into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e diagnose -e '.[lab]'
+	$(call phase,libraries of the lab's trainers,$(PIP) install -c constraints.txt -e diagnose -e '.[lab]')
 	@touch $@
 
 lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (root, Linux).

@@ -120,7 +120,7 @@ def run(
 
         limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
-        stages.compile_early(method)
+        stages.compile_early(session, method)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
@@ -156,7 +156,7 @@ def simulate(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
-        stages.compile_early()
+        stages.compile_early(session)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _invocation())

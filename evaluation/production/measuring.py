@@ -22,6 +22,7 @@ from llmprism.counters.diagnosing import CounterDiagnosis, diagnose, link_bps
 from llmprism.counters.jobs import disagreement, find_jobs
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.zhejiang import read, topology_of
+from llmprism.counters.readings import Readings
 from llmprism.io.topology import Topology, parse_topology
 from llmprism.numerics.arrays import Ints
 
@@ -62,9 +63,13 @@ def measure(folder: Path) -> Hour:
     """
     began = time.process_time()
     topology = parse_topology(topology_of(folder), str(folder))
-    readings = read(folder, Options())
+    return measured(read(folder, Options()), topology, began)
+
+
+def measured(readings: Readings, topology: Topology, began_s: float) -> Hour:
+    """Diagnose all ports, and each rail alone; ``began_s`` is the CPU time before reading."""
     result = diagnose(readings, topology)
-    took_s = time.process_time() - began
+    took_s = time.process_time() - began_s
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     by_rail = jobs_by_rail(result, topology)
     rails = [

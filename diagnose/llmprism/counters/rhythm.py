@@ -20,6 +20,12 @@ ONE_CLOCK = 0.8
 BEAT_DEPTH = 8.0
 """Refreshes: with bursts every two refreshes, halves of a beat differ by two of them, of a fourth
 of as many as the beat has refreshes."""
+LONG_PERIOD = 12.0
+"""Refreshes: a beat as long has at least six steps, whose errors it adds up."""
+COHERENT_FOR = 10
+"""Periods after which a beat has lost its phase, with errors of 1 % of a step."""
+KEPT = 0.8
+"""Of the autocorrelation at one period, that is left after them."""
 BEAT = (
     "a period shows that may be a beat of shorter steps with the readings, which are all taken at"
     " the same times"
@@ -80,7 +86,7 @@ def rhythm_of(curves: Curves, rows: Ints) -> Rhythm:
     rival = max((float(like[p]) for p in peaks if p < first), default=valley)
     sure = np.clip((like[first] - max(rival, valley)) / max(contrast, 1e-9), 0, 1)
     period = _refined(like, first)
-    if may_be_beat(curves, rows, rate, period):
+    if may_be_beat(curves, rows, rate, period) and not keeps_time(like, period, refresh):
         return Rhythm(0, 0.0, 0.0, BEAT)
     confidence = float(np.clip(contrast, 0, 1) ** 0.5 * (0.5 + 0.5 * sure))
     confidence *= 1.0 if part == first else OF_PARTS
@@ -126,6 +132,17 @@ def may_be_beat(curves: Curves, rows: Ints, rate: Floats, period: float) -> bool
     each = sums[: count * whole].reshape(count, whole)
     depth = float(np.median((each.max(axis=1) - each.min(axis=1)) / max(sums.mean(), 1e-30)))
     return depth <= BEAT_DEPTH * curves.resolution_ns / (period * curves.bin_ns)
+
+
+def keeps_time(like: Floats, period: float, refresh: float) -> bool:
+    """Whether a long period is as regular as a step, and not as a beat.
+
+    The error of a beat's length is that of the many short steps in it, so it soon loses its phase.
+    """
+    multiples = np.rint(period * np.arange(2, COHERENT_FOR + 1)).astype(np.int64)
+    if period < LONG_PERIOD * refresh or multiples[-1] >= like.size:
+        return False
+    return bool(like[multiples].min() >= KEPT * like[round(period)])
 
 
 def active_part(rate: Floats) -> tuple[int, int]:

@@ -16,13 +16,14 @@ FAULT = {"kind": "slow_gpu", "stops": False, "slowdown": 0.1, "due": True, "wind
          "from_first": False, "peers": True, "shown": True, "culprit_seen": True,
          "computing": True, "workers": 1}  # fmt: skip
 FOUND = {"steps_right": True, "detected": True, "first": True, "cause": True, "delay": 2,
-         "in_set": True, "server": True, "set_size": 1, "one_of_causes": True,
+         "in_set": True, "server": True, "near": True, "set_size": 1, "one_of_causes": True,
          "cost_right": True}  # fmt: skip
 MISSED = {"steps_right": True, "detected": False, "first": False, "cause": False, "delay": None,
-          "in_set": False, "server": False, "set_size": None, "one_of_causes": False,
+          "in_set": False, "server": False, "near": False, "set_size": None, "one_of_causes": False,
           "cost_right": None}  # fmt: skip
-RIGHT = {"first": True, "in_set": True, "server": True, "confidence": 0.95, "counts": True}
-WRONG = RIGHT | {"first": False, "in_set": False, "server": False}
+NAMED = ("first", "in_set", "server", "near")
+RIGHT = dict.fromkeys(NAMED, True) | {"confidence": 0.95, "counts": True}
+WRONG = RIGHT | dict.fromkeys(NAMED, False)
 
 
 def world(*faults, findings=(), of="exam", telemetry=("exact",), job_steps=100, **changes):

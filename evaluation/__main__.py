@@ -44,6 +44,16 @@ def logs(
 
 
 @app.command()
+def foreign(
+    folder: Annotated[Path, typer.Argument(help="Copies of public repositories, see the page.")],
+) -> None:
+    """Judge the diagnosis of public logs: results/reference/foreign.md."""
+    from evaluation.foreign.page import write
+
+    typer.echo(write(folder))
+
+
+@app.command()
 def operations() -> None:
     """Compare studies of operations with published figures: results/reference/operations.md."""
     from evaluation.operations import page
@@ -71,6 +81,17 @@ def soak(
     from evaluation.monitoring.page import write_soak
 
     typer.echo(write_soak(jobs, hours, speed))
+
+
+@app.command()
+def alerts(
+    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 2_100,
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="That is watched.")] = 1.0,
+) -> None:
+    """Count false alerts and delays of true ones: a part of results/reference/monitor.md."""
+    from evaluation.monitoring.page import write_alerts
+
+    typer.echo(write_alerts(seconds, share))
 
 
 @app.command()

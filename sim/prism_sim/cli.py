@@ -6,7 +6,6 @@ they run, so that ``--help`` is fast.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -43,6 +42,7 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
+from prism_sim.commands.schemas import schema
 from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
@@ -336,14 +336,7 @@ def list_things(
         session.result(data, text)
 
 
-@_register("schema > prism-sim.schema.json")
-def schema() -> None:
-    """Print the scenario language as a JSON Schema."""
-    from prism_sim.loading.writing import json_schema
-
-    print(json.dumps(json_schema(), indent=1))
-
-
+_register("schema study > study.schema.json")(schema)
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)
 _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(compare)

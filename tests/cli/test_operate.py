@@ -426,3 +426,11 @@ def test_errors_of_other_kinds(call: Call, tmp_path: Path, text: str, what: str)
     assert result.exit_code == 1
     assert "study.yaml:" in result.stderr
     assert what in result.stderr
+
+
+def test_an_interval_may_be_a_number_of_seconds(study: Path) -> None:
+    long = STUDY.replace("write_s: 60}", "write_s: 60, interval: {kind: fixed, every_s: 1800}}")
+    study.write_text(long)
+    expected = read_operations(study)
+    study.write_text(long.replace("{kind: fixed, every_s: 1800}", "1800"))
+    assert read_operations(study) == expected

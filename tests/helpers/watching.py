@@ -14,6 +14,7 @@ import pandas as pd
 
 from llmprism.watch.listening import Listener
 from llmprism.watch.monitor import Monitor
+from llmprism.watch.names import Names
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import open_source
@@ -55,6 +56,7 @@ class Watched:
     listeners: Sequence[Listener] = ()
     exits: list[int] = field(default_factory=list)
     source: str = ""
+    names: Names | None = None
 
     @property
     def incoming(self) -> Path:
@@ -86,7 +88,7 @@ class Watched:
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(self.source or str(self.incoming), folder.path)
-            network = Network(self.topology)
+            network = Network(self.topology, self.names)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
             self.exits.append(monitor.run(is_over))
             return folder.state

@@ -83,10 +83,21 @@ def test_parts_of_a_rotated_file_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_healthy_logs_are_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "out.txt").write_text("epoch 1\nepoch 2\n", encoding="utf-8")
+    lines = "".join(f"step: {number}  loss: 3.1\n" for number in range(1, 9))
+    (tmp_path / "out.txt").write_text(lines, encoding="utf-8")
     code, _, messages = call(tmp_path / "out.txt")
     assert code == 4
     assert "no job failed" in messages
+
+
+def test_logs_of_unknown_kinds_are_no_healthy_job(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("tick 1\nboom: unit 7 failed\n", encoding="utf-8")
+    code, text, messages = call(tmp_path / "out.txt", "--json")
+    assert code == 4
+    assert "not understood: 2 lines, such as\n  tick 1" in messages
+    assert "not read: out.txt:2: boom: unit 7 failed" in messages
+    assert "no job failed" not in messages
+    assert json.loads(text)["jobs"][0]["failed"] is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ less than the quiet period apart: a fault that returns at once is one incident. 
 cause comes first; but a window may know the cause of an incident better than the one before, so
 one of another cause follows, if no finding has its own. A job stops only once at a time, so all
 findings that say so are one incident, and its culprit is that of the latest window before it is
-announced.
+announced. A switch that is slow only where a server below it is, is not told beside that server.
 
 An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`) and a window that
 ends a step later than the first one has it, too: the end of a window shows a step from one side
@@ -28,6 +28,7 @@ from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
 from llmprism.watch import policy
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
+from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State
 from llmprism.watch.window import Span
@@ -40,7 +41,7 @@ _SURER = 0.1  # of the confidence
 
 def take_findings(
     followed: Followed,
-    parts: Parts,
+    network: Network,
     state: State,
     span: Span,
     settings: Settings,
@@ -51,12 +52,12 @@ def take_findings(
 
     Findings about jobs with addresses that are ``unseen`` are not used: their exporters are silent.
     """
-    diagnosis, quiet_ns = followed.diagnosis, settings.quiet_ns
+    diagnosis, quiet_ns, parts = followed.diagnosis, settings.quiet_ns, network.parts
     facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
     ends = ends_of(diagnosis.steps)
     jobs = {one.name: one for one in state.jobs if unseen_free(one, unseen)}
     usable = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))
-    findings = [one for one in usable if one["job"] in jobs]
+    findings = _narrowest([one for one in usable if one["job"] in jobs], network)
     for finding, known in _matched(findings, parts, state, quiet_ns):
         job = facts.get(str(finding["job"]), JobFacts())
         incident = _new(finding, parts, job, span) if known is None else known
@@ -152,6 +153,17 @@ def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not (_is_stop(one) and any(_overlap(one, it) for it in stops)):
             kept.append(one)
     return [one for one in findings if one in kept]
+
+
+def _narrowest(findings: list[dict[str, Any]], network: Network) -> list[dict[str, Any]]:
+    """The findings without those about a switch that one about a server below it explains."""
+    leaves = {network.servers[address]: leaf for address, leaf in network.leaf_of.items()}
+
+    def explains(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        below = leaves.get(place_of(one, network.parts)) == place_of(other, network.parts)
+        return below and one["job"] == other["job"] and _overlap(one, other)
+
+    return [one for one in findings if not any(explains(it, one) for it in findings)]
 
 
 def _is_stop(finding: Mapping[str, Any]) -> bool:

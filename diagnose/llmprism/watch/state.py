@@ -35,7 +35,7 @@ _RECORDS = Names(r"records/\d+\.parquet")
 NAMES = Names(
     r"state\.json",
     r"lock",
-    r"alerts\.jsonl",
+    r"alerts\.jsonl(?:\.1)?",
     r"records/\d+\.parquet",
     r"window/flows\.parquet",
     r"window/\.ingest-\w+/[^/]+",
@@ -56,6 +56,7 @@ class Part:
     first_ns, last_ns : start of the first record, and end of the last one [ns].
     stretches : first and last time of each stretch of records [ns]; longer gaps are between them.
     notes : how the records were cut, as their sources tell.
+    named : observation points that records name themselves.
     groups : of each row group, the mark of the job whose addresses all of its records have; empty
         if it is that of several, or if the file is not divided.
     """
@@ -67,6 +68,7 @@ class Part:
     notes: dict[str, list[int]] = field(default_factory=dict)
     groups: list[str] = field(default_factory=list)
     stretches: list[tuple[int, int]] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PositiveFloat
 
 from prism_sim.operations import theory
 from prism_sim.registry import Registry, by_literal, named
@@ -98,7 +98,16 @@ INTERVALS: Registry[type[IntervalBase]] = Registry(
 """Each kind by its name in a study."""
 
 
+def _fixed(value: Any) -> Any:
+    """A number is a fixed interval in seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"kind": "fixed", "every_s": value} if is_number else value
+
+
 if TYPE_CHECKING:
     Interval: TypeAlias = IntervalBase
 else:
-    Interval = named(INTERVALS)
+    Interval = Annotated[
+        named(INTERVALS),
+        BeforeValidator(_fixed, json_schema_input_type=PositiveFloat | named(INTERVALS)),
+    ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from prism_sim.operations import theory
 from prism_sim.operations.campaigns import CAMPAIGNS
@@ -55,7 +56,9 @@ class Failures(Closed):
     )
     offenders: Offenders | None = Field(default=None, description="servers that fail repeatedly")
     trace: Trace | None = Field(default=None, description="recorded failures, instead of drawn")
-    outages: tuple[Outage, ...] = Field(default=(), description="those of the trace, once read")
+    outages: SkipJsonSchema[tuple[Outage, ...]] = Field(
+        default=(), description="those of the trace, once read"
+    )
 
     @field_validator("campaign")
     @classmethod

@@ -57,10 +57,33 @@ def _periods(results: Sequence[Mapping[str, Any]], of: str, method: str) -> dict
 
 def write(of: str, number: int, to: Path = FIGURES) -> None:
     """Write the figures; a run of the held-out families is a line of the log."""
-    figures = json.loads(json.dumps(compute(of, number), default=float))
+    figures = json.loads(json.dumps(_shown(compute(of, number)), default=float))
     to.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if of != "develop":
         log.append(_logged(figures))
+
+
+def _shown(figures: dict[str, Any]) -> dict[str, Any]:
+    """The figures that the page and the log have, with four significant digits."""
+    sets = {
+        name: {
+            method: {"worlds": own["worlds"], "due": own["due"]}
+            | {
+                part: {key: _rounded(one) for key, one in own[part].items()}
+                for part in ("structure", "period", "findings")
+            }
+            for method, own in methods.items()
+        }
+        for name, methods in figures["sets"].items()
+    }
+    return {**figures, "sets": sets}
+
+
+def _rounded(estimate: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: float(f"{value:.4g}") if isinstance(value, float) else value
+        for key, value in estimate.items()
+    }
 
 
 def _logged(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from llmprism.counters.curves import Curves
+from llmprism.counters.curves import Curves, Rates
 from llmprism.counters.rhythm import SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
@@ -199,7 +199,8 @@ def _at_scale(moved: Floats, known: Bools) -> Floats:
     trains = known & _training(moved)
     mean = np.where(trains, moved, 0).sum(axis=1) / np.maximum(trains.sum(axis=1), 1)
     centred = np.where(trains, moved - mean[:, None], 0.0)
-    shared = trains.astype(np.float64)
+    centred = (centred / np.maximum(mean[:, None], 1e-30)).astype(np.float32)
+    shared = trains.astype(np.float32)
     together = _correlation(centred, shared, centred, shared)
     bins = moved.shape[1]
     low, high = int(SHIFTED_BY * bins), int((1 - SHIFTED_BY) * bins)
@@ -220,11 +221,22 @@ def _training(moved: Floats) -> Bools:
     return np.asarray(since & until)
 
 
-def _correlation(first: Floats, shared: Floats, second: Floats, also: Floats) -> Floats:
-    """Correlation of every two rows over the bins of both; 0 with fewer than enough."""
-    scale = np.sqrt((first**2 @ also.T) * (shared @ (second**2).T))
-    enough = (shared @ also.T >= FEWEST_BINS) & (scale > 0)
-    return np.where(enough, first @ second.T / np.where(enough, scale, 1.0), 0.0)
+def _correlation(first: Rates, shared: Rates, second: Rates, also: Rates) -> Floats:
+    """Correlation of every two rows over the bins of both; 0 with fewer than enough.
+
+    Most units train in all bins, and need one product of matrices instead of four.
+    """
+    lengths = [np.sqrt((part**2).sum(axis=1)) for part in (first, second)]
+    scale = np.maximum(lengths[0][:, None] * lengths[1][None, :], 1e-30)
+    found: Floats = (first @ second.T / scale).astype(np.float64)
+    for rows, columns in ((~shared.all(axis=1), slice(None)), (slice(None), ~also.all(axis=1))):
+        a, b, one, two = first[rows], second[columns], shared[rows], also[columns]
+        if a.size and b.size:
+            scale = np.sqrt((a**2 @ two.T) * (one @ (b**2).T))
+            enough = (one @ two.T >= FEWEST_BINS) & (scale > 0)
+            part = np.where(enough, a @ b.T / np.where(enough, scale, 1.0), 0.0)
+            found[np.ix_(np.arange(len(first))[rows], np.arange(len(second))[columns])] = part
+    return found
 
 
 def grouped_by(bond: Floats) -> Codes:

@@ -14,8 +14,19 @@ from prism_sim.toolkit import table
 FIGURES = REFERENCE / "exam-counters.json"
 Written = Callable[[str, Estimate], str]
 """Writes an estimate by the name of its figure."""
-STRUCTURE = ("jobs exact", "steps matched", "step error")
+STRUCTURE = ("jobs exact", "steps matched", "step error", "refused")
 FINDINGS = ("recall", "culprit first", "precision", "false findings in 1,000 healthy job-steps")
+
+
+def made(path: Path = FIGURES) -> str:
+    """When, with which code and on how many worlds the figures were computed."""
+    if not path.exists():
+        return ""
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    return (
+        f"`python -m evaluation counters --worlds {figures['worlds']}` made this section, on"
+        f" {figures['date']} with the code of `{figures['commit']}`."
+    )
 
 
 def section(written: Written, path: Path = FIGURES) -> str:
@@ -23,7 +34,7 @@ def section(written: Written, path: Path = FIGURES) -> str:
     if not path.exists():
         return ""
     figures = json.loads(path.read_text(encoding="utf-8"))
-    return "\n".join(_of_set(name, methods, written) for name, methods in figures["sets"].items())
+    return "\n\n".join(_of_set(name, methods, written) for name, methods in figures["sets"].items())
 
 
 def _of_set(name: str, methods: Mapping[str, Any], written: Written) -> str:

@@ -10,7 +10,7 @@ their correlation, with two conditions:
   with steps of one length are alike in short bins only. So the longest bins count in which both
   ports are clearly like any port at all.
 - Shift. The two fit best as they are: shifted against each other, they correlate no better. So
-  jobs in step are told apart by their phase, and two slow trends are no evidence.
+  jobs in step are distinguished by their phase, and two slow trends are no evidence.
 
 A tree of average kinship is cut at one half: ports belong together if they have more in common
 than not.

@@ -26,7 +26,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib
     except ModuleNotFoundError as error:
-        how = "pip install matplotlib"
+        how = "pip install 'llmprism[pictures]'"
         raise UserError(Problem("pictures need matplotlib", "--picture", how)) from error
     matplotlib.use("Agg")
     from matplotlib import pyplot

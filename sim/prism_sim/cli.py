@@ -22,6 +22,7 @@ from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
 from prism_sim.commands.corpora import corpus
 from prism_sim.commands.costing import whatif
+from prism_sim.commands.exporting import export
 from prism_sim.commands.operating import operate
 from prism_sim.commands.options import (
     Debug,
@@ -336,6 +337,7 @@ def list_things(
         session.result(data, text)
 
 
+_register("export results/pair/0 --format ipfix")(export)
 _register("schema study > study.schema.json")(schema)
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)

@@ -18,7 +18,8 @@ from llmprism.watch.names import Names
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import open_source
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
 """``llmprism`` of this source tree, as a command."""

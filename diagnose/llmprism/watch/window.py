@@ -24,7 +24,8 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import KnownJob, Part, State, force_names
+from llmprism.watch.state import KnownJob, Part, State
+from llmprism.watch.state_folder import force_names
 
 _MOST_STRETCHES = 64
 _GROUP = 1_000  # records of each job, at least, in a part that is divided

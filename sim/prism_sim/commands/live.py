@@ -24,7 +24,7 @@ from llmprism.watch.network import Network
 from llmprism.watch.running import Outputs, Signals, run
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_sim.commands.session import Session
 from prism_sim.run_folder import Run
 

@@ -16,7 +16,7 @@ import pytest
 
 from llmprism.pipeline import diagnose
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from processes import started, wait_until
 from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put

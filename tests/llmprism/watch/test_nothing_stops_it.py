@@ -19,7 +19,7 @@ from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources import open_source
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from watching import SETTINGS, Watched, pieces, put
 

@@ -49,7 +49,7 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
 """Files of each stage of a run, stages in their order."""
 
 NAMES = Names(
-    r"(?:flows|sweep|comparison|operations)\.parquet",
+    r"(?:flows|counters|sweep|comparison|operations)\.parquet",
     r"(?:topology|manifest|score|trace|study|whatif|comparison|corpus|operations)\.json",
     r"(?:report|comparison|operations)\.html",
     r"(?:sweep|whatif|operations|worth)\.png",

@@ -62,6 +62,29 @@ def operations() -> None:
 
 
 @app.command()
+def attacks(
+    examples: Annotated[int, typer.Option(min=10, help="Of each drawn attack.")] = 40,
+) -> None:
+    """Repeat all attacks and count the good ones: results/reference/attacks.md."""
+    from evaluation.attacks.table import write
+
+    typer.echo(write(examples))
+
+
+@app.command()
+def fuzz(
+    seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 60.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Left out: a new one.")] = None,
+) -> None:
+    """Put damaged files, messages, states and foreign folders before all programs."""
+    from evaluation.attacks.fuzzing import fuzz as attack
+
+    tried = attack(seconds, seed, lambda text: typer.echo(text, err=True))
+    for name, count in tried.items():
+        typer.echo(f"{name}: {count}")
+
+
+@app.command()
 def monitor(
     number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 1,
 ) -> None:
@@ -85,8 +108,10 @@ def soak(
 
 @app.command()
 def alerts(
-    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 2_100,
-    share: Annotated[float, typer.Option(min=0.01, max=1, help="That is watched.")] = 1.0,
+    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 1_200,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="That is watched; 0: only judge what was.")
+    ] = 1.0,
 ) -> None:
     """Count false alerts and delays of true ones: a part of results/reference/monitor.md."""
     from evaluation.monitoring.page import write_alerts

@@ -23,8 +23,12 @@ _XIDS = {
     "79": {"gpu_lost": 1.0},
     "92": {"hbm_error": 1.0},
     "94": {"hbm_error": 1.0},
+    "109": {"gpu_hang": 1.0},
     "119": {"gsp_timeout": 1.0},
     "120": {"gsp_timeout": 1.0},
+    **{str(code): {"nvlink_error": 1.0} for code in (136, 137, *range(144, 151))},
+    "140": {"hbm_error": 84.0, "sram_error": 19.0},  # Llama 3, Table 5
+    "167": {"gpu_lost": 1.0},
     "171": {"hbm_error": 1.0},
     "172": {"sram_error": 1.0},
 }

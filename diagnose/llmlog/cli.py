@@ -110,7 +110,7 @@ def run(
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
-        _report(intake)
+        _report(intake, results)
         for row in results.rows["jobs"]:
             _tell_unread(row)
     typer.echo(results.summary() if as_json else _table(results.rows["failures"]))
@@ -172,11 +172,14 @@ def _check_read(logs: list[Path], intake: Intake) -> None:
         raise LogError(where, f"no line could be read{reason}", "give files of text")
 
 
-def _report(intake: Intake) -> None:
+def _report(intake: Intake, results: Results) -> None:
     if intake.files:
-        typer.echo(
-            f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
-        )
+        text = f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files"
+        rows = [row for row in results.rows["jobs"] if row["lines"]]
+        if total := sum(row["lines"] for row in rows):
+            known = sum(row["understood"] * row["lines"] for row in rows)
+            text += f"; {100 * known / total:.0f} % of the lines are of known kinds"
+        typer.echo(text, err=True)
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     for text in intake.notes[:_NOTES]:
@@ -186,13 +189,9 @@ def _report(intake: Intake) -> None:
 
 
 def _tell_unread(row: dict[str, Any]) -> None:
-    """How much of a job was understood, if its logs do not say that it failed."""
-    if row["failed"] or row["understood"] is None:
+    """Lines with words of errors that were not read, of a job that is not said to have failed."""
+    if row["failed"] or row["state"] is not None:
         return
-    typer.echo(
-        f"{row['job']}: {100 * row['understood']:.0f} % of {row['lines']} lines understood",
-        err=True,
-    )
     for text in json.loads(row["unread"]):
         typer.echo(f"  not read: {printable(text)}", err=True)
 

@@ -24,8 +24,8 @@ from llmlog.streams import Intake, decoded, lines
 from llmlog.summaries import learn, rank_in, read_summary, read_tasks
 from llmlog.understanding import is_bad, is_known
 
-_APART = 2000
-"""Lines of other writers within which an event continues."""
+_APART, _EVERY = 1000, 64
+"""Lines of other writers within which an event continues, and after how many that is checked."""
 _TELLING = ("fault", "report", "awaited", "reaction")
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
@@ -94,7 +94,7 @@ class _Reader:
         self.evidence = evidence
         self.ordinary = ordinary
         self.open: dict[Writer, Event] = {}
-        self.touched = 0
+        self.touched: dict[Writer, int] = {}
 
     def read(self, file: LogFile, numbered: Iterator[tuple[int, bytes]]) -> None:
         self.file = file
@@ -102,8 +102,8 @@ class _Reader:
         self.parts = Lines(decoded(raw) for _, raw in first)
         for line, raw in chain(first, numbered):
             self.evidence.lines += 1
-            if self.open and line - self.touched > _APART:
-                self._close()
+            if self.open and line % _EVERY == 0:
+                self._close(line - _APART)
             if not self.open and (known := self.ordinary.knows(raw)) is not None:
                 self.evidence.understood += known
                 continue
@@ -121,7 +121,7 @@ class _Reader:
         if record.rank is not None and (writer.local is not None or writer.stream):
             self.evidence.ranks[writer] = record.rank
         if self._continues(writer, record) or self._begins(writer, record, line):
-            self.touched = line
+            self.touched[writer] = line
             self.evidence.understood += 1
             return
         known = is_known(record)
@@ -181,10 +181,12 @@ class _Reader:
             self._end(self.open.pop(writer))
         return True
 
-    def _close(self) -> None:
-        for event in self.open.values():
-            self._end(event)
-        self.open.clear()
+    def _close(self, before: int | None = None) -> None:
+        """End the events whose last line is before ``before``; all of them if it is None."""
+        for writer in [*self.open]:
+            if before is None or self.touched.get(writer, 0) < before:
+                self._end(self.open.pop(writer))
+                self.touched.pop(writer, None)
 
     def _end(self, event: Event) -> None:
         """All lines of an event are there."""

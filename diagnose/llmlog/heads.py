@@ -7,6 +7,7 @@ a level."""
 from __future__ import annotations
 
 import re
+from string import ascii_letters, digits
 
 from llmlog.prefixes import LEVEL, TIME
 
@@ -52,3 +53,5 @@ HEADS = (
     ("program", re.compile(rf"\[?(?P<time>{TIME})\]? *(?=(?P<level>[IWE]?))")),
     ("program", re.compile(rf"(?:(?P<level>{LEVEL}):[\w.]+:|(?=(?P<plain>{LEVEL})(?::| - )))")),
 )
+BEGINNINGS = frozenset("[<" + digits + ascii_letters + " ")
+"""Characters with which a head can begin."""

@@ -19,6 +19,9 @@ from llmlog.prefixes import ANCHOR, LEVEL, TIME, Habit, split
 SAMPLE, SAMPLE_BYTES = 500, 1 << 18
 """Lines and bytes of a stream that are looked at."""
 _LONGEST, _WORDS = 120, 64
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+_ALIKE = 4
+"""Lines of one shape that are looked at."""
 _SHARE = 0.3
 """Least share of lines with a learned prefix; two lines before known beginnings are as good."""
 _STRONG = re.compile(
@@ -36,6 +39,7 @@ _PARTS = re.compile(
 _NESTED = re.compile(r"\[rank\d+\]: ?\[rank\d+\]:")
 _TASKS = re.compile(r" *\d+: ?")
 _LABEL = re.compile(r"\[?(?P<label>[A-Za-z][\w.-]*|\d+)\]?(?::|\||\]| \|) ")
+_RANK_WORD = re.compile(r"([A-Za-z]+(?:_rank)?)[-_]?\d+")
 _NOT_LABELS = re.compile(
     rf"(?i)(?:{LEVEL}|srun|slurmstepd|\w*(?:Error|Exception|Warning)|File|note|hint|usage)"
 )
@@ -47,11 +51,23 @@ _RANKS |= dict.fromkeys(("gpu", "device", "local"), "local") | dict.fromkeys(
 
 def learned(lines: Iterable[str]) -> Habit:
     """The habit of a stream with these first lines."""
-    sample = [line for line in lines if line.strip()]
+    sample = _telling(lines)
     habit = Habit(nested=any(_NESTED.search(line) for line in sample))
     habit.tasks = _labelled(sample, habit)
     habit.templates = _templates([split(line, habit)[1] for line in sample])
     return habit
+
+
+def _telling(lines: Iterable[str]) -> list[str]:
+    """The first lines of each shape: more of the same tell nothing new."""
+    found: list[str] = []
+    shapes: Counter[str] = Counter()
+    for line in lines:
+        shape = line.translate(_NO_DIGITS)
+        shapes[shape] += 1
+        if shapes[shape] <= _ALIKE and line.strip():
+            found.append(line)
+    return found
 
 
 def _labelled(sample: list[str], habit: Habit) -> bool:
@@ -118,10 +134,27 @@ def _pattern(befores: list[str]) -> re.Pattern[str] | None:
             if place == len(columns) and kind == "space"
             else _part(kind, values)
         )
+        if numbered := _numbered(kind, values):
+            name, part = numbered[0], numbered[1]
+            text += part if name not in names else _part(kind, values)
+            names.add(name)
+            continue
         text += f"(?P<{name}>{part})" if name and name not in names else f"(?:{part})"
         names.add(name)
         last = column[0][0] if kind in ("word", "number") else last
     return re.compile(text)
+
+
+def _numbered(kind: str, values: Counter[str]) -> tuple[str, str] | None:
+    """The name and pattern of words such as ``rank3``, whose number is a rank."""
+    matches = [_RANK_WORD.fullmatch(value) for value in values] if kind == "word" else []
+    heads = {match[1] for match in matches if match}
+    if not matches or not all(matches) or len(heads) != 1:
+        return None
+    head = heads.pop()
+    name = _RANKS.get(head.lower())
+    pattern = rf"{re.escape(head)}[-_]?(?P<{name}>\d+)"
+    return (name, pattern) if name in ("rank", "local") else None
 
 
 def _part(kind: str, values: Counter[str]) -> str:

@@ -79,7 +79,7 @@ class _Places:
     def _rank(self, event: Event) -> int | None:
         """The rank of an event: by its writer, by what it names, or by a summary."""
         evidence = self.evidence
-        if event.kind == "killed" and self.tasks_are_ranks:
+        if event.kind in ("killed", "ended") and self.tasks_are_ranks:
             return next(iter(event.numbers("tasks")), None)
         rank = evidence.rank_of(event.writer)
         if rank is not None:
@@ -159,11 +159,11 @@ def _named(event: Event) -> int | None:
 def _tasks_are_ranks(evidence: Evidence) -> bool:
     """Whether each process that a launcher numbers is one rank."""
     tasks, nodes = evidence.tasks, evidence.job.nodes
-    if not tasks:
-        return False
     listed = list(evidence.task_nodes.values())
     if len(set(listed)) < len(listed):
         return True
+    if not tasks:
+        return False
     if any(local is not None for locals_ in tasks.values() for local in locals_):
         return False
     pairs = evidence.task_ranks

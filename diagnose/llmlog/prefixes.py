@@ -40,6 +40,9 @@ _LAYERS = tuple(
         rf"(?P<time>{_ZONED}) ",
     )
 )
+_TASK_BEGINS = frozenset(" 0123456789")
+_BEGINNINGS = _TASK_BEGINS | frozenset("[(<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""Characters with which a layer can begin."""
 _TASK = re.compile(r" *(\d+): ?")
 _ROLE = re.compile(r"\[(?P<role>[a-z_]+?)(?P<local>\d+)\]:")
 _RANK = re.compile(r"\[rank(\d+)\]:(?: (?!\s*\[)|(?=\[))?")
@@ -137,13 +140,15 @@ def _peeled(text: str, origin: Origin, habit: Habit) -> tuple[Origin, str]:
     for pattern in habit.templates:
         if match := pattern.match(text):
             return _joined(origin, match), text[match.end() :]
-    for pattern in _LAYERS:
+    for pattern in _LAYERS if text[:1] in _BEGINNINGS else ():
         if match := pattern.match(text):
             rest = text[match.end() :]
-            return _joined(origin, match), _REPEATED.sub(
-                "", rest
-            ) if "pid" in match.re.groupindex else rest
-    if origin.task is None and (match := _TASK.match(text)):
+            if "pid" in match.re.groupindex:
+                rest = _REPEATED.sub("", rest)
+            return _joined(origin, match), rest
+    if text[:1] not in _TASK_BEGINS or origin.task is not None:
+        return origin, text
+    if match := _TASK.match(text):
         rest = text[match.end() :]
         if habit.tasks or ANCHOR.match(rest):
             return replace(origin, task=int(match[1])), rest

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from llmlog.catalogue import MARKS, READERS
+from llmlog.catalogue import MARK_WORDS, MARKS, READERS
 from llmlog.paces import Iteration, slower, timed
 
 _CONTINUED = re.compile(
@@ -76,6 +76,9 @@ class Progress:
 
     def _mark(self, text: str, file: str, line: int) -> bool:
         """Note a line about the phases of a job."""
+        lowered = text.lower()
+        if not any(word in lowered for word in MARK_WORDS):
+            return False
         if match := _CONTINUED.search(text):
             self.continued, self._last[file] = int(match[1]), None
             return True
@@ -131,10 +134,15 @@ class Progress:
                 self.ends.append((bars[-1].file, bars[-1].line))
         self._bars.clear()
         self.iterations = timed(self.iterations)
+        before: dict[str, int] = {}
+        for one in self.iterations:  # numbers that fall are those of another attempt
+            if one.number < before.get(one.file, 0) - 1:
+                self.launches[one.file].append(one.line)
+            before[one.file] = one.number
 
     def begin_again(self, file: str, line: int) -> None:
         """Only what comes after ``line`` of ``file`` counts there."""
-        after = [one for one in self.iterations if one.file == file and one.line > line]
+        after = [one for one in self.iterations if one.file == file and one.line >= line]
         self._last[file] = after[-1].number if after else None
         if not after:
             self.begun, self.continued = False, None

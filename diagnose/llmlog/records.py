@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from llmlog.heads import HEADS
+from llmlog.heads import BEGINNINGS, HEADS
 from llmlog.learning import learned
 from llmlog.prefixes import Habit, Origin, split
 
@@ -56,7 +56,7 @@ class Lines:
             return _of_program(origin, text)
         if match := _FACILITY.match(text):  # dmesg -x
             text = text[match.end() :]
-        for tool, pattern in HEADS:
+        for tool, pattern in HEADS if text[:1] in BEGINNINGS else ():
             if match := pattern.match(text):
                 return _headed(origin, tool, match, text[match.end() :])
         level = origin.level[:1]

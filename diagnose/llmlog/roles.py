@@ -200,8 +200,11 @@ def _links_down(evidence: Evidence) -> list[Event]:
 
 def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
     """What agents of ``nodes`` report about ranks that a signal ended, with their summaries."""
-    died = [event for event in evidence.of("actor_died") if event.node in (nodes or [event.node])]
-    died = [event for event in died if event.node is not None]
+    died = [
+        event
+        for event in evidence.of("actor_died")
+        if event.node is not None and (not nodes or event.node in nodes)
+    ]
     died += [
         event
         for event in evidence.of("failed", "died", "exited")
@@ -299,9 +302,11 @@ def _reported(evidence: Evidence) -> Culprit | None:
 
 
 def _silent_until_the_limit(evidence: Evidence) -> Culprit | None:
-    """A job that had shown no progress for long when its time limit ended it."""
+    """A job that had shown no progress for long, or was at its end, when its limit ended it."""
     done = evidence.progress.iterations
     for event in evidence.of("time_limit"):
+        if any(file == event.file for file, _ in evidence.progress.ends):
+            return Culprit("hang", [event], [], [])
         end, last = (
             seconds(event.fields.get("at") or event.time),
             seconds(done[-1].time) if done else None,

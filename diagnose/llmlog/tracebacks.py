@@ -38,7 +38,7 @@ _CONTINUES = re.compile(
     r"|For debugging|"
     r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: "
     r"|socketProgress|"
-    r"Search for|Device-side assert|= +\S)"
+    r"Search for|Device-side assert|(?:Cuda|HIP) failure|= +\S)"
 )
 _SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")
 """A block of torchrun's summary whose head is lost."""

@@ -92,6 +92,11 @@ MEANINGS = tuple(Meaning(**row) for row in _rows("meanings", "meaning"))
 READERS = tuple(Reader(**row) for row in _rows("progress", "reader"))
 MARKS = tuple((str(row["what"]), row["pattern"]) for row in _rows("progress", "mark"))
 """Lines about phases: ``launch``, ``begun``, ``ended``, and ``phase`` (save, evaluate)."""
+MARK_WORDS = (
+    "load", "resum", "train", "sav", "eval", "valid", "run", "omp_num", "restart", "nnodes",
+    "cmd =", "elastic", "exiting", "deepspeed", "requeue", "finetun",
+)  # fmt: skip
+"""Words that such lines have, one of them each, in small letters."""
 CAUSES = {kind.name: kind.causes for kind in reversed(KINDS) if kind.causes}
 """Shares of causes of each kind, by its first row that has some."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_sim.cluster.state import ROW_HEAD, VIA, Tables, grown
 
@@ -48,11 +49,16 @@ class Templates:
         self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
     ) -> int:
         """Register the links of one entity, and count repeated ones; return its number."""
-        at, slot = np.unique(np.asarray(links, np.int32), return_inverse=True)
+        if weights is None and len(set(links)) == len(links):
+            at: Sequence[int] | NDArray[np.int32] = sorted(links)
+            uses: float | NDArray[np.float64] = 1.0
+        else:
+            at, slot = np.unique(np.asarray(links, np.int32), return_inverse=True)
+            uses = np.bincount(slot, weights, len(at)).astype(float)
         self._reserve(len(at))
         begin = int(self.ptr[self.count])
         self.via["link"][begin : begin + len(at)] = at
-        self.via["weight"][begin : begin + len(at)] = np.bincount(slot, weights, len(at))
+        self.via["weight"][begin : begin + len(at)] = uses
         self.shown[self.count] = route
         self.count += 1
         self.ptr[self.count] = begin + len(at)

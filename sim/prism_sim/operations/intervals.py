@@ -50,6 +50,20 @@ class Fixed(IntervalBase):
         return self.every_s
 
 
+class Steps(IntervalBase):
+    """A number of steps.
+
+    The same number of steps between any two checkpoints.
+    """
+
+    kind: Literal["steps"] = "steps"
+    every: int = Field(ge=1, le=1_000_000_000, description="steps between two checkpoints")
+    step_s: float = Field(gt=0, le=1e6, description="time of a step [s]")
+
+    def work_s(self, stall_s: float, known: Known) -> float:
+        return self.every * self.step_s
+
+
 class Young(IntervalBase):
     """Young's optimum for exponential failures."""
 
@@ -90,6 +104,7 @@ class Learned(IntervalBase):
 INTERVALS: Registry[type[IntervalBase]] = Registry(
     "prism_sim.operations.intervals",
     Fixed,
+    Steps,
     Young,
     Daly,
     Learned,

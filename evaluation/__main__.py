@@ -130,6 +130,33 @@ def delay(
 
 
 @app.command()
+def counters(
+    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 2,
+    of: Annotated[str, typer.Option("--set", help="develop, exam, or all.")] = "all",
+) -> None:
+    """Grade the diagnosis of counters at several intervals: a part of results/reference/exam.md."""
+    from evaluation.counters.running import write
+    from evaluation.exam.command import write_again
+
+    write(of, number)
+    write_again()
+
+
+@app.command()
+def production(
+    folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
+    fixture: Annotated[bool, typer.Option("--fixture", help="Cut the fixture of tests.")] = False,
+) -> None:
+    """Diagnose an hour of a production cluster: results/reference/production.md and pictures."""
+    from evaluation.production import fixture as cutting
+    from evaluation.production import page
+    from prism_common.command import user_errors
+
+    with user_errors(debug=False):
+        typer.echo(cutting.write(folder) if fixture else page.write(folder))
+
+
+@app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
     from evaluation.twins import page

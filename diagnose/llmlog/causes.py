@@ -93,7 +93,8 @@ def _of_kernel(event: Event) -> Shares:
 def _of_text(event: Event) -> Shares:
     """What an exception says."""
     if event.kind not in _STATING and event.group != "report":
-        return CAUSES.get(event.kind, {}) if event.writer.kernel else {}
+        stating = event.writer.kernel and event.kind != "out_of_memory"  # whose, others say
+        return CAUSES.get(event.kind, {}) if stating else {}
     if event.group == "report" and not event.error:
         return {}
     for text in dict.fromkeys((event.statement, event.text)):

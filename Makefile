@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: fuzz help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak constraints clean
+.PHONY: fuzz help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ benchmark-quick: $(VENV)/.installed-dev ## The same with small sizes, for each c
 
 soak: $(VENV)/.installed-dev ## Watch hours of 20 jobs in compressed time, over UDP; into results/reference/monitor.md.
 	@$(BIN)/python -m evaluation soak
+
+release-check: $(VENV)/.installed-dev ## Build both distributions and try them: Python 3.11 to 3.13, lowest versions of libraries.
+	@$(BIN)/python .ci/release_check.py
 
 constraints: $(VENV)/.installed-dev ## Write the installed versions to constraints.txt.
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt

@@ -108,8 +108,10 @@ def soak(
 
 @app.command()
 def alerts(
-    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 2_100,
-    share: Annotated[float, typer.Option(min=0.01, max=1, help="That is watched.")] = 1.0,
+    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 1_200,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="That is watched; 0: only judge what was.")
+    ] = 1.0,
 ) -> None:
     """Count false alerts and delays of true ones: a part of results/reference/monitor.md."""
     from evaluation.monitoring.page import write_alerts
@@ -125,6 +127,33 @@ def delay(
     from evaluation.monitoring.page import write_delay
 
     typer.echo(write_delay(jobs or [4, 16, 78]))
+
+
+@app.command()
+def counters(
+    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 2,
+    of: Annotated[str, typer.Option("--set", help="develop, exam, or all.")] = "all",
+) -> None:
+    """Grade the diagnosis of counters at several intervals: a part of results/reference/exam.md."""
+    from evaluation.counters.running import write
+    from evaluation.exam.command import write_again
+
+    write(of, number)
+    write_again()
+
+
+@app.command()
+def production(
+    folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
+    fixture: Annotated[bool, typer.Option("--fixture", help="Cut the fixture of tests.")] = False,
+) -> None:
+    """Diagnose an hour of a production cluster: results/reference/production.md and pictures."""
+    from evaluation.production import fixture as cutting
+    from evaluation.production import page
+    from prism_common.command import user_errors
+
+    with user_errors(debug=False):
+        typer.echo(cutting.write(folder) if fixture else page.write(folder))
 
 
 @app.command()

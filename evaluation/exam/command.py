@@ -86,6 +86,12 @@ def paired(
         typer.echo("\n".join(pairing.changes(first.results, second.results)))
 
 
+def write_again() -> None:
+    """Write the page again from its figures, with the newest section about counters."""
+    figures = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
+    PAGE.write_text(page_of(figures), encoding="utf-8")
+
+
 def document(results: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
     """Everything that the page says, from the results of ``number`` worlds of each family."""
     names = {(result["set"], result["family"]) for result in results}

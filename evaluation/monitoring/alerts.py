@@ -59,6 +59,7 @@ def _row(stream: Stream, one: Judged) -> str:
     cells = [
         f"`{stream.name}`",
         stream.purpose,
+        f"{one.watched_s / 60:.0f}",
         f"{one.job_steps:,}",
         false,
         found,

@@ -36,6 +36,7 @@ class Judged:
     Attributes
     ----------
     false : false incidents, by severity.
+    watched_s : time of the records that were watched [s].
     faults, missed : faults that are due, and those of them without an incident.
     delays : from the end of the first slow step to the alert, in usual steps of the job.
     wrong_first : faults whose first incident names another place.
@@ -44,6 +45,7 @@ class Judged:
     """
 
     job_steps: int = 0
+    watched_s: float = 0.0
     false: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SEVERITIES, 0))
     faults: int = 0
     missed: int = 0
@@ -89,6 +91,7 @@ def judge(run: Run, state: Path) -> Judged:
     steps = steps[steps <= stored["cursor_ns"]]
     usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
     found = Judged(job_steps=len(steps), hiccups=sum(stored["hiccups"].values()))
+    found.watched_s = (stored["cursor_ns"] - int(steps.min())) / 1e9
     found.failures = sum(stored["failures"].values())
     incidents, found.blind = _incidents(state, _names(run, stored))
     due = [*_faults(run, steps, usual_ns), *_restarts(steps, usual_ns, run)]

@@ -87,17 +87,18 @@ _STRETCHES = 12
 _ALERTS = """
 ## False alerts, and the delay of true ones
 
-`python -m evaluation alerts --seconds {seconds} --share {share:g}` makes this part. Of {streams}
-streams of {minutes:.0f} minutes, {share:.0%} are watched in lock-step, so the monitor is never
-behind: windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. {healthy} of
-them are healthy. An alert is *false* if its job has no fault while the incident lasts; it counts
-once, with its highest severity (critical / warning / info). A fault counts if it stops its job or
-lengthens its steps by 3 %. *Delay* is from the end of the first slow step to the alert, in usual
-steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were counted,
-and not sent.
+`python -m evaluation alerts --seconds {seconds}` makes this part, and goes on where it was
+interrupted; with `--share 0` it only judges what was watched. {streams} streams of {minutes:.0f}
+minutes are watched in lock-step, so the monitor is never behind: windows of {window_s} s, a stride
+of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were watched when this page was written.
+Three streams are healthy. An alert is *false* if its job has no fault while the incident lasts; it
+counts once, with its highest severity (critical / warning / info). A fault counts if it stops its
+job or lengthens its steps by 3 %. *Delay* is from the end of the first slow step to the alert, in
+usual steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were
+counted, and not sent.
 
-| stream | what happens | job-steps | false | found | delay | wrong | hiccups |
-|---|---|---|---|---|---|---|---|
+| stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
+|---|---|---|---|---|---|---|---|---|
 {rows}
 
 Together, with 95 % intervals:
@@ -177,11 +178,9 @@ def write_alerts(seconds: int, share: float) -> Path:
         seconds=seconds,
         streams=len(found),
         minutes=seconds / 60,
-        share=share,
         window_s=WATCHED.window_ns // SECOND_NS,
         stride_s=WATCHED.stride_ns // SECOND_NS,
         quiet_s=WATCHED.quiet_ns // SECOND_NS,
-        healthy=sum(not one.faults for one in judged),
         rows="\n".join(rows(found)),
         totals="\n".join(_total(name, one) for name, one in totals(judged).items()),
         notes="; ".join(notes).replace("|", "\\|") or "nothing",

@@ -84,6 +84,11 @@ RUNS: tuple[PublishedRun, ...] = (
         step_s=105.22,
     ),
     PublishedRun(
+        "Llama-2-7B, without offload", "llama-2-7b",
+        "zhejianglab/Zhejiang-Lab-Cluster-Traces, `taskinfo/20240429-0613-4` (CC BY 4.0); read",
+        step_s=45.786, bound=True,
+    ),
+    PublishedRun(
         "Llama 3 405B, 8,192 GPUs", "llama-3-405b", LLAMA, tflops=430, calibrates=True,
         changes={"dp": 64, "micro_batches": 32}, cluster={"servers": 1024},
     ),

@@ -36,6 +36,7 @@ _LOGS_TRUTH = ("logs_jobs", "logs_nodes", "logs_failures", "logs_lines")
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "simulate": (
         "flows.parquet",
+        "counters.parquet",
         "topology.json",
         "manifest.json",
         *(f"truth/{name}.parquet" for name in (*_TRUTH, *_LOGS_TRUTH)),
@@ -48,7 +49,7 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
 """Files of each stage of a run, stages in their order."""
 
 NAMES = Names(
-    r"(?:flows|sweep|comparison|operations)\.parquet",
+    r"(?:flows|counters|sweep|comparison|operations)\.parquet",
     r"(?:topology|manifest|score|trace|study|whatif|comparison|corpus|operations)\.json",
     r"(?:report|comparison|operations)\.html",
     r"(?:sweep|whatif|operations|worth)\.png",

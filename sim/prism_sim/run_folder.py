@@ -151,6 +151,11 @@ class Run:
         return self.folder / "flows.parquet"
 
     @property
+    def counters(self) -> Path:
+        """The counters of ports, if the scenario asks for them."""
+        return self.folder / "counters.parquet"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

@@ -45,6 +45,8 @@ def simulate(
         world = World(scenario, flows, spans)
         world.run(_reporter(world, progress))
         write_truth(world, run)
+        if scenario.collector.counters is not None:
+            world.collector.write_counters(stack.enter_context(replacing(run.counters)))
     run.write_json(run.topology, world.topology())
     logs: dict[str, int] = {}
     if scenario.logs is not None:

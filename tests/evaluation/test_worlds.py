@@ -33,7 +33,8 @@ def test_a_set_covers_what_a_reader_of_records_cannot_choose(of):
     assert max(family.work.steps[1] for family in own) >= 150
     assert {kind for family in own for kind in family.hardware.fabrics} == {"rail", "tor"}
     assert {gpus for family in own for gpus in family.hardware.gpus_per_server} == {1, 2, 4, 8}
-    assert {schedule for family in own for schedule in family.work.schedules} == {*SCHEDULES}
+    schedules = {schedule for family in own for schedule in family.work.schedules}
+    assert {"1f1b", "gpipe", "interleaved", "zb-h1"} <= schedules <= {*SCHEDULES}
     stages = {kind.zero_stage for kind in STRATEGIES.values()}
     assert {stage for family in own for stage in family.work.zero_stages} == stages
     assert max(family.work.jobs[1] for family in own) >= 4

@@ -115,6 +115,7 @@ def test_its_python_runs(code, run_folder, monkeypatch):
 def test_its_commands_run(run_folder, monkeypatch):
     """All of them, in order, with one small scenario for every scenario named."""
     monkeypatch.chdir(run_folder)
+    (run_folder / "tests").symlink_to(ROOT / "tests")  # commands name fixtures
     named = re.findall(r"`(prism-sim [^`]+)`", README)
     shown = [line for block in blocks("") for line in block.splitlines()]
     lines = [line for line in named + shown if re.match(r"(prism-sim|llmprism) ", line)]

@@ -36,6 +36,14 @@ def test_every_kind_of_gpu_has_one_efficiency_for_all_its_runs():
     assert {gpu: len(values) for gpu, values in found.items()} == {312: 1, 989: 1}
 
 
+def test_a_run_without_one_of_its_costs_is_a_lower_bound(workloads):
+    """The optimizer of the logged run of Llama-2-7B runs on CPUs, which is not simulated."""
+    one = workloads.outcome(_run(workloads, "Llama-2-7B, without offload"))
+    assert f"| {' | '.join(workloads._step_row(one))} |" in PAGE.read_text()
+    assert one.step_s < one.published_s
+    assert one.sent == pytest.approx(one.implied)
+
+
 @pytest.mark.parametrize(
     ("name", "tolerance"),
     [

@@ -6,6 +6,7 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import typer
 
@@ -16,8 +17,8 @@ from prism_common.progress import reporting
 
 CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
 
-FLOWS is a flow table, as `llmprism ingest` writes it. Without --topology, what the records show
-of the network is taken.
+FLOWS is a flow table, as `llmprism ingest` writes it, or a Parquet table of counters. Without
+--topology, what flow records show of the network is taken; counters need one.
 """
 
 check_app = new_app()
@@ -34,6 +35,11 @@ def check_command(
     """Say what flow records allow."""
     with user_errors(debug):
         from llmprism.check.checking import as_dict, check
+        from llmprism.check.counted import is_counters
+
+        if is_counters(flows):
+            _check_counters(flows, topology, as_json)
+            return
 
         with reporting(quiet) as progress:
             found, lines, diagnosis = check(flows, topology, progress)
@@ -47,3 +53,22 @@ def check_command(
             typer.echo(f"         to get it: {printable(line.mend)}")
     for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
         typer.echo(printable(line_of_verdict))
+
+
+def _check_counters(table: Path, topology: Path | None, as_json: bool) -> None:
+    """Say what counters of ports allow."""
+    from dataclasses import asdict
+
+    from llmprism.check.counted import check
+
+    result, lines = check(table, topology)
+    if as_json:
+        typer.echo(json.dumps({"stages": [asdict(line) for line in lines]}, indent=1))
+        return
+    typer.echo(f"{result.diagnosis.intake.rows:,} readings of {len(result.codes):,} ports")
+    for line in lines:
+        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
+        if line.mend:
+            typer.echo(f"         to get it: {line.mend}")
+    for line_of_verdict in result.diagnosis.verdict.lines():
+        typer.echo(line_of_verdict)

@@ -14,7 +14,7 @@ from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.options import AtOnce, Cluster
 from prism_common.command import Command, new_app, user_errors
 
-HELP = """Watch records as they come, and tell what is slow as soon as it is.
+HELP = """Watch records as they come, and report a slow part as soon as they show it.
 
 SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads, - for
 lines on standard input, udp://HOST:PORT for NetFlow, IPFIX and sFlow, or kafka://BROKER:PORT/TOPIC

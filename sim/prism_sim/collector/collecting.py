@@ -26,6 +26,7 @@ from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN, Trains
 from prism_sim.collector.config import CollectorConfig
+from prism_sim.collector.counters import PortCounters
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.delay import HORIZON_NS, DelayLine
 from prism_sim.collector.job_hosts import JobHosts
@@ -92,6 +93,9 @@ class Collector(Streaming):
         self._cutter = Cutter(model, scene) if model.recuts else None
         self._is_staged = bool(effects) or model.recuts
         self._scene = scene
+        self._counters = None
+        if model.counters is not None:
+            self._counters = PortCounters(model.counters, router.layout, epoch_ns, draws)
         self._delays = any(effect.delays for effect in effects)
         self._held: list[Rows] = []
         self._n_held = 0
@@ -137,6 +141,11 @@ class Collector(Streaming):
         before = [hosts for hosts in self._scene.job_hosts if hosts.job == job]
         if before:
             self._scene.job_hosts.append(before[-1].after_restart(start_ns, processes_since_ns))
+
+    def write_counters(self, path: Path) -> None:
+        """Write the counters of all ports, if the scenario has a collector of them."""
+        if self._counters is not None:
+            self._counters.write(path)
 
     def pairs(self) -> pd.DataFrame:
         """Truth: bytes and kind of traffic of each pair of addresses."""
@@ -195,6 +204,8 @@ class Collector(Streaming):
         if self._is_staged:
             rows["id"] = self._scene.identity(rows)
         self._scene.totals.count_sent(rows)
+        if self._counters is not None:
+            self._counters.count(rows)
         return rows
 
     def _write(self, last: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
 
 from pydantic import Discriminator, Field, model_validator
 
+from prism_sim.collector.counters import CounterConfig
 from prism_sim.collector.effects import KINDS
 from prism_sim.collector.effects.base import EffectBase
 from prism_sim.collector.effects.headers import Headers
@@ -62,6 +63,12 @@ class CollectorConfig(Closed):
         default=(),
         description="Effects on records, each kind at most once. They act in the order of "
         "a record's path through the network, not in the order listed here.",
+    )
+
+    counters: CounterConfig | None = Field(
+        default=None,
+        description="Counters of the NIC ports of all leaves, beside the flow records; `llmprism "
+        "counters` diagnoses them. Left out: none are written.",
     )
 
     @model_validator(mode="after")

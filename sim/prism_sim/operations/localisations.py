@@ -15,7 +15,7 @@ from prism_sim.registry import Registry, by_literal
 class LocalisationBase(Measurable):
     """Names the server to replace. A platform may have several; the first that names one counts.
 
-    If it is the wrong server, the failure returns after the restart, and people search.
+    If it is the wrong server, the failure returns after the restart, and engineers search.
     """
 
     takes_s: float = Field(ge=0, description="time of an attempt [s]")
@@ -32,7 +32,7 @@ class LocalisationBase(Measurable):
 
 
 class ByHand(LocalisationBase):
-    """People search.
+    """Engineers search.
 
     Up to 15 minutes in ByteRobust (arXiv 2509.16293).
     """

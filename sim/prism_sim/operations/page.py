@@ -32,8 +32,8 @@ class Shown:
 
 _TERMS = {
     "ETTR": "effective training time ratio: work that was kept, divided by time",
-    "detect, localise, recover": "mean times of a failure; a wrong server is replaced in vain, "
-    "and then people search",
+    "detect, localise, recover": "mean times of a failure; replacing a wrong server does not "
+    "help, and engineers search",
     "by hand": "interventions of people",
     "cost": "GPU-hours that false alarms cost",
     "lost": "GPU-hours without kept work, saving included",

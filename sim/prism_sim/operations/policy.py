@@ -68,7 +68,7 @@ class Policy(Closed):
 
     @property
     def search(self) -> ByHand:
-        """How people search."""
+        """How engineers search."""
         return next((kind for kind in self.localisation if isinstance(kind, ByHand)), ByHand())
 
     def recover(self, failure: Failure) -> RecoveryBase:

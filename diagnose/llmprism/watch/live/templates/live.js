@@ -15,10 +15,10 @@
 
   function lasting(ms) {
     if (ms === null) return "-";
-    return ms >= 1000 ? `${digits(ms / 1000)} s` : `${digits(ms)} ms`;
+    return Math.abs(ms) >= 1000 ? `${digits(ms / 1000)} s` : `${digits(ms)} ms`;
   }
 
-  const digits = (value) => value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
+  const digits = (value) => Math.abs(value) < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
   const second = (time) => time.replace(/\.\d+Z$/, "Z");
 
   const percent = (share) => (share === null ? "-" : `${(100 * share).toFixed(0)} %`);
@@ -205,7 +205,8 @@
     showBlind(snapshot.blind);
     showIncidents(snapshot.incidents);
     showJobs(snapshot.jobs);
-    showFates(snapshot.fates);
+    const hiccups = Object.entries(snapshot.hiccups).map(([job, count]) => [`hiccups of ${job}, not sent`, count]);
+    showFates({ ...snapshot.fates, ...Object.fromEntries(hiccups) });
     showExporters(snapshot.exporters);
     const named = snapshot.jobs.map((job) => job.name);
     const worst = snapshot.incidents.map((one) => one.job).find((job) => named.includes(job));

@@ -1,0 +1,161 @@
+"""``llmprism counters``: the command line of this package.
+
+Only the standard library and typer are imported here, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from llmprism.ingest import arguments
+from prism_common.command import Command, new_app, user_errors
+
+if TYPE_CHECKING:
+    from llmprism.counters.diagnosing import CounterDiagnosis
+    from llmprism.counters.readers.options import Options
+    from llmprism.io.topology import Topology
+
+HELP = """Find jobs, steps and slow ports from the byte counters of switch ports.
+
+INPUTS are files, or the URL of a Prometheus server: CSV or Parquet (a row a reading: time, port or
+address, bytes in and out), answers of Prometheus' query_range, output of `perfquery -x`, messages
+of gnmic, or the folder of Zhejiang Lab's traces. Counters may be cumulative or differences.
+
+Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the counters do not suffice, and the
+message gives the interval that would.
+"""
+
+counters_app = new_app()
+
+
+@counters_app.command(help=HELP, cls=Command)
+def counters_command(
+    inputs: arguments.Inputs,
+    topology: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The physical network, JSON; the folder of Zhejiang Lab "
+                     "has its own."),
+    ] = None,
+    ports: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Address of each port: CSV of switch, port, address."),
+    ] = None,
+    mapping: Annotated[
+        str,
+        typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a table, if not "
+                     "recognised. OURS: time, port, switch, in_bytes, out_bytes, ..."),
+    ] = "",
+    form: Annotated[
+        Literal["cumulative", "differences"] | None,
+        typer.Option(help="Whether counters are cumulative, if the values do not show it."),
+    ] = None,
+    side: Annotated[
+        Literal["switch", "nic"] | None,
+        typer.Option(help="Who names the directions in and out, if names do not show it."),
+    ] = None,
+    time_unit: arguments.TimeUnit = None,
+    since: arguments.Since = None,
+    until: arguments.Until = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="Of a URL, twice: counters in and out. Default: "
+                     "ifHCInOctets and ifHCOutOctets."),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Of a URL: between readings.")
+    ] = "15s",
+    out: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ports by time, ordered by job, as PNG or SVG; needs "
+                     "matplotlib."),
+    ] = None,
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    debug: arguments.Debug = False,
+) -> None:  # fmt: skip
+    """Diagnose counters."""
+    with user_errors(debug):
+        from llmprism.counters.diagnosing import diagnose
+        from llmprism.counters.naming import read_ports
+        from llmprism.counters.readers import read
+        from llmprism.diagnosis import check_target
+
+        if out is not None:
+            check_target(out)  # before the work
+        options = _options(mapping, form, side, time_unit, since, until, query, interval)
+        network = _network(topology, inputs)
+        addresses = read_ports(ports) if ports else {}
+        result = diagnose(read(inputs, options), network, addresses)
+        if out is not None:
+            result.diagnosis.write(out)
+        if picture is not None:
+            from llmprism.counters.picture import write_timeline
+
+            write_timeline(result, picture)
+        _print(result, as_json, quiet)
+    raise typer.Exit(result.diagnosis.verdict.exit_code)
+
+
+def _options(
+    mapping: str, form: str | None, side: str | None, time_unit: str | None, since: str | None,
+    until: str | None, query: list[str] | None, interval: str,
+) -> Options:  # fmt: skip
+    from llmprism.counters.readers.options import Options
+    from llmprism.ingest.options import parse_duration, parse_pairs, parse_time
+    from prism_common.errors import Problem, UserError
+
+    if time_unit not in (None, "s", "ms", "us", "ns"):
+        raise UserError(
+            Problem(f"there is no unit {time_unit!r}", "--time-unit", "s, ms, us or ns")
+        )
+    if query is not None and len(query) < 2:
+        raise UserError(Problem("one counter", "--query", "name both: --query IN --query OUT"))
+    return Options(
+        mapping=parse_pairs(mapping, "--map"),
+        form=cast(Any, form),
+        side=cast(Any, side),
+        time_unit=time_unit,
+        from_ns=parse_time(since, "--from") if since else None,
+        to_ns=parse_time(until, "--to") if until else None,
+        queries=tuple(query) if query else Options().queries,
+        step_ns=parse_duration(interval, "--interval"),
+    )
+
+
+def _network(topology: Path | None, inputs: list[str]) -> Topology:
+    """The topology: a file, or that of the folder of Zhejiang Lab."""
+    from llmprism.counters.readers.zhejiang import topology_of
+    from llmprism.io.topology import parse_topology, read_topology
+    from prism_common.errors import Problem, UserError
+
+    if topology is not None:
+        return read_topology(topology)
+    folders = [Path(one) for one in inputs if Path(one).is_dir()]
+    if not folders:
+        how = "name it: --topology FILE (llmprism ingest writes one from a table of cables)"
+        raise UserError(Problem("no topology: nobody knows which NICs share a server", "", how))
+    return parse_topology(topology_of(folders[0]), str(folders[0]))
+
+
+def _print(result: CounterDiagnosis, as_json: bool, quiet: bool) -> None:
+    from llmprism.counters.printing import lines_of, summary_of
+
+    if as_json:
+        typer.echo(json.dumps(summary_of(result), indent=1, allow_nan=False))
+        return
+    for line in lines_of(result):
+        typer.echo(line)
+    if quiet:
+        return
+    diagnosis = result.diagnosis
+    for reason, count in diagnosis.intake.set_aside.items():
+        typer.echo(f"set aside {count:,}: {reason}", err=True)
+    for line in diagnosis.verdict.lines():
+        typer.echo(line, err=True)

@@ -1,0 +1,284 @@
+"""The diagnosis of counters: from readings to the same tables as from flow records.
+
+Pairs, groups and spans stay empty, and sizes of layouts are -1: counters do not show them. The
+tables ``jobs`` and ``steps`` have what a NIC moves in a step, its role, and its kinship.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from llmprism.counters import findings, verdict
+from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns
+from llmprism.counters.curves import Curves, curves_of
+from llmprism.counters.findings import Found, JobView
+from llmprism.counters.jobs import PortJobs, find_jobs
+from llmprism.counters.naming import placed
+from llmprism.counters.peers import members_of
+from llmprism.counters.readings import PortReadings, Readings
+from llmprism.counters.rhythm import Rhythm, rhythm_of
+from llmprism.counters.steps import can_show_steps, steps_of
+from llmprism.diagnosis import Diagnosis, conform
+from llmprism.io.flows import Intake
+from llmprism.io.topology import Topology
+from llmprism.model import CANNOT_TELL, UNKNOWN
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.verdict import Reason, RecordsVerdict
+
+METHOD = "counters"
+ONLY_REMARKS = frozenset(
+    {"holes", "readings out of order", "wraps at 32 bits", "wraps at 64 bits", "resets"}
+)
+"""What is counted and used all the same: these readings are not set aside."""
+
+
+@dataclass(frozen=True)
+class CounterDiagnosis:
+    """A diagnosis, and what it was made from.
+
+    Attributes
+    ----------
+    diagnosis : tables and verdict.
+    curves, codes : the ports, and the endpoint of each, shape (ports,).
+    jobs : of the ports.
+    rhythms : of each job.
+    servers : of the topology, by kind: ``in jobs``, ``without a job``, ``idle``.
+    """
+
+    diagnosis: Diagnosis
+    curves: Curves
+    codes: Ints
+    jobs: PortJobs
+    rhythms: Sequence[Rhythm]
+    servers: Mapping[str, Sequence[str]]
+
+
+def diagnose(
+    readings: Readings, topology: Topology, addresses: Mapping[str, str] | None = None
+) -> CounterDiagnosis:
+    """Diagnose the readings of all ports.
+
+    Parameters
+    ----------
+    addresses : of ports that are not called by the address of their NIC.
+
+    Raises
+    ------
+    UserError : no port is in the topology.
+    """
+    known, unknown = placed(readings.ports, topology, addresses or {})
+    counts = readings.set_aside + Counter()
+    series, codes = _cleaned(readings, known, topology, counts)
+    resolution_ns = refresh_ns(series)
+    curves = curves_of(series, resolution_ns) if series and resolution_ns else None
+    if curves is None:
+        return _nothing(readings, unknown, counts, len(series))
+    jobs = find_jobs(curves, topology.servers[codes].astype(np.int64), link_bps(topology)[codes])
+    views, rhythms = _views(curves, jobs)
+    reasons = [*verdict.about_all(len(series), int(jobs.busy.sum()), jobs.count, counts)]
+    for view, rhythm in zip(views, rhythms, strict=True):
+        reasons += verdict.about_job(view.name, rhythm, resolution_ns)
+    found = [
+        (view.name, finding)
+        for view in views
+        for finding in _findings(view, curves, jobs, series, codes, topology)
+    ]
+    intake = _intake(readings, unknown, counts)
+    figures = {"resolution_ns": resolution_ns, "ports": len(series), **_plain(counts)}
+    judged = _verdict(reasons, views, rhythms, figures, series)
+    tables = {
+        "jobs": _jobs_table(views, jobs, codes, topology),
+        "layouts": _layouts_table(views, rhythms, jobs),
+        "steps": _steps_table(views, codes, topology),
+        "findings": findings.table_of(found),
+    }
+    plain, spans = conform(METHOD, tables)
+    diagnosis = Diagnosis(METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged)
+    return CounterDiagnosis(
+        diagnosis, curves, codes, jobs, rhythms, _servers(jobs, codes, topology)
+    )
+
+
+def link_bps(topology: Topology) -> Floats:
+    """Rate of the link of each endpoint [bit/s], NaN if unknown, shape (endpoints,)."""
+    rates = np.full(len(topology.endpoints), np.nan)
+    for link in topology.links:
+        for name in (link.a, link.b):
+            code = topology.codes.get(name)
+            if code is not None and link.gbps is not None:
+                rates[code] = link.gbps * 1e9
+    usual = topology.nic_gbps * 1e9
+    return np.where(np.isnan(rates), usual, rates)
+
+
+def _cleaned(
+    readings: Readings,
+    known: Sequence[tuple[int, PortReadings]],
+    topology: Topology,
+    counts: Counter[str],
+) -> tuple[list[PortSeries], Ints]:
+    """The series of all usable ports, and the code of each."""
+    limits = link_bps(topology)
+    series, codes = [], []
+    for code, port in known:
+        limit = float(limits[code])
+        clean = cleaned(port, readings.form, limit, counts)
+        if clean is not None:
+            series.append(clean)
+            codes.append(code)
+    return series, np.array(codes, np.int64)
+
+
+def _views(curves: Curves, jobs: PortJobs) -> tuple[list[JobView], list[Rhythm]]:
+    """Steps and members of every job."""
+    views, rhythms = [], []
+    for job in range(jobs.count):
+        rows = jobs.members(job)
+        rhythm = rhythm_of(curves, rows)
+        steps = steps_of(curves, rows, rhythm) if can_show_steps(curves, rhythm) else None
+        members = members_of(curves, rows, rhythm.period_ns)
+        views.append(JobView(f"job-{job}", members, rhythm.period_ns, steps))
+        rhythms.append(rhythm)
+    return views, rhythms
+
+
+def _findings(
+    view: JobView, curves: Curves, jobs: PortJobs, series: Sequence[PortSeries], codes: Ints,
+    topology: Topology,
+) -> list[Found]:  # fmt: skip
+    in_job = np.zeros(len(curves.ports), bool)
+    in_job[view.members.rows] = True
+    return [
+        *findings.of_job(view, curves),
+        *findings.of_ports(curves, topology, codes, jobs.busy, in_job),
+        *findings.of_events(view, series, codes, topology),
+    ]
+
+
+def _jobs_table(
+    views: Sequence[JobView], jobs: PortJobs, codes: Ints, topology: Topology
+) -> pd.DataFrame:
+    rows = [
+        {
+            "job": view.name,
+            "address": topology.endpoints[codes[row]].address,
+            "server": topology.endpoints[codes[row]].server,
+            "role": int(role),
+            "in_bytes": float(sent),
+            "out_bytes": float(received),
+            "kinship": float(jobs.kinship[row]),
+        }
+        for view in views
+        for row, role, sent, received in zip(
+            view.members.rows, view.members.role, view.members.in_bytes, view.members.out_bytes,
+            strict=True,
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["job", "address", "server", "role", "in_bytes", "out_bytes",
+                                       "kinship"])  # fmt: skip
+
+
+def _layouts_table(
+    views: Sequence[JobView], rhythms: Sequence[Rhythm], jobs: PortJobs
+) -> pd.DataFrame:
+    rows = [
+        {
+            "job": view.name,
+            **dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), CANNOT_TELL),
+            "schedule": UNKNOWN,
+            "sharding": UNKNOWN,
+            "period_ns": rhythm.period_ns or CANNOT_TELL,
+            "confidence": rhythm.confidence,
+            "evidence": json.dumps(
+                {
+                    "kinship": float(np.nanmean(jobs.kinship[view.members.rows])),
+                    "strength": rhythm.strength,
+                    "evenness": view.steps.evenness if view.steps else None,
+                    "reason": rhythm.reason,
+                }
+            ),
+        }
+        for view, rhythm in zip(views, rhythms, strict=True)
+    ]
+    names = ["job", "dp", "pp", "tp", "ep", "cp", "micro_batches", "schedule", "sharding",
+             "period_ns", "confidence", "evidence"]  # fmt: skip
+    return pd.DataFrame(rows, columns=names)
+
+
+def _steps_table(views: Sequence[JobView], codes: Ints, topology: Topology) -> pd.DataFrame:
+    """The steps of each NIC: those of its job, since all of its ranks wait for each other."""
+    parts = []
+    for view in views:
+        if view.steps is None:
+            continue
+        edges = view.steps.edges_ns
+        each = pd.DataFrame({"step": np.arange(edges.size - 1), "start_ns": edges[:-1],
+                             "end_ns": edges[1:], "dp_end_ns": edges[1:]})  # fmt: skip
+        names = [topology.endpoints[codes[row]].address for row in view.members.rows]
+        every = pd.DataFrame({"address": names}).merge(each, how="cross")
+        parts.append(every.assign(job=view.name, confidence=min(1.0, 2 * view.steps.evenness)))
+    names = ["job", "address", "step", "start_ns", "end_ns", "dp_end_ns", "confidence"]
+    return pd.concat(parts)[names].reset_index(drop=True) if parts else pd.DataFrame(columns=names)
+
+
+def _servers(jobs: PortJobs, codes: Ints, topology: Topology) -> dict[str, list[str]]:
+    """Servers in jobs, with traffic but no job, and without traffic."""
+    names = np.array([topology.endpoints[code].server for code in codes], object)
+    working = set(names[jobs.job >= 0])
+    busy = set(names[jobs.busy]) - working
+    return {
+        "in jobs": sorted(working),
+        "without a job": sorted(busy),
+        "idle": sorted(set(names) - working - busy),
+    }
+
+
+def _intake(readings: Readings, unknown: Counter[str], counts: Counter[str]) -> Intake:
+    aside = {
+        reason: count
+        for reason, count in counts.items()
+        if count and reason not in ONLY_REMARKS and reason != UNSURE_WRAPS
+    }
+    if unknown:
+        aside["ports that the topology does not have"] = unknown.total()
+    rows = readings.rows
+    return Intake(rows, max(0, rows - sum(aside.values())), aside, dict(unknown.most_common(3)),
+                  len(unknown))  # fmt: skip
+
+
+def _plain(counts: Counter[str]) -> dict[str, int]:
+    return {name: int(count) for name, count in counts.items() if count}
+
+
+def _verdict(
+    reasons: Sequence[Reason], views: Sequence[JobView], rhythms: Sequence[Rhythm],
+    figures: Mapping[str, object], series: Sequence[PortSeries],
+) -> RecordsVerdict:  # fmt: skip
+    """Whether any job can be diagnosed; a job with a known step is."""
+    can_tell = any(rhythm.period_ns for rhythm in rhythms)
+    events = series[0].events if series else {}
+    scopes = [verdict.scope_of(view.name, view.steps is not None, events) for view in views]
+    return RecordsVerdict(can_tell, tuple(reasons), dict(figures)).with_scopes(scopes)
+
+
+def _nothing(
+    readings: Readings, unknown: Counter[str], counts: Counter[str], ports: int
+) -> CounterDiagnosis:
+    """The diagnosis of counters that show nothing at all."""
+    reasons = tuple(verdict.about_all(ports, 0, 0, counts))
+    plain, spans = conform(METHOD, {})
+    judged = RecordsVerdict(False, reasons, {"ports": ports, **_plain(counts)})
+    intake = _intake(readings, unknown, counts)
+    diagnosis = Diagnosis(METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged)
+    empty = np.zeros(0, np.int64)
+    curves = Curves(
+        [], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0, np.zeros(0, complex)
+    )
+    jobs = PortJobs(empty.astype(np.int32), empty.astype(bool), empty.astype(float))
+    return CounterDiagnosis(diagnosis, curves, empty, jobs, [], {})

@@ -1,0 +1,66 @@
+"""Which NIC of the topology each port is.
+
+A port is known by the address of the NIC at its other end, or by the names of its switch and
+interface, which a file with ``port`` and ``address`` translates (``--ports``).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from llmprism.counters.readings import PortReadings
+from llmprism.io.topology import Topology
+from prism_common.errors import Problem, UserError
+
+LISTED = 5
+
+
+def read_ports(path: Path) -> dict[str, str]:
+    """The address of each port: a CSV with the columns ``port`` and ``address``.
+
+    A column ``switch`` goes before the port, with a slash.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(Problem(f"cannot read this: {error}", str(path))) from error
+    if not rows or not {"port", "address"} <= rows[0].keys():
+        raise UserError(Problem("no columns port and address", str(path), "switch,port,address"))
+    return {_name(row): str(row["address"]) for row in rows}
+
+
+def _name(row: Mapping[str, str]) -> str:
+    return f"{row['switch']}/{row['port']}" if row.get("switch") else str(row["port"])
+
+
+def placed(
+    ports: Sequence[PortReadings], topology: Topology, addresses: Mapping[str, str]
+) -> tuple[list[tuple[int, PortReadings]], Counter[str]]:
+    """Each known port with the code of its endpoint; names of the others with their readings.
+
+    Raises
+    ------
+    UserError : no port is known, or two ports have one address.
+    """
+    known: list[tuple[int, PortReadings]] = []
+    unknown: Counter[str] = Counter()
+    names: dict[int, str] = {}
+    for port in ports:
+        code = topology.codes.get(addresses.get(port.port, port.port))
+        if code is None:
+            unknown[port.port] += port.time_ns.size
+            continue
+        if code in names:
+            what = f"{names[code]} and {port.port} are both {topology.addresses[code]}"
+            raise UserError(Problem(what, "--ports", "give each port an address of its own"))
+        names[code] = port.port
+        known.append((code, port))
+    if ports and not known:
+        first = ", ".join(list(unknown)[:LISTED])
+        how = "name the file that has the address of each port: --ports FILE (switch,port,address)"
+        raise UserError(Problem(f"no port is an address of the topology ({first})", "", how))
+    return known, unknown

@@ -1,0 +1,6 @@
+"""A production cluster: one hour of the counters of all its ports, from traces that are public.
+
+:mod:`~evaluation.production.measuring` diagnoses the hour, and each rail of it alone;
+:mod:`~evaluation.production.page` writes ``results/reference/production.md``;
+:mod:`~evaluation.production.fixture` cuts the small part of it that the tests use.
+"""

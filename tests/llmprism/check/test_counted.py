@@ -1,0 +1,36 @@
+"""``llmprism check`` says what counters of ports allow, and which interval would allow more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from llmprism.check.command import check_app
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "counters"
+TABLE, TOPOLOGY = str(FOLDER / "production.parquet"), str(FOLDER / "topology.json")
+
+
+def test_each_stage_has_its_answer_and_what_would_mend_it():
+    done = CliRunner().invoke(check_app, [TABLE, "--topology", TOPOLOGY])
+    assert done.exit_code == 0
+    assert "can  jobs: 4 found among 72 ports" in done.output
+    assert "can  length of a step: 4 of 4 jobs" in done.output
+    assert "partly  single steps: 3 of 4 jobs" in done.output
+    assert "to get it: an interval of 60" in done.output  # a sixth of 3.6 s
+    assert "cannot  pairs, layouts, messages and paths: counters show none" in done.output
+
+
+def test_json_has_the_same_stages():
+    done = CliRunner().invoke(check_app, [TABLE, "--topology", TOPOLOGY, "--json"])
+    answers = {one["stage"]: one["answer"] for one in json.loads(done.stdout)["stages"]}
+    assert answers["errors, discards, marks and pauses"] == "cannot"
+    assert answers["jobs"] == "can"
+
+
+def test_counters_without_a_topology_are_an_error():
+    done = CliRunner().invoke(check_app, [TABLE])
+    assert done.exit_code == 1
+    assert "counters need a topology" in done.output

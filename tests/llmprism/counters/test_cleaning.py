@@ -1,0 +1,131 @@
+"""What only looks like traffic is recognised, counted, and never becomes traffic."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from counted import readings_of
+from llmprism.counters.cleaning import PortSeries, cleaned, refresh_ns
+from llmprism.counters.readings import PortReadings
+
+LINK_BPS = 1e9  # 125 MB in a second
+
+
+def series(
+    port: PortReadings, form: str = "cumulative", bps: float = LINK_BPS
+) -> tuple[PortSeries | None, Counter[str]]:
+    counts: Counter[str] = Counter()
+    found = cleaned(port, form, bps, counts)
+    return found, Counter({name: count for name, count in counts.items() if count})
+
+
+def moved(
+    port: PortReadings, form: str = "cumulative", bps: float = LINK_BPS
+) -> tuple[list[int], Counter[str]]:
+    found, counts = series(port, form, bps)
+    assert found is not None
+    return np.diff(found.moved["in_bytes"]).tolist(), counts
+
+
+def test_a_plain_counter_is_its_differences():
+    assert moved(readings_of("a", [0, 1, 2, 3], [5, 10, 10, 30])) == ([5, 0, 20], Counter())
+
+
+def test_differences_are_taken_as_they_are():
+    found, counts = moved(readings_of("a", [0, 1, 2], [7, 10, 20]), "differences")
+    assert (found, counts) == ([10, 20], Counter())
+
+
+def test_readings_out_of_order_are_sorted():
+    found, counts = moved(readings_of("a", [0, 2, 1, 3], [0, 20, 10, 30]))
+    assert found == [10, 10, 10]
+    assert counts == {"readings out of order": 1}
+
+
+def test_the_same_reading_twice_counts_once():
+    found, counts = moved(readings_of("a", [0, 1, 1, 2], [0, 10, 10, 20]))
+    assert found == [10, 10]
+    assert counts == {"readings that repeat another": 1}
+
+
+def test_two_values_of_one_time_contradict_each_other():
+    found, counts = moved(readings_of("a", [0, 1, 1, 2, 3], [0, 10, 400, 20, 30]))
+    assert found == [20, 10]
+    assert counts == {"readings that contradict another of the same time": 2}
+
+
+def test_a_wrap_at_32_bits_is_undone():
+    top = 2**32
+    found, counts = moved(readings_of("a", [0, 1, 2, 3], [top - 30, top - 10, 15, 40]))
+    assert found == [20, 25, 25]
+    assert counts == {"wraps at 32 bits": 2}  # in and out
+
+
+def test_a_wrap_at_64_bits_is_undone():
+    values = np.array([2**64 - 30, 2**64 - 10, 15], np.uint64).view(np.int64)
+    port = PortReadings("a", np.arange(3) * 10**9, {"in_bytes": values, "out_bytes": values})
+    found, counts = moved(port)
+    assert found == [20, 25]
+    assert counts["wraps at 64 bits"] == 2  # in and out
+
+
+def test_a_counter_of_32_bits_that_a_link_wraps_twice_shows_nothing():
+    fast = 400e9  # 50 GB in a second
+    values = [2**32 - 30, 2**32 - 10, 15, 40]
+    found, counts = series(readings_of("a", [0, 1, 2, 3], values), bps=fast)
+    assert found is not None
+    assert found.moved["in_bytes"].tolist() == [0, 0, 0, 0]
+    assert found.blank.all()
+    assert sum(counts[name] for name in counts if "more than once" in name) == 2
+
+
+def test_a_reset_moves_nothing():
+    found, counts = moved(readings_of("a", [0, 1, 2, 3], [1000, 2000, 5, 25]))
+    assert found == [1000, 0, 20]
+    assert counts["resets"] == 2  # in and out
+
+
+def test_more_than_a_link_carries_is_no_traffic():
+    found, counts = moved(readings_of("a", [0, 1, 2, 3], [0, 10**7, 10**15, 10**15 + 10**7]))
+    assert found == [10**7, 0, 10**7]
+    assert counts["differences that no link carries"] == 2
+
+
+def test_the_bytes_of_a_hole_are_known_and_their_times_are_not():
+    times = [*range(10), *range(60, 70)]
+    found, counts = series(readings_of("a", times, [10**6 * t for t in times]))
+    assert found is not None
+    assert int(found.moved["in_bytes"][-1]) == 69 * 10**6
+    assert np.flatnonzero(found.blank).tolist() == [0, 10]
+    assert counts == {"holes": 1}
+
+
+def test_differences_below_zero_move_nothing():
+    found, counts = moved(readings_of("a", [0, 1, 2], [0, -5, 10]), "differences")
+    assert found == [0, 10]
+    assert counts["differences below zero"] == 2
+
+
+@pytest.mark.parametrize("times", [[], [1]])
+def test_a_port_needs_two_readings(times):
+    found, counts = series(readings_of("a", times, [5 for _ in times]))
+    assert found is None
+    assert counts == {"ports with fewer than two readings": 1}
+
+
+def test_the_refresh_is_what_values_show_and_not_the_interval_of_readings():
+    times = np.arange(0, 60, 0.5)
+    found, _ = series(readings_of("a", times, np.floor(times / 2) * 10**6))
+    assert found is not None
+    assert refresh_ns([found]) == 2 * 10**9
+
+
+def test_other_counters_are_added_up():
+    port = readings_of("a", [0, 1, 2, 3], [0, 10, 20, 30])
+    values = dict(port.values) | {"in_errors": np.array([3, 3, 5, 9])}
+    found, _ = series(PortReadings("a", port.time_ns, values))
+    assert found is not None
+    assert found.events == {"in_errors": 6}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -87,14 +88,14 @@ class _Fault:
 def judge(run: Run, state: Path) -> Judged:
     """Compare what a monitor has told with the truth."""
     stored = json.loads((state / "state.json").read_text(encoding="utf-8"))
-    steps = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
-    steps = steps[steps <= stored["cursor_ns"]]
+    every = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
+    steps = every[every <= stored["cursor_ns"]]
     usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
     found = Judged(job_steps=len(steps), hiccups=sum(stored["hiccups"].values()))
     found.watched_s = (stored["cursor_ns"] - int(steps.min())) / 1e9
     found.failures = sum(stored["failures"].values())
     incidents, found.blind = _incidents(state, _names(run, stored))
-    due = [*_faults(run, steps, usual_ns), *_restarts(steps, usual_ns, run)]
+    due = [*_faults(run, steps, usual_ns), *_restarts(every, usual_ns, run)]
     told: dict[_Fault, list[_Incident]] = {one: [] for one in due}
     for one in incidents:
         hits = [fault for fault in due if _is_about(one, fault, usual_ns)]
@@ -212,9 +213,9 @@ def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list
     ]
     found = []
     for job, own in steps.groupby(level=0):
-        ends = own.droplevel(0)
-        for step in ends.index[ends.diff() > _STOPPED * usual_ns[str(job)]]:
-            before_ns, after_ns = int(ends[step - 1]), int(ends[step])
+        ends = own.droplevel(0).sort_values()
+        for step in ends.index[ends.diff() > _STOPPED * usual_ns.get(str(job), np.inf)]:
+            before_ns, after_ns = int(ends.shift()[step]), int(ends[step])
             if not any(name == job and before_ns <= at <= after_ns for name, at in stops):
                 found.append(_Fault("restart", str(job), "", before_ns, after_ns, False))
     return found

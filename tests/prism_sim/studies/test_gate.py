@@ -164,8 +164,8 @@ DEFECTS: dict[str, tuple[Change, str, str, str]] = {
     "direction of a figure turned": (
         replaced(
             "sim/prism_sim/score/faults.py",
-            'right("injected faults whose top alarm names the true culprit")',
-            'lower("injected faults whose top alarm names the true culprit")',
+            'right("injected faults whose top alarm names the true culprit in its window")',
+            'lower("injected faults whose top alarm names the true culprit in its window")',
         ),
         "compute", "method", "culprit first",
     ),
@@ -222,7 +222,7 @@ HARMLESS: dict[str, Change] = {
     "modules of the diagnoser formatted otherwise": (
         "diagnose/llmprism/io/flows.py", formatted_otherwise,
     ),
-    "a function renamed": ("sim/prism_sim/score/faults.py", renamed("_alarms_of", "_true_alarms")),
+    "a function renamed": ("sim/prism_sim/score/alarms.py", renamed("_flags_of", "_flags_for")),
     "comments of a scenario changed": ("scenarios/faults/slow-server.yaml", comments_changed),
     "a description changed": replaced(
         "scenarios/faults/flapping-nic.yaml", "The link of a NIC", "A link of a NIC"

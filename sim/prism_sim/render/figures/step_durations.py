@@ -202,6 +202,7 @@ def _finding(run: Run, jobs: int) -> str:
         return f"{findings} findings{shown}"
     faults = score.faults
     if not faults.injected:
-        return f"No fault was injected; {findings} findings, all of them false alarms{shown}"
+        false = faults.false_alarms
+        return f"No fault was injected; {false} of {findings} findings are false alarms{shown}"
     found = f"{faults.detected} of {faults.injected} faults detected"
     return f"{found}; {faults.true_alarms} of {findings} findings are true alarms{shown}"

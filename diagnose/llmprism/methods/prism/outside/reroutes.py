@@ -89,12 +89,11 @@ def _explained(
     hops = [context.flows.paths[code].split("|") for code in moved[0].tolist()]
     every = [(one[0], one[-1]) for one in hops]
     pairs = [every[at] for at in np.flatnonzero(moved[1]).tolist()]
-    shared = set.intersection(*map(set, pairs))
-    touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in shared}
-    leaves = {leaf for leaf in shared if touching[leaf]}  # others are left by no connection
+    ends = [leaf for pair in every if pair[0] != pair[1] for leaf in pair]
+    leaves = set.intersection(*map(set, pairs), set(ends))  # no connection leaves the others
     sends = {leaf: sum(pair[0] == leaf for pair in pairs) for leaf in leaves}
     kept = {leaf: _keeps_links(context, job, steps, leaf) for leaf in leaves}
-    order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, kept[leaf], touching[leaf], leaf))
+    order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, kept[leaf], ends.count(leaf), leaf))
     begins, edges = job.phases.first_of_epoch[1:, None], np.array([steps[0], steps[1] + 1])
     if not order or (np.abs(begins - edges) <= AT_EDGES).any():
         return
@@ -106,7 +105,7 @@ def _explained(
     both = 0 < sends[leaf] < len(pairs)
     causes = ["failed_uplinks", "polarised_hashing"]
     cause, other = causes if both or len(left) > 1 else causes[::-1]
-    share = len(pairs) / touching[leaf]
+    share = len(pairs) / ends.count(leaf)
     yield Explanation(
         job, "network", FEWER if len(left) < len(before) else REROUTED, cause, "switch", leaf,
         *steps, min(share, 1.0), SEEN / len(order) if both else REHASHED,

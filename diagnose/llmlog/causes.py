@@ -77,7 +77,7 @@ def _weights(culprit: Culprit, evidence: Evidence) -> Shares:
         return {"switch_fault": 1.0} if many_nodes_lost(evidence) else _NETWORK
     if culprit.how == "hang":
         return _of_hang(culprit, evidence)
-    ways = (_of_kernel, _of_text, _of_kind)
+    ways = (_of_kernel, _of_text, _of_host_memory, _of_kind)
     return next((found for way in ways for event in culprit.events if (found := way(event))), {})
 
 
@@ -93,7 +93,8 @@ def _of_kernel(event: Event) -> Shares:
 def _of_text(event: Event) -> Shares:
     """What an exception says."""
     if event.kind not in _STATING and event.group != "report":
-        return CAUSES.get(event.kind, {}) if event.writer.kernel else {}
+        stating = event.writer.kernel and event.kind != "out_of_memory"  # whose, others say
+        return CAUSES.get(event.kind, {}) if stating else {}
     if event.group == "report" and not event.error:
         return {}
     for text in dict.fromkeys((event.statement, event.text)):
@@ -106,6 +107,11 @@ def _of_text(event: Event) -> Shares:
         return {}
     name = _EXCEPTIONS.get(event.error) or _WORD.sub("_", event.error).lower()
     return {name: 1.0}
+
+
+def _of_host_memory(event: Event) -> Shares:
+    """The kernel ended a process, and no process says more."""
+    return CAUSES[event.kind] if event.kind == "out_of_memory" else {}
 
 
 def _of_kind(event: Event) -> Shares:

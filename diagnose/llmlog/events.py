@@ -207,7 +207,8 @@ class _Reader:
             return True
         if evidence.progress.read(text, self.file.name, line, record.time, writer.node):
             return True
-        if found := classify(record.tool, text):
+        stripped = record.level == "W" and not text.startswith("WARN")
+        if found := classify(record.tool, f"WARNING {text}" if stripped else text):
             kind, match = found
             if kind.group == "moment" and not record.time:
                 return learned

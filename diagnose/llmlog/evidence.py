@@ -111,6 +111,7 @@ class Evidence:
     ranks : global rank by writer; ``pids`` : local rank by node and process.
     rank_nodes : nodes of ranks that lines name together; ``task_nodes`` : of a launcher's tasks.
     addresses : nodes by their other names; ``hosts`` : those that lines of a file name.
+    named : hosts in the summaries of a file.
     tasks : local ranks that lines of each numbered process name; ``task_ranks`` : with their ranks.
     ended : what summaries of torchrun say.
     understood, lines : lines of a known kind, and all.
@@ -127,6 +128,7 @@ class Evidence:
     task_nodes: dict[int, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    named: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     tasks: dict[int, set[int | None]] = field(default_factory=lambda: defaultdict(set))
     task_ranks: set[tuple[int, int]] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)

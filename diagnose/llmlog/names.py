@@ -17,6 +17,7 @@ _PLAIN = re.compile(
     r"|combined|"
     r"batch|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
     r"|latest|"
+    r"decode|iso|raw|dump|copy|sample|example|data|history|"
     r"messages|syslog|kern|kernel|dmesg|journal|txt|app|server|client|agent|screen|experiment|exp|"
     r"llama|gpt|neox|bert|t5|opt|bloom|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*"
     r"|(?i:gpu\d?)"

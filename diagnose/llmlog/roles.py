@@ -145,6 +145,7 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     """Parts that state their own fault."""
     faults = [event for event in evidence.of_group("fault") if not is_reaction(event)]
     faults += _links_down(evidence)
+    faults = [event for event in faults if event.kind != "node_lost"] or faults
     if not faults:
         return None
     located = [event for event in faults if event.writer.node is not None]

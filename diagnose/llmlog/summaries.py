@@ -18,9 +18,10 @@ _SIGNAL = re.compile(r"\bSignal (\d+) \(SIG\w+\) received by PID|exitcode\s*: -(
 _NCCL_RANK = re.compile(r"\brank (\d+) n[rR]anks (\d+)|^\[Rank (\d+)\]")
 _ADDRESS = re.compile(r"(?:Bootstrap|NET/\w+) ?: ?Using \S*?:([\d.]+)<")
 _RAY = re.compile(
-    r"node_id=\w+, ip=(?P<ip>[\w.:-]+), pid=(?P<pid>\d+)\) world_rank="
+    r"\((?:node_id=\w+, )?ip=(?P<ip>[\w.:-]+), pid=(?P<pid>\d+)\) world_rank="
     r"(?P<rank>\d+), local_rank=(?P<local>\d+)"
 )
+_GROUP = re.compile(r"Setting up process group for: .*\[rank=(\d+), world_size=\d+\]")
 _MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
 _RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
 _JAX = re.compile(r"process (?P<rank>\d+) (?:on|at) host (?P<node>[\w.-]+)")
@@ -36,6 +37,9 @@ def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
         rank, node = int(match["rank"]), match["ip"]
         evidence.rank_nodes[rank] = node
         evidence.ranks[Writer(node, None, stream=f"pid {match['pid']}")] = rank
+        return True
+    if record.pid is not None and (match := _GROUP.search(text)):
+        evidence.ranks[writer] = int(match[1])
         return True
     if "global_rank_mapping" in text and (match := _MAPPING.search(text)):
         for node, ranks in _RANKS_OF.findall(match[1]):
@@ -74,6 +78,7 @@ def read_summary(evidence: Evidence, event: Event) -> None:
         rank, local, code, pid = (int(match[name]) for name in ("rank", "local", "code", "pid"))
         evidence.ended.append(Ended(rank, local, match["node"], code, pid, first))
         evidence.rank_nodes[rank] = match["node"]
+        evidence.named[event.file].add(match["node"])
         if first:
             event.fields |= {"node": match["node"], "code": str(code)}
             event.rank = rank

@@ -189,7 +189,7 @@ def _report(intake: Intake, results: Results) -> None:
 
 
 def _tell_unread(row: dict[str, Any]) -> None:
-    """Lines with words of errors that were not read, of a job that is not said to have failed."""
+    """Lines with words of errors that were not read, of a job without a failure."""
     if row["failed"] or row["state"] is not None:
         return
     for text in json.loads(row["unread"]):

@@ -4,7 +4,7 @@ cut at its begin.
 Of exceptions that are chained, the one that counts is the one that was not handled: after
 "During handling of the above exception", the later one; before "was the direct cause of", the
 earlier one, which the later one only wraps. "Exception ignored" is no fault. An agent's
-exception reports what its process said."""
+exception reports what its process printed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _draft(path: Path) -> Path:
         draft = path.with_name(f".{path.name}.{mark}.partial")
         try:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:  # of a process that was killed, or of somebody else
+        except FileExistsError:  # of a process that was killed, or of another program
             number += 1
         else:
             return draft

@@ -1,7 +1,7 @@
 """A folder of ours: what a program may write, replace and remove in it, and nothing else.
 
 A folder belongs to its user. A program owns in it only *regular files* whose names it gives itself
-(:class:`Names`), and reaches them without following a link. All else may be somebody's work: it is
+(:class:`Names`), and reaches them without following a link. All else may be someone's work: it is
 never opened, replaced or removed, whatever a record in the folder says of it. A *lock* lets one
 process write at a time, and its words tell the file from a user's own. Replacement is atomic:
 :func:`prism_common.files.replacing` for a file, :func:`replacing_folder` for a whole folder.
@@ -164,7 +164,7 @@ class OwnFolder:
         if self.names.has_folder(name) and self._is_direct(f"{name}/_"):
             for one, _entry in list(self._entries(f"{name}/")):
                 self.remove(one)
-            with suppress(OSError):  # somebody's files are in it
+            with suppress(OSError):  # someone's files are in it
                 (self.path / name).rmdir()
 
     def size_bytes(self, of: Names) -> int:

@@ -60,11 +60,11 @@ class PublicLog:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How llmlog did on one log, what it said, and the share of lines that it understood."""
+    """How llmlog did on one log, what it answered, and the share of lines that it understood."""
 
     log: PublicLog
     outcome: str
-    said: str
+    answer: str
     share: float | None = None
 
 
@@ -117,8 +117,8 @@ def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
     if not failures:
         sound = job["failed"] is False
         outcome = DARK if not sound else RIGHT if log.right is None else WRONG
-        said = "no failure" if sound else f"not understood; {job['iterations']} iterations"
-        return Verdict(log, outcome, said, share)
+        answer = "no failure" if sound else f"not understood; {job['iterations']} iterations"
+        return Verdict(log, outcome, answer, share)
     row = failures[0]
     wrong = log.right is None or any(
         not _agrees(name, right, row) for name, right in log.right.items()
@@ -130,9 +130,9 @@ def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
 def _agrees(name: str, right: Any, failure: dict[str, Any]) -> bool:
     """Whether a field has one of the right values; domains of nodes do not matter."""
     values = right if isinstance(right, list) else [right]
-    said = failure[name]
+    answer = failure[name]
     if name == "cause":
-        return bool({said, *json.loads(failure["or_causes"])} & set(values)) or said in values
-    if name == "node" and said is not None:
-        return short(said) in [short(value) for value in values if value is not None]
-    return said in values
+        return bool({answer, *json.loads(failure["or_causes"])} & set(values)) or answer in values
+    if name == "node" and answer is not None:
+        return short(answer) in [short(value) for value in values if value is not None]
+    return answer in values

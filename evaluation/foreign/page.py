@@ -105,7 +105,7 @@ def _all(verdicts: Sequence[Verdict]) -> str:
             else "; ".join(f"{k} {_value(v)}" for k, v in log.right.items())
         )
         seen = "yes" if log.seen else "no"
-        cells = (_name(verdict), log.licence, seen, right, verdict.said, verdict.outcome)
+        cells = (_name(verdict), log.licence, seen, right, verdict.answer, verdict.outcome)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

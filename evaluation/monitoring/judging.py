@@ -69,7 +69,7 @@ class _Incident:
     place: str
     start_ns: int
     end_ns: int
-    told_ns: int
+    reported_ns: int
     is_stop: bool
 
 
@@ -86,7 +86,7 @@ class _Fault:
 
 
 def judge(run: Run, state: Path) -> Judged:
-    """Compare what a monitor has told with the truth."""
+    """Compare what a monitor has reported with the truth."""
     stored = json.loads((state / "state.json").read_text(encoding="utf-8"))
     every = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
     steps = every[every <= stored["cursor_ns"]]
@@ -96,37 +96,37 @@ def judge(run: Run, state: Path) -> Judged:
     found.failures = sum(stored["failures"].values())
     incidents, found.blind = _incidents(state, _names(run, stored))
     due = [*_faults(run, steps, usual_ns), *_restarts(every, usual_ns, run)]
-    told: dict[_Fault, list[_Incident]] = {one: [] for one in due}
+    reported: dict[_Fault, list[_Incident]] = {one: [] for one in due}
     for one in incidents:
         hits = [fault for fault in due if _is_about(one, fault, usual_ns)]
-        used = [fault for fault in hits if not fault.is_fault and told[fault]]
+        used = [fault for fault in hits if not fault.is_fault and reported[fault]]
         for fault in hits:
-            told[fault].append(one)
+            reported[fault].append(one)
         if not hits or len(used) == len(hits):
             found.false[one.severity] += 1
             found.notes.append(f"false: {one.cause} {one.place} in {one.job} ({one.severity})")
-    for fault, own in told.items():
+    for fault, own in reported.items():
         if fault.is_fault:
             _count(found, fault, own, steps, usual_ns[fault.job])
     return found
 
 
 def _count(
-    found: Judged, fault: _Fault, told: list[_Incident], steps: pd.Series, usual_ns: float
+    found: Judged, fault: _Fault, reported: list[_Incident], steps: pd.Series, usual_ns: float
 ) -> None:
     """Count a fault with the incidents about it."""
     found.faults += 1
-    if not told:
+    if not reported:
         found.missed += 1
         found.notes.append(f"missed: {fault.name} {fault.place} in {fault.job}")
         return
-    first = min(told, key=lambda one: one.told_ns)
+    first = min(reported, key=lambda one: one.reported_ns)
     ends = steps[fault.job]
     later = ends[ends > fault.start_ns]
     shown_ns = fault.start_ns + usual_ns
     if not first.is_stop and len(later):
         shown_ns = float(later.iloc[0])
-    found.delays.append((first.told_ns - shown_ns) / usual_ns)
+    found.delays.append((first.reported_ns - shown_ns) / usual_ns)
     found.named += 1
     if first.place != fault.place:
         found.wrong_first += 1
@@ -152,7 +152,7 @@ def _names(run: Run, stored: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], int]:
-    """The incidents that were told, and the number of alerts that the monitor is blind."""
+    """The incidents that were reported, and the number of alerts that the monitor is blind."""
     folder = state / "history" / "findings"
     if not folder.exists():
         return [], 0
@@ -174,7 +174,7 @@ def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], 
                 place=str(first["place"]),
                 start_ns=min(_ns(one) for one in events["startsAt"]),
                 end_ns=max([*ends, int(events["time_ns"].min())]),
-                told_ns=int(events["time_ns"].min()),
+                reported_ns=int(events["time_ns"].min()),
                 is_stop=cause.lower() in {one.replace("_", "") for one in STOPS},
             )
         )

@@ -5,7 +5,7 @@ rounding error separates them. 2^63 ns are 292 years.
 
 Compiled code may run *ahead* of SimPy: it handles its own events until the next one of SimPy is
 due. Every event takes a *turn* from one count, and simultaneous events happen in order of their
-turns, whoever handles them.
+turns, in compiled code or in Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Output folders: one process at a time, and only files that prism-sim wrote.
 
 Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote and the stage
-that wrote each. Other files are never replaced or removed: since a folder may come from somebody
+that wrote each. Other files are never replaced or removed: since a folder may come from someone
 else, a record counts only for names that stages give their files (:data:`NAMES`). A stage writes
 to a temporary folder. When it is complete, its files are moved into place together, and files that
 later stages made from the replaced ones are removed, so a folder never contains a score of an older
@@ -237,7 +237,7 @@ def _show_inputs(folder: Path, view: Path, stage: str) -> None:
     """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones.
 
     A stage that is none of a run reads nothing there; a link would lead what it writes to a file
-    of somebody else.
+    of someone else.
     """
     view.mkdir(parents=True)
     if stage not in PRODUCTS:

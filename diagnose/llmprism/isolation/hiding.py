@@ -28,7 +28,7 @@ def hide(paths: Sequence[Path], empty: Path) -> bool:
         _enter_namespace()
         kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
         for number, path in enumerate(paths):
-            own = empty.with_name(f"{empty.name}-{number}")  # so that each is told from the others
+            own = empty.with_name(f"{empty.name}-{number}")  # so that each is another one
             own.touch()
             _cover(path, own)
     except OSError:

@@ -26,7 +26,7 @@ _WITH_FILES = ("topology", "state", "names", "hosts", "token_file")
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that a monitor is told."""
+    """All settings of a monitor."""
 
     source: str
     topology: Path

@@ -1,4 +1,4 @@
-"""Who sends records: clocks, signs of life and losses of each exporter.
+"""Who sends records: clocks, activity and losses of each exporter.
 
 An exporter is known by the observation point of its records. Its *offset* is the end of its latest
 record minus the time of this machine at which that came. Offsets of exporters whose clocks agree
@@ -156,17 +156,17 @@ def clocks(exporters: Mapping[str, Exporter], settings: Settings, now_ns: int) -
     return Clocks(offsets, agreed, bound_ns)
 
 
-def strike(state: State, came: Mapping[str, Arrival], found: Clocks) -> None:
+def count_disagreements(state: State, came: Mapping[str, Arrival], found: Clocks) -> None:
     """Count how often in a row the clocks of exporters that sent did not agree."""
     wrong = found.ahead() | found.behind()
     for name in came.keys() & state.exporters.keys():
         one = state.exporters[name]
-        one.strikes = one.strikes + 1 if name in wrong else 0
+        one.disagreements = one.disagreements + 1 if name in wrong else 0
 
 
 def out_of_step(state: State, found: Clocks) -> frozenset[str]:
     """Exporters ahead of the others for long enough: their records are set aside."""
-    return frozenset(name for name in found.ahead() if state.exporters[name].strikes >= AGAIN)
+    return frozenset(name for name in found.ahead() if state.exporters[name].disagreements >= AGAIN)
 
 
 def problems(
@@ -179,7 +179,7 @@ def problems(
     found: dict[tuple[str, str], str] = {}
     present = clocks(state.exporters, settings, now_ns)
     for name, one in state.exporters.items():
-        if one.strikes >= AGAIN:
+        if one.disagreements >= AGAIN:
             away_ns = present.away_ns(name)
             side = "ahead of" if away_ns > 0 else "behind"
             found[CLOCK, name] = (

@@ -123,7 +123,7 @@ def _usable(diagnosis: Diagnosis, until_ns: int) -> list[dict[str, Any]]:
 
 
 def forget(state: State, before_ns: int) -> None:
-    """Forget the incidents that no window can show any more; count those that nobody was told."""
+    """Forget incidents that no window can show any more; count those that were not reported."""
     kept = []
     for one in state.incidents:
         if one.stage == "open" or one.end_ns >= before_ns:

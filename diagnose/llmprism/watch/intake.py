@@ -124,7 +124,7 @@ def _in_step(
     """
     exporters.note(state, came, now_ns)
     found = exporters.clocks(state.exporters, settings, now_ns)
-    exporters.strike(state, came, found)
+    exporters.count_disagreements(state, came, found)
     wrong = exporters.out_of_step(state, found)
     if wrong:
         records = records.filter(pa.array(~exporters.of_exporters(records, wrong)))

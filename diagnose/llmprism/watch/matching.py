@@ -5,7 +5,7 @@ less than the quiet period apart: a fault that returns at once is one incident. 
 cause comes first; but a window may know the cause of an incident better than the one before, so
 one of another cause follows, if no finding has its own. A job stops only once at a time, so all
 findings that say so are one incident. A switch that is slow only where a server below it is, is
-not told beside that server.
+not reported beside that server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a monitor reads again at SIGHUP: topology, names and bounds.
 
-What is wrong changes nothing, and is told. What cannot change while the monitor runs is told, too.
+What is wrong changes nothing, and is reported. So is what cannot change while the monitor runs.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class Blindness:
 
 @dataclass
 class Exporter:
-    """What sends records, by its clock and its signs of life.
+    """What sends records, by its clock and its activity.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Exporter:
     gap_ns : the usual time between two arrivals of its records [ns].
     takes : number of times that records of it came.
     records, lost : records that came, and units of its sequence that did not.
-    strikes : times in a row that its clock did not agree with those of the others.
+    disagreements : times in a row that its clock did not agree with those of the others.
     """
 
     latest_ns: int = 0
@@ -176,7 +176,7 @@ class Exporter:
     records: int = 0
     lost: int = 0
     rate_per_s: float = 0.0
-    strikes: int = 0
+    disagreements: int = 0
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     @property

@@ -54,7 +54,7 @@ class StateFolder:
 
     Raises
     ------
-    UserError : the folder is somebody else's, or another monitor works there.
+    UserError : the folder is someone else's, or another monitor works there.
     """
 
     def __init__(self, path: Path) -> None:

@@ -109,8 +109,8 @@ class JobGroups:
         stages = self._alike(stage)
         key = (stages, label, tuple(members))
         if key not in self._opened:
-            everybody = [(each, m) for each in stages for m in members]
-            self._opened[key] = self._reducing_all(everybody, connections, label)
+            everyone = [(each, m) for each in stages for m in members]
+            self._opened[key] = self._reducing_all(everyone, connections, label)
         first = stages.index(stage) * len(members)
         return [*self._opened[key][first : first + len(members)]]
 

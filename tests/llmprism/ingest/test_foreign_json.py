@@ -100,7 +100,7 @@ def test_json_of_any_exporter(
         assert {row["start_ns"] for row in rows} == {NS}
 
 
-def test_what_may_be_a_rate_of_sampling_is_said_and_not_used(flows: Read) -> None:
+def test_what_may_be_a_rate_of_sampling_is_remarked_on_and_not_used(flows: Read) -> None:
     _, _, notes = flows(lines(KENTIK))
     assert any("sampling=sample_rate" in line for line in notes.lines())
 

@@ -77,7 +77,7 @@ def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched
         Alertmanager("alertmanager:9093")
 
 
-def test_an_alert_that_opens_and_resolves_at_once_is_told_as_open_first(
+def test_an_alert_that_opens_and_resolves_at_once_is_sent_as_open_first(
     world: Any, watched: Watched
 ) -> None:
     addresses = Addresses("http://page:8080", "http://runbooks/", {"cluster": "a"})

@@ -49,7 +49,7 @@ def test_a_file_has_the_words_of_options_and_the_command_line_comes_first(tmp_pa
     assert not (tmp_path / "monitor").exists()
 
 
-def test_all_mistakes_of_a_file_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_named_with_their_lines(tmp_path: Path) -> None:
     code, output = asked(tmp_path, "source: '-'\nwindwo: 3m\nquiet:\nwindow: 1m\nwindow: 2m\n")
     assert code == 1
     assert "watch.yaml:2: no option is called 'windwo'" in output

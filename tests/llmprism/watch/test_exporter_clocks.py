@@ -1,4 +1,4 @@
-"""Each exporter's clock and signs of life: one that is wrong or silent misleads nobody unseen."""
+"""Each exporter's clock and activity: one that is wrong or silent misleads nobody unseen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arrive(state: State, second: int, ahead_s: dict[str, int]) -> None:
     now_ns = NOW_NS + second * S
     came = {name: Arrival(now_ns + s * S, now_ns + s * S, 10) for name, s in ahead_s.items()}
     exporters.note(state, came, now_ns)
-    exporters.strike(state, came, exporters.clocks(state.exporters, SETTING, now_ns))
+    exporters.count_disagreements(state, came, exporters.clocks(state.exporters, SETTING, now_ns))
 
 
 def wrong(state: State, second: int) -> set[tuple[str, str]]:

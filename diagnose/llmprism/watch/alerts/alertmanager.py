@@ -69,10 +69,10 @@ class Addresses:
 
 @dataclass
 class _Sent:
-    """An alert on its way; ``told_s`` is when it was taken first, as open [s]."""
+    """An alert on its way; ``taken_s`` is when it was taken, as open [s]."""
 
     alert: Alert
-    told_s: float | None = None
+    taken_s: float | None = None
     is_over: bool = False
 
 
@@ -113,8 +113,8 @@ class Alertmanager(Listener):
         with self._has_news:
             if not self._is_known:
                 self._is_known = True
-                told = [of_incident(one) for one in state.incidents if one.stage == "resolved"]
-                self._alerts |= {one.identity: _Sent(one, 0.0, True) for one in told}
+                resolved = [of_incident(one) for one in state.incidents if one.stage == "resolved"]
+                self._alerts |= {one.identity: _Sent(one, 0.0, True) for one in resolved}
             self._update(opened, ended)
             if events:
                 self._next_s = 0.0
@@ -179,7 +179,7 @@ class Alertmanager(Listener):
 
     def _has_ended(self, one: _Sent, now_s: float) -> bool:
         """Whether an alert that is over has been open for long enough to be noticed."""
-        return one.is_over and one.told_s is not None and now_s >= one.told_s + self._least_open_s
+        return one.is_over and one.taken_s is not None and now_s >= one.taken_s + self._least_open_s
 
     def _after(self, was_taken: bool, sent: list[_Sent], now_s: float) -> None:
         with self._has_news:
@@ -189,10 +189,10 @@ class Alertmanager(Listener):
             for one in sent:
                 if self._has_ended(one, now_s):
                     self._alerts.pop(one.alert.identity, None)
-                elif one.told_s is None:
-                    one.told_s = now_s
-            due = [one.told_s + self._least_open_s for one in self._alerts.values()
-                   if one.is_over and one.told_s is not None]  # fmt: skip
+                elif one.taken_s is None:
+                    one.taken_s = now_s
+            due = [one.taken_s + self._least_open_s for one in self._alerts.values()
+                   if one.is_over and one.taken_s is not None]  # fmt: skip
             self._next_s = min([self._next_s, *due])
 
     def _post(self, body: list[dict[str, Any]]) -> bool:

@@ -1,4 +1,4 @@
-"""Messages of a topic as files that readers take, whoever wrote them.
+"""Messages of a topic as files that readers take, of any writer.
 
 A message is a JSON object of a line, a binary one of goflow2, or a datagram that the inlet of
 Akvorado 2 passes on as it came from an exporter, with its time of arrival and the exporter

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from llmprism.finding_fields import number
+
 MODEL = "model_confidence"
 """The column with what the method itself believed."""
 
@@ -44,18 +46,24 @@ def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     """
     if method not in _maps():
         return findings
-    believed = findings["confidence"].astype(float)
+    model = findings["confidence"].astype(float)
     kinds = [*map(kind_of, findings["level"], findings["symptom"])]
-    worth = [_worth(method, kind, own) for kind, own in zip(kinds, believed.tolist(), strict=True)]
-    return findings.assign(confidence=np.array(worth, float), **{MODEL: believed})
+    worth = [_worth(method, kind, own) for kind, own in zip(kinds, model.tolist(), strict=True)]
+    return findings.assign(confidence=np.array(worth, float), **{MODEL: model})
 
 
-def _worth(method: str, kind: str, believed: float) -> float:
+def believed(finding: Mapping[str, Any]) -> float:
+    """What the method itself believed of a row of the table ``findings``; 0 if that is unknown."""
+    own = number(finding.get(MODEL))
+    return own if own is not None else number(finding.get("confidence")) or 0.0
+
+
+def _worth(method: str, kind: str, model: float) -> float:
     known = _maps()[method]["kinds"].get(kind)
     if known is None:
-        return believed
-    share = float(np.interp(believed, known["confidence"], known["right"]))
-    return (1 - ORDER) * share + ORDER * believed
+        return model
+    share = float(np.interp(model, known["confidence"], known["right"]))
+    return (1 - ORDER) * share + ORDER * model
 
 
 @cache

@@ -32,6 +32,16 @@ def reference(
 
 
 @app.command()
+def calibrate(
+    worlds: Annotated[int, typer.Option(min=1, help="Of each family for development.")] = 20,
+) -> None:
+    """Measure how often findings are right, by kind and confidence: llmprism/calibration.json."""
+    from evaluation.exam.calibrating import calibrate as measured
+
+    typer.echo(measured(worlds))
+
+
+@app.command()
 def logs(
     failures: Annotated[int, typer.Option(min=1, help="Failed jobs of each population.")] = 150,
     worlds: Annotated[int, typer.Option(min=1, help="Jobs with flows.")] = 28,

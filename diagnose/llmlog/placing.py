@@ -128,7 +128,7 @@ class _Places:
         if file is None or file.node is None:
             return None
         hosts = {short(host) for host in self.evidence.hosts.get(name, ())}
-        if len(self.files) == 1:  # files of several nodes are named by whoever collected them
+        if len(self.files) == 1:  # files of several nodes have the names that a collector gave them
             hosts |= {short(host) for host in self.evidence.named.get(name, ())}
         return self._name(file.node) if not hosts or short(file.node) in hosts else None
 

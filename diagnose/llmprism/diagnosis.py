@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pandas as pd
 
+from llmprism.calibration import MODEL, calibrated
 from llmprism.conclusion import Conclusion, conclude
 from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
@@ -241,6 +242,7 @@ def conform(
             table = schema.empty_table().to_pandas()
         if name == "findings":
             table = _with_symptom_and_cause(table)
+            table = table if MODEL in table.columns else calibrated(table, method)
         absent = [column for column in schema.names if column not in table.columns]
         if absent:
             what = f"the method's table {name!r} lacks the columns {', '.join(absent)}"

@@ -32,6 +32,7 @@ from llmprism.numerics.memory import give_back
 from llmprism.standing import scopes_of
 from llmprism.verdict import judge, without_servers
 from prism_common.errors import Problem, UserError
+from prism_common.files import resolved
 
 ANSWERS = ("truth", "manifest.json", "score.json", "trace.json", "report.html", "diagnosis")
 """Files and folders of a run folder that a method in a process of its own cannot read."""
@@ -145,7 +146,7 @@ def diagnosis_from_tables(
     if not tables:
         expected = ", ".join(f"{name}.parquet" for name in DIAGNOSIS)
         raise UserError(Problem("there is no table of a diagnosis", str(folder), expected))
-    return _judged(Path(folder).resolve().name, tables, records, network, intake)
+    return _judged(resolved(folder).name, tables, records, network, intake)
 
 
 def empty_diagnosis(
@@ -160,7 +161,7 @@ def empty_diagnosis(
 
 def _answers_beside(flows: object) -> list[Path]:
     """What a run folder has beside the file of flows: the truth, and what later stages wrote."""
-    folder = Path(flows).resolve().parent if isinstance(flows, Path | str) else None
+    folder = resolved(flows).parent if isinstance(flows, Path | str) else None
     return [folder / name for name in ANSWERS if (folder / name).exists()] if folder else []
 
 

@@ -11,6 +11,14 @@ _HEAD = 1000
 """Characters of a page that contain the mark of its program."""
 
 
+def resolved(path: Path | str) -> Path:
+    """``path`` as an absolute path without links; where links lead in a circle, the first of them.
+
+    ``Path.resolve`` raises an error there, which is another one in each version of Python.
+    """
+    return Path(os.path.realpath(path))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to ``path`` that replaces it only if the block succeeds.

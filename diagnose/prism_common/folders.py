@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import replacing, resolved
 
 _DRAFT = re.compile(r"\.(?P<name>.+)\.\d+(?:-\d+)?\.partial")
 """Name of a file that :func:`prism_common.files.replacing` has begun; the number is its process."""
@@ -266,9 +266,11 @@ def updating(path: Path) -> Iterator[Path]:
 
     Raises
     ------
-    UserError : something that is no file is there.
+    UserError : something that is no file is there, or a link that leads nowhere.
     """
-    path = path.resolve()
+    if path.is_symlink() and not path.exists():
+        raise UserError(Problem("this link leads nowhere", str(path), "name another file"))
+    path = resolved(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _waited_for(path)
     try:
@@ -324,7 +326,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     After any failure, ``folder`` contains either all of the old files or all of the new ones. All
     that is in ``folder`` must be known to be ours: it is removed.
     """
-    folder = folder.resolve()  # a link stays a link, to the new content
+    folder = resolved(folder)  # a link stays a link, to the new content
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.parent))
     fresh, old = aside / "new", aside / "old"

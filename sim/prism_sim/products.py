@@ -22,7 +22,7 @@ from pathlib import Path
 
 from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import replacing, resolved
 from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 RECORD = ".prism-sim.json"
@@ -112,7 +112,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     ------
     UserError : another process is writing there.
     """
-    key = (folder.resolve(), threading.get_ident())
+    key = (resolved(folder), threading.get_ident())
     if key in _held:
         yield
         return
@@ -171,7 +171,7 @@ def stage_files(folder: Path, stage: str) -> Iterator[Path]:
     with exclusive(folder):
         refuse_to_replace(folder, _expected(stage))
         aside = folder / f".prism-sim.{os.getpid()}.partial"
-        view = aside / folder.resolve().name
+        view = aside / resolved(folder).name
         try:
             _show_inputs(folder, view, stage)
             with _naming(view, folder):

@@ -22,6 +22,7 @@ from llmprism.io.topology import Topology, as_content
 from llmprism.isolation.inside import FLOWS, TABLES, TOPOLOGY
 from llmprism.isolation.supervisor import Ending, Task
 from prism_common.errors import Problem, UserError
+from prism_common.files import resolved
 from prism_common.folders import is_regular
 
 _PATIENCE_S = 30.0  # for the supervisor, beyond the time limit of the method
@@ -101,13 +102,13 @@ def run_apart(
     MethodError : the method gave no valid tables, with the reason.
     """
     with tempfile.TemporaryDirectory(prefix="llmprism-") as name:
-        folder = Path(name).resolve()
+        folder = resolved(name)
         (folder / "empty").touch()
         work = folder / "work"
         work.mkdir()
         pq.write_table(flows.as_table(), work / FLOWS)
         (work / TOPOLOGY).write_text(json.dumps(as_content(topology)), encoding="utf-8")
-        covered = [str(path.resolve()) for path in hidden]
+        covered = [str(resolved(path)) for path in hidden]
         task = Task(method, name, covered, limits.time_s, limits.memory_bytes)
         ending = _ending(task, work)
         _refuse(task, ending, folder)

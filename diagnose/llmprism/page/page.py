@@ -15,7 +15,7 @@ from llmprism.page.answers import answers
 from llmprism.page.found import found_jobs, utc
 from llmprism.page.tables import Tables
 from prism_common.errors import Problem, UserError
-from prism_common.files import is_foreign, replacing
+from prism_common.files import is_foreign, replacing, resolved
 from prism_common.quantities import duration, percent
 from prism_common.templates import filled
 
@@ -35,7 +35,7 @@ def write_page(folder: Path, to: Path | None = None) -> Path:
     path = to or folder / FILE
     _refuse_to_replace(path)
     with reading.reading_once():
-        page = rendered("page.html", content(Tables.of(folder), folder.resolve().name))
+        page = rendered("page.html", content(Tables.of(folder), resolved(folder).name))
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from llmprism.batches.chains import ends_of, period_of
+from llmprism.calibration import believed
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
@@ -158,7 +159,7 @@ def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) ->
         last_step=last,
         gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
         magnitude=number(finding.get("magnitude")) or 0.0,
-        confidence=number(finding.get("confidence")) or 0.0,
+        confidence=believed(finding),
         sentence="",
         seen_ns=span.end_ns,
         ranges=[(first, last)],
@@ -201,7 +202,7 @@ def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: J
     first, last = int(finding["first_step"]), int(finding["last_step"])
     incident.ranges = _merged([*incident.ranges, (first, last)])
     incident.first_step, incident.last_step = incident.ranges[0][0], incident.ranges[-1][1]
-    confidence = number(finding.get("confidence")) or 0.0
+    confidence = believed(finding)
     if confidence >= incident.confidence or incident.stage == "new":
         incident.confidence = confidence
         incident.magnitude = number(finding.get("magnitude")) or 0.0

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llmprism.finding_fields import number, text
+from llmprism.calibration import believed
+from llmprism.finding_fields import text
 from llmprism.part_names import Parts
 from llmprism.watch import policy
 from llmprism.watch.network import Network
@@ -53,7 +54,7 @@ def matched(
 def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The findings, with the surest of those that say that a job has stopped at one time."""
     kept: list[dict[str, Any]] = []
-    surest = sorted(findings, key=lambda one: -(number(one.get("confidence")) or 0.0))
+    surest = sorted(findings, key=lambda one: -believed(one))
     for one in surest:
         stops = [it for it in kept if _is_stop(it) and it["job"] == one["job"]]
         if not (_is_stop(one) and any(_overlap(one, it) for it in stops)):

@@ -35,6 +35,7 @@ from llmprism.ingest.tables import convert
 from llmprism.ingest.times import times_ns
 from llmprism.ingest.volumes import NO_BYTES
 from prism_common.errors import Problem, UserError
+from prism_common.files import resolved
 
 UNREADABLE = "record of nfdump that cannot be read"
 _MAGICS = (b"\x0c\xa5", b"\xa5\x0c")
@@ -75,7 +76,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     if program is None:
         raise UserError(Problem(_MISSING, str(source), _INSTALL))
     rates = _rates(program, source)
-    with output_of([program, "-r", str(source.path.resolve()), "-o", "json"], source, notes) as out:
+    with output_of([program, "-r", str(resolved(source.path)), "-o", "json"], source, notes) as out:
         tables = (_completed(table, notes) for table in _tables(out, rates, notes))
         for table in _put_right(tables, source, notes):
             yield from _directions(table, source, notes)
@@ -83,7 +84,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
 
 def _rates(program: str, source: Source) -> dict[str, int]:
     """Return the largest sampling rate of each exporter of the file, by its number."""
-    with output_of([program, "-E", str(source.path.resolve())], source, Notes()) as out:
+    with output_of([program, "-E", str(resolved(source.path))], source, Notes()) as out:
         text = out.read(_PIECE).decode(errors="replace")
     rates: dict[str, int] = {}
     exporter = ""

@@ -55,8 +55,10 @@ NAMES = Names(
     r"(?:sweep|whatif|operations|worth)\.png",
     r"(?:comparison|DATA_CARD)\.md",
     rf"truth/(?:{'|'.join((*_TRUTH, *_LOGS_TRUTH))})\.parquet",
-    rf"(?:diagnosis/)?(?:{'|'.join(_TABLES)})\.parquet",  # in a run, or in a folder of their own
-    r"(?:diagnosis/)?intake\.json",
+    rf"diagnosis/(?:{'|'.join(_TABLES)})\.parquet",
+    r"diagnosis/intake\.json",
+    rf"(?:{'|'.join(_TABLES)})\.parquet",  # of a diagnosis in a folder of its own
+    r"intake\.json",
     r"figures/[\w-]+\.png",
     r"logs/index\.json",
     r"logs/[^/]+/.+",

@@ -57,6 +57,8 @@ NAMES = Names(
     rf"truth/(?:{'|'.join((*_TRUTH, *_LOGS_TRUTH))})\.parquet",
     rf"diagnosis/(?:{'|'.join(_TABLES)})\.parquet",
     r"diagnosis/intake\.json",
+    rf"(?:{'|'.join(_TABLES)})\.parquet",  # of a diagnosis in a folder of its own
+    r"intake\.json",
     r"figures/[\w-]+\.png",
     r"logs/index\.json",
     r"logs/[^/]+/.+",

@@ -239,7 +239,7 @@ def test_a_rerun_replaces_only_the_run_before(call: Call, pair: Path) -> None:
         Path("here", name).write_text("mine")
     assert call("simulate", str(pair), "--out", "here").exit_code == 0
     left = {path.relative_to("here").as_posix() for path in Path("here").rglob("*.*")}
-    tables = ("faults", "layouts", "pairs", "ranks", "spans", "steps")
+    tables = ("faults", "hiccups", "layouts", "pairs", "ranks", "spans", "steps")
     truth = {f"truth/{name}.parquet" for name in tables}
     made = {"flows.parquet", "topology.json", "manifest.json", ".prism-sim.json"}
     assert left == made | truth | {*mine}

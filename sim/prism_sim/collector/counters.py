@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_common.compiled import compiled
-from prism_common.early import compile_early
 from prism_sim.cluster.layout import Layout
 from prism_sim.collector.effects.base import Window
 from prism_sim.collector.keyed import uniform
-from prism_sim.collector.rows import ROW, Rows
+from prism_sim.collector.rows import Rows
 from prism_sim.draws import Draws
 from prism_sim.scenario.base import Closed
 
@@ -186,12 +185,3 @@ def _add(rows: Rows, leaf: Ints, shown_ns: Ints, moved: Ints) -> None:
                 moved[nic, side, place] += passed - done
                 done = passed
                 place += 1
-
-
-compile_early(
-    _add,
-    lambda: (
-        np.zeros(0, ROW), np.zeros(0, np.int64), np.zeros((0, 0), np.int64),
-        np.zeros((0, 2, 0), np.int64),
-    ),
-)  # fmt: skip

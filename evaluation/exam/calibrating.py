@@ -18,9 +18,11 @@ from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, world
 from llmprism.calibration import MAPS, MODEL, kind_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.pipeline import diagnose_files
+from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_sim.score.alarms import alarms_of
 from prism_sim.score.load import load
+from prism_sim.studies.pool import outcomes
 from prism_sim.toolkit import default_processes
 
 METHOD = "prism"
@@ -30,11 +32,12 @@ DIGITS = 2
 
 def calibrate(number: int) -> str:
     """Diagnose ``number`` worlds of each family for development; write the maps, and say so."""
-    from concurrent.futures import ProcessPoolExecutor
-
     asked = worlds("develop", number)
-    with ProcessPoolExecutor(default_processes()) as pool:
-        findings = pd.concat([*pool.map(findings_of, asked)], ignore_index=True)
+    done = [outcome for _, outcome in outcomes(findings_of, asked, default_processes())]
+    if failed := [outcome.error for outcome in done if outcome.result is None]:
+        raise UserError(Problem(f"{len(failed)} worlds failed: {failed[0]}", "calibrate"))
+    tables = [outcome.result for outcome in done if outcome.result is not None]
+    findings = pd.concat(tables, ignore_index=True)
     kinds = {str(kind): map_of(own) for kind, own in findings.groupby("kind")}
     made = {"date": log.today(), "worlds": len(asked), "findings": len(findings), "kinds": kinds}
     with replacing(MAPS) as partial:

@@ -1,7 +1,7 @@
 """``llmlog LOGS...``: find what failed first in training jobs, from their logs alone.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read; 2 wrong
-usage; 4 the logs say nothing about a failure.
+usage; 4 no failure is stated, or the logs are not understood.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ job, dumps of PyTorch's flight recorder among them. Files may be compressed (gzi
 xz) and rotated (.log.1, .log.2, ...).
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read;
-2 wrong usage; 4 the logs say nothing about a failure.
+2 wrong usage; 4 no failure is stated, or the logs are not understood.
 """
 TOLD_NOTHING = 4
-_NOTES = 20
+_NOTES, _LIKE = 20, 4
+"""Notes that are printed, and lines that are shown of a job that is not understood."""
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
 
@@ -109,10 +110,12 @@ def run(
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
-        _report(intake)
+        _report(intake, results)
+        for row in results.rows["jobs"]:
+            _tell_unread(row)
     typer.echo(results.summary() if as_json else _table(results.rows["failures"]))
     if not results.rows["failures"]:
-        typer.echo("no job failed, or the logs do not say so", err=True)
+        _tell_nothing(results)
         raise typer.Exit(TOLD_NOTHING)
 
 
@@ -121,11 +124,12 @@ def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
     from llmlog.flows import Flows
     from llmlog.reading import find_jobs
     from llmlog.tables import Results
+    from llmlog.understanding import known
 
     results = Results()
     seen = None if flows is None else Flows.read(flows)
     for evidence, failure in diagnose(find_jobs(logs), intake, seen):
-        results.add(evidence.job, evidence.progress, failure)
+        results.add(evidence.job, evidence.progress, failure, known(evidence))
     return results
 
 
@@ -168,17 +172,39 @@ def _check_read(logs: list[Path], intake: Intake) -> None:
         raise LogError(where, f"no line could be read{reason}", "give files of text")
 
 
-def _report(intake: Intake) -> None:
+def _report(intake: Intake, results: Results) -> None:
     if intake.files:
-        typer.echo(
-            f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
-        )
+        text = f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files"
+        rows = [row for row in results.rows["jobs"] if row["lines"]]
+        if total := sum(row["lines"] for row in rows):
+            known = sum(row["understood"] * row["lines"] for row in rows)
+            text += f"; {100 * known / total:.0f} % of the lines are of known kinds"
+        typer.echo(text, err=True)
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     for text in intake.notes[:_NOTES]:
         typer.echo(printable(text), err=True)
     if len(intake.notes) > _NOTES:
         typer.echo(f"... and {len(intake.notes) - _NOTES} more notes of this kind", err=True)
+
+
+def _tell_unread(row: dict[str, Any]) -> None:
+    """Lines with words of errors that were not read, of a job that is not said to have failed."""
+    if row["failed"] or row["state"] is not None:
+        return
+    for text in json.loads(row["unread"]):
+        typer.echo(f"  not read: {printable(text)}", err=True)
+
+
+def _tell_nothing(results: Results) -> None:
+    """Why there is no answer: nothing failed, or too little was understood to say so."""
+    dark = [row for row in results.rows["jobs"] if row["failed"] is None]
+    if not dark:
+        typer.echo("no job failed, or the logs do not say so", err=True)
+    for row in dark:
+        typer.echo(f"{row['job']}: not understood: {row['lines']} lines, such as", err=True)
+        for text in json.loads(row["samples"])[:_LIKE]:
+            typer.echo(f"  {printable(text)}", err=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

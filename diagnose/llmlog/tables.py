@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
 from llmlog.errors import LogError
-from llmlog.events import Event
+from llmlog.evidence import Event
+from llmlog.paces import usual_s
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
+from llmlog.understanding import Known
 from prism_common.errors import UserError
 from prism_common.files import replacing
 from prism_common.folders import Names, OwnFolder
@@ -32,7 +34,12 @@ _SCHEMAS = {
             ("user", pa.string()),
             ("nodes", pa.int64()),
             ("iterations", pa.int64()),
+            ("iteration_s", pa.float64()),
             ("failed", pa.bool_()),
+            ("lines", pa.int64()),
+            ("understood", pa.float64()),
+            ("unread", pa.string()),
+            ("samples", pa.string()),
         ]
     ),
     "failures": pa.schema(
@@ -84,8 +91,10 @@ class Results:
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in _SCHEMAS}
 
-    def add(self, job: Job, progress: Progress, failure: Failure | None) -> None:
-        """Add the rows of a job."""
+    def add(
+        self, job: Job, progress: Progress, failure: Failure | None, known: Known | None = None
+    ) -> None:
+        """Add the rows of a job; ``known`` is what was understood of its lines."""
         done = progress.iterations
         row = {
             "job": job.name,
@@ -93,7 +102,12 @@ class Results:
             "user": job.user,
             "nodes": len(job.nodes) or None,
             "iterations": len({one.number for one in done}),
-            "failed": failure is not None,
+            "iteration_s": usual_s(done),
+            "failed": True if failure is not None else None if known and not known.sound else False,
+            "lines": known and known.lines,
+            "understood": known and round(known.share, 4),
+            "unread": json.dumps(known.unread if known else []),
+            "samples": json.dumps(known.samples if known else []),
         }
         self.rows["jobs"].append(row)
         if failure is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,16 @@ HEAD = """\
 
 `python -m evaluation exam` adds a line for every method whenever it runs the families that are
 held out. A commit with a `+` had changes that were not committed.
-
-| date | commit | worlds | method | recall | culprit first | precision | false in 1,000 job-steps |
-|---|---|---|---|---|---|---|---|
 """
-SHOWN = ("recall", "culprit first", "precision", "false findings in 1,000 healthy job-steps")
+SHOWN = (
+    "recall",
+    "culprit first",
+    "right server, or in the set",
+    "precision",
+    "sure and wrong",
+    "false findings in 1,000 healthy job-steps",
+)
+COLUMNS = ("date", "commit", "worlds", "method", *SHOWN)
 
 
 def commit() -> str:
@@ -41,12 +47,18 @@ def today() -> str:
 def append(figures: dict[str, Any], to: Path = LOG) -> None:
     """Add the figures of the held-out families to the log."""
     text = to.read_text(encoding="utf-8") if to.exists() else HEAD
+    if _row(COLUMNS) not in text:
+        text += f"\n{_row(COLUMNS)}|{'---|' * len(COLUMNS)}\n"
     for method, own in figures["sets"].get("exam", {}).items():
         shown = [written(name, own["findings"][name]) for name in SHOWN]
         cells = [figures["date"], f"`{figures['commit']}`", str(own["worlds"]), f"`{method}`"]
-        line = f"| {' | '.join([*cells, *shown])} |\n"
+        line = _row([*cells, *shown])
         text += "" if line in text else line  # the page was written again, from the same run
     to.write_text(text, encoding="utf-8")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _git(*arguments: str) -> str:

@@ -78,9 +78,9 @@ def is_beside(fault: Row) -> bool:
     return bool(fault["computing"] and fault["workers"] > 1)
 
 
-def server_or_set(fault: Row) -> bool:
-    """Whether the server is right, or a named set of at most three has the culprit."""
-    return bool(fault["server"] or fault["in_set"])
+def server_or_set(row: Row) -> bool:
+    """Whether the server is right, or a named set of at most three has a part of it."""
+    return bool(row["near"] or row["in_set"])
 
 
 def _share(name: str, holds: Holds, among: Holds = is_due) -> Measure:

@@ -24,10 +24,11 @@ from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose_files
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, score_case
-from prism_sim.score.alarms import Alarms, alarms_of, right_names
+from prism_sim.score.alarms import Alarms, alarms_of, causes_of, named_set, right_names
 from prism_sim.score.culprits import culprit_of, same_devices
 from prism_sim.score.encoding import to_json
-from prism_sim.score.faults import FaultMatch, causes_of, score_faults
+from prism_sim.score.extents import about_cost, has_cost
+from prism_sim.score.faults import FaultMatch, score_faults
 from prism_sim.score.load import Case, load
 from prism_sim.score.parallelism import score_parallelism
 from prism_sim.toolkit import working_folder
@@ -38,6 +39,8 @@ RIGHT_STEPS = 0.9
 """Share of the steps of a job, over its ranks, below which its timeline is wrong."""
 FEW = 3
 """Parts in a named set that an operator can look at."""
+NAMED = ("first", "in_set", "server", "near")
+"""What a finding may name right of a fault."""
 NEAR = 0.01
 """Of the time of the steps of a fault, by which its cost may be wrong."""
 
@@ -55,18 +58,18 @@ STRUCTURE = {
 
 
 class Task(NamedTuple):
-    """One world, the method that diagnoses it, and the folder of simulations."""
+    """One world, the method that diagnoses it, and the folder of what is kept."""
 
     world: World
     method: str
-    simulations: Path
+    kept: Path
 
 
 def measure(task: Task) -> Row:
     """The result of one world: its truth, and what the method found."""
-    world, method, simulations = task
-    scenario = scenario_of(world)
-    run = simulated(scenario, simulations)
+    world, method, kept = task
+    scenario = scenario_of(world, kept / "drawn")
+    run = simulated(scenario, kept / "worlds")
     row: Row = {"family": world.family, "set": families()[world.family].set, "seed": world.seed}
     row |= truth.of_world(run, scenario)
     with _beside(run) as own:
@@ -119,13 +122,14 @@ def graded(case: Case) -> Row:
 def named_by(case: Case, alarms: Alarms) -> list[Row]:
     """For each finding its confidence, and whether what it names is right for some fault.
 
-    ``first`` is the culprit, ``in_set`` the culprit or a named set of at most :data:`FEW` that has
-    it, and ``server`` the server or switch of the culprit. A finding with ``counts`` False is about
-    a true hiccup or about a whole slow job, and counts neither way.
+    ``first`` is the culprit, ``in_set`` the culprit or a named set that has it, ``server`` the
+    server or switch of the culprit, and ``near`` that, or a named set with a part of it. A set has
+    at most :data:`FEW` parts, and not all servers of its job. A finding with ``counts`` False is
+    about a true hiccup, or says no more than that its job is slow, and counts neither way.
     """
     each = [_named(case, alarms, number) for number in range(len(alarms.findings))]
     return [
-        {name: any(own[name] for own in faults) for name in ("first", "in_set", "server")}
+        {name: any(own[name] for own in faults) for name in NAMED}
         | {"confidence": float(confidence), "counts": mark in ("right", "wrong")}
         for faults, mark, confidence in zip(
             each, alarms.marks, alarms.findings["confidence"], strict=True
@@ -137,15 +141,26 @@ def _named(case: Case, alarms: Alarms, number: int) -> list[Row]:
     """What finding ``number`` names right of each fault."""
     finding = {str(key): value for key, value in alarms.findings.iloc[number].items()}
     named, made = named_set(finding), []
+    few = len(named) <= FEW and not _is_whole(case, finding, named)
     for index, (_, fault) in enumerate(case.truth["faults"].iterrows()):
-        first = bool(alarms.right[index, number])
-        timely = bool(alarms.timely[index, number])
-        among = len(named) <= FEW and bool(named & right_names(case, fault))
+        first, timely = (bool(one[index, number]) for one in (alarms.right, alarms.timely))
         culprit = culprit_of(fault, case.truth["ranks"])
-        same = timely and same_devices(case, finding["culprit"], culprit)
-        here = {"in_set": timely and among, "server": same}
-        made.append({"first": first} | {name: first or right for name, right in here.items()})
+        same = {name for name in named if same_devices(case, name, culprit)}
+        here = {
+            "in_set": few and bool(named & right_names(case, fault)),
+            "server": finding["culprit"] in same,
+            "near": finding["culprit"] in same or (few and bool(same)),
+        }
+        others = {name: first or (timely and right) for name, right in here.items()}
+        made.append({"first": first} | others)
     return made
+
+
+def _is_whole(case: Case, finding: Mapping[str, Any], named: set[str]) -> bool:
+    """Whether a finding names all servers of its job, which says nothing."""
+    ranks = case.truth["ranks"]
+    servers = {*ranks.loc[ranks["job"] == finding["true_job"], "server"]}
+    return bool(servers) and len(servers) > 1 and servers <= named
 
 
 def _of_seen_ranks(case: Case) -> Case:
@@ -164,36 +179,32 @@ def _of_fault(case: Case, seen: Score, match: FaultMatch, alarms: Alarms) -> Row
         "delay": match.steps_to_detect,
     }
     if match.finding is None:
-        nothing = dict.fromkeys(("first", "in_set", "server", "one_of_causes"), False)
+        nothing = dict.fromkeys((*NAMED, "one_of_causes"), False)
         return row | nothing | {"set_size": None, "cost_right": None}
     place = int((findings["finding"] == match.finding).to_numpy().argmax())
     finding = {str(key): value for key, value in findings.iloc[place].items()}
     causes = {str(finding["cause"]), *names_in(evidence_of(finding).get("or_causes"))}
     return row | {
         **_named(case, alarms, place)[match.fault],
-        "set_size": len(named_set(finding)),
+        "set_size": max(1, len(named_set(finding))),
         "one_of_causes": bool(causes & causes_of(match.kind)),
-        "cost_right": _cost_right(fault, finding, match.cost_error),
+        "cost_right": _cost_right(fault, findings[alarms.of[match.fault]], match.cost_error),
     }
 
 
-def named_set(finding: Mapping[str, Any]) -> set[str]:
-    """Every part that a finding names as a possible culprit: the first one, and its ``one_of``."""
-    return {str(finding["culprit"]), *names_in(evidence_of(finding).get("one_of"))}
-
-
-def _cost_right(fault: pd.Series, finding: Mapping[str, Any], error: float | None) -> bool | None:
+def _cost_right(fault: pd.Series, alarms: pd.DataFrame, error: float | None) -> bool | None:
     """Whether a cost is right within :data:`NEAR`, or between bounds that the evidence gives.
 
     None if the truth has no cost. A finding that gives no cost is wrong.
     """
-    share, extra_ns = fault["slowdown"], fault["extra_ns"]
-    if pd.isna(share) or pd.isna(extra_ns) or share <= 0 or extra_ns <= 0:
+    if not has_cost(fault):
         return None
-    bounds = evidence_of(finding).get("cost_bounds")
-    if isinstance(bounds, list) and len(bounds) == 2 and None not in map(number, bounds):
-        return bool(bounds[0] <= extra_ns <= bounds[1]) or (error is not None and error <= NEAR)
-    return error is not None and error <= NEAR
+    if error is not None and error <= NEAR:
+        return True
+    bounds = evidence_of({"evidence": about_cost(fault, alarms)["evidence"]}).get("cost_bounds")
+    if not isinstance(bounds, list) or len(bounds) != 2 or None in map(number, bounds):
+        return False
+    return bool(bounds[0] <= fault["extra_ns"] <= bounds[1])
 
 
 def _steps_right(score: Score, job: str | None) -> bool:

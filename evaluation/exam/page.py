@@ -11,11 +11,14 @@ from prism_sim.toolkit import render_page, table
 
 PLAIN = (
     "size of the named set",
+    "findings of a world",
     "delay in steps, median",
     "false findings in 1,000 healthy job-steps",
     "seconds of computing",
 )
 """Figures that are no shares."""
+SCORES = ("Brier score of culprits",)
+"""Figures between 0 and 1 that are no shares."""
 MAIN = "prism"
 """The method whose groups are shown."""
 
@@ -31,6 +34,7 @@ def page_of(figures: Mapping[str, Any]) -> str:
         main=MAIN,
         sizes={name: next(iter(methods.values())) for name, methods in sets.items()},
         findings=_overview(sets, "findings"),
+        parts=_overview(sets, "parts"),
         structure=_overview(sets, "structure"),
         computing=_overview(
             {
@@ -46,15 +50,19 @@ def page_of(figures: Mapping[str, Any]) -> str:
 
 
 def summary(figures: Mapping[str, Any]) -> str:
-    """The figures of the main method on the held-out families, in one sentence."""
+    """The figures of the main method on the held-out families, in a few sentences."""
     own = figures["sets"]["exam"][MAIN]
     shown = {name: written(name, estimate) for name, estimate in own["findings"].items()}
+    healthy = shown["false findings in 1,000 healthy job-steps"]
+    sure = own["findings"]["sure and wrong"]["of"]
     return (
         f"on {own['worlds']} worlds of held-out families, `{MAIN}` finds {shown['recall']} of the "
-        f"{own['due']} faults that slow a job by 3 % or more, or stop it, and names the culprit "
-        f"first for {shown['culprit first']}; {shown['precision']} of its findings are true, and "
-        f"healthy jobs have {shown['false findings in 1,000 healthy job-steps']} false findings in "
-        "1,000 job-steps (in brackets: 95 % intervals)."
+        f"{own['due']} faults that slow a job by 3 % or more, or stop it. It names the culprit "
+        f"first for {shown['culprit first']}, and the right server, or a set of at most three with "
+        f"a part of it, for {shown['right server, or in the set']}. Of its findings, "
+        f"{shown['precision']} name the culprit in its window. *Sure and wrong*: of the {sure} "
+        f"with a confidence of 0.9 or more, {shown['sure and wrong']} name another server. Healthy "
+        f"jobs have {healthy} false findings in 1,000 job-steps (in brackets: 95 % intervals)."
     )
 
 
@@ -65,6 +73,8 @@ def written(name: str, estimate: Estimate) -> str:
     value, low, high = (estimate[key] for key in ("value", "low", "high"))
     if name in PLAIN:
         return f"{value:.1f} ({low:.1f} to {high:.1f})"
+    if name in SCORES:
+        return f"{value:.3f} ({low:.3f} to {high:.3f})"
     digits = 2 if name.endswith("error") else 0
     return f"{100 * value:.{digits}f} % ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
 
@@ -93,7 +103,7 @@ def _groups(sets: Mapping[str, Any], grouping: str) -> str:
     """Recall and culprits of the main method in every group of one grouping, for each set."""
     parts = {name: methods[MAIN]["groups"][grouping] for name, methods in sets.items()}
     groups = sorted({group for part in parts.values() for group in part})
-    shown = ("recall", "culprit first", "culprit in the named set")
+    shown = ("recall", "culprit first", "right server, or in the set")
     head = [f"{figure}, {name}" for name in parts for figure in ("faults", *shown)]
     rows = [
         [_label(group), *(cell for part in parts.values() for cell in _cells(part, group, shown))]

@@ -51,7 +51,7 @@ def pieces(asked: Iterable[World], method: str, kept: Path = RESULTS) -> Iterato
     """The work for each of the worlds with one method."""
     for world in asked:
         name = f"{method} {world.family} {world.seed}"
-        yield Piece(_key(world, method), name, Task(world, method, kept / "worlds"))
+        yield Piece(_key(world, method), name, Task(world, method, kept))
 
 
 def _joined(kept: Path, own: Sequence[Piece[Task]]) -> Row | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation.paths import ROOT
+from prism_common.files import replacing
 from prism_sim.families import Family, bundled_families, draw, read_families
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -28,7 +29,7 @@ RESULTS = ROOT / "results" / "exam"
 FIRST_SEED = 1000
 """Seed of the first world of each family."""
 
-_SIMULATOR = ("cluster", "collector", "faults", "scenario", "training", "world")
+_SIMULATOR = ("cluster", "collector", "families", "faults", "scenario", "training", "world")
 
 
 class World(NamedTuple):
@@ -50,9 +51,22 @@ def worlds(of: str, number: int, first_seed: int = FIRST_SEED) -> list[World]:
     return [World(name, first_seed + n) for n in range(number) for name in names]
 
 
-def scenario_of(world: World) -> Scenario:
-    """The scenario of a world."""
-    return Scenario.model_validate(draw(families()[world.family], world.seed))
+def scenario_of(world: World, below: Path | None = None) -> Scenario:
+    """The scenario of a world.
+
+    If faults have to cost enough, drawing it takes several simulations; so it is kept ``below`` a
+    folder, if that is given.
+    """
+    family = families()[world.family]
+    if below is None or family.faults.due is None:
+        return Scenario.model_validate(draw(family, world.seed))
+    text = json.dumps([simulator(), family.model_dump(mode="json"), world.seed], sort_keys=True)
+    path = below / f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.json"
+    if not path.exists():
+        below.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(draw(family, world.seed)), encoding="utf-8")
+    return Scenario.model_validate_json(path.read_text(encoding="utf-8"))
 
 
 def simulated(scenario: Scenario, below: Path) -> Run:

@@ -6,7 +6,6 @@ of the source is in the state of the monitor: a run that was interrupted goes on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 
 
 class Strides:
@@ -60,22 +59,23 @@ def watch(
     topology: Path,
     folder: Path,
     settings: Settings,
-    told: Callable[[float], None] = lambda _: None,
+    share: float = 1.0,
 ) -> Path:
-    """Watch a recording to its end; return the folder of the monitor's state.
+    """Watch a share of a recording; return the folder of the monitor's state.
 
-    ``told`` is called with the share of the recording that is done, after each round.
+    A later call goes on behind what was watched before.
     """
     source = Strides(flows, folder / "strides", settings.stride_ns)
     state, network = StateFolder(folder / "state"), Network(topology)
     history = History(state.path / "history", 36_500)
 
-    def tell() -> bool:
-        told(int(state.state.position or 0) / len(source))
-        return False
+    def is_over() -> bool:
+        return share < 1 and int(state.state.position or 0) >= share * len(source)
 
     try:
-        Monitor(source, network, state, settings, [history]).run(tell)
+        if is_over():
+            return state.path
+        Monitor(source, network, state, settings, [history]).run(is_over)
         return state.path
     finally:
         state.close()

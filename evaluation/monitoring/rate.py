@@ -26,7 +26,8 @@ from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import CALM
 from llmprism.watch.view import View
 from prism_sim.loading.loader import load

@@ -6,7 +6,6 @@ they run, so that ``--help`` is fast.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
 from prism_sim.commands.corpora import corpus
 from prism_sim.commands.costing import whatif
+from prism_sim.commands.exporting import export
 from prism_sim.commands.operating import operate
 from prism_sim.commands.options import (
     Debug,
@@ -43,6 +43,7 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
+from prism_sim.commands.schemas import schema
 from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
@@ -120,7 +121,7 @@ def run(
 
         limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
-        stages.compile_early(method)
+        stages.compile_early(session, method)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
@@ -156,7 +157,7 @@ def simulate(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
-        stages.compile_early()
+        stages.compile_early(session)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _invocation())
@@ -336,14 +337,8 @@ def list_things(
         session.result(data, text)
 
 
-@_register("schema > prism-sim.schema.json")
-def schema() -> None:
-    """Print the scenario language as a JSON Schema."""
-    from prism_sim.loading.writing import json_schema
-
-    print(json.dumps(json_schema(), indent=1))
-
-
+_register("export results/pair/0 --format ipfix")(export)
+_register("schema study > study.schema.json")(schema)
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)
 _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(compare)

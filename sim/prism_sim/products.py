@@ -233,8 +233,14 @@ def refuse_other_files(folder: Path) -> None:
 
 
 def _show_inputs(folder: Path, view: Path, stage: str) -> None:
-    """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones."""
+    """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones.
+
+    A stage that is none of a run reads nothing there; a link would lead what it writes to a file
+    of somebody else.
+    """
     view.mkdir(parents=True)
+    if stage not in PRODUCTS:
+        return
     hidden = {product.split("/")[0] for name in _from(stage) for product in PRODUCTS.get(name, ())}
     for entry in folder.iterdir():
         if entry.name not in hidden and not entry.name.startswith(".prism-sim."):

@@ -16,13 +16,14 @@ FAULT = {"kind": "slow_gpu", "stops": False, "slowdown": 0.1, "due": True, "wind
          "from_first": False, "peers": True, "shown": True, "culprit_seen": True,
          "computing": True, "workers": 1}  # fmt: skip
 FOUND = {"steps_right": True, "detected": True, "first": True, "cause": True, "delay": 2,
-         "in_set": True, "server": True, "set_size": 1, "one_of_causes": True,
+         "in_set": True, "server": True, "near": True, "set_size": 1, "one_of_causes": True,
          "cost_right": True}  # fmt: skip
 MISSED = {"steps_right": True, "detected": False, "first": False, "cause": False, "delay": None,
-          "in_set": False, "server": False, "set_size": None, "one_of_causes": False,
+          "in_set": False, "server": False, "near": False, "set_size": None, "one_of_causes": False,
           "cost_right": None}  # fmt: skip
-RIGHT = {"first": True, "in_set": True, "server": True, "confidence": 0.95, "counts": True}
-WRONG = RIGHT | {"first": False, "in_set": False, "server": False}
+NAMED = ("first", "in_set", "server", "near")
+RIGHT = dict.fromkeys(NAMED, True) | {"confidence": 0.95, "counts": True}
+WRONG = RIGHT | dict.fromkeys(NAMED, False)
 
 
 def world(*faults, findings=(), of="exam", telemetry=("exact",), job_steps=100, **changes):
@@ -186,9 +187,21 @@ def test_the_log_gets_a_line_for_each_run_and_method(tmp_path):
     log.append(made, path)
     log.append(made | {"date": "2026-01-02"}, path)
     log.append(made, path)
-    lines = [line for line in path.read_text().splitlines() if "`prism`" in line]
+    text = path.read_text()
+    lines = [line for line in text.splitlines() if "`prism`" in line]
     assert len(lines) == 2
     assert "| `abc` | 2 | `prism` | 100 %" in lines[0]
+    assert text.count("| sure and wrong |") == 1
+
+
+def test_a_log_with_other_columns_keeps_its_lines_and_gets_a_table(tmp_path):
+    path = tmp_path / "log.md"
+    before = "# Runs\n\n| date | recall |\n|---|---|\n| 2025-01-01 | 1 % |\n\n## New\n"
+    path.write_text(before)
+    made = {"date": "2026-01-01", "commit": "abc", "sets": figures.figures_of([world()])}
+    log.append(made, path)
+    head = f"\n| {' | '.join(log.COLUMNS)} |\n|{'---|' * len(log.COLUMNS)}\n"
+    assert path.read_text().startswith(before + head + "| 2026-01-01 | `abc` | 1 | `prism` |")
 
 
 def test_the_page_follows_from_the_figures_beside_it():

@@ -14,10 +14,12 @@ import pandas as pd
 
 from llmprism.watch.listening import Listener
 from llmprism.watch.monitor import Monitor
+from llmprism.watch.names import Names
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import open_source
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
 """``llmprism`` of this source tree, as a command."""
@@ -55,6 +57,7 @@ class Watched:
     listeners: Sequence[Listener] = ()
     exits: list[int] = field(default_factory=list)
     source: str = ""
+    names: Names | None = None
 
     @property
     def incoming(self) -> Path:
@@ -86,7 +89,7 @@ class Watched:
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(self.source or str(self.incoming), folder.path)
-            network = Network(self.topology)
+            network = Network(self.topology, self.names)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
             self.exits.append(monitor.run(is_over))
             return folder.state

@@ -31,8 +31,9 @@ _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
 INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
-of goflow2 and Akvorado, what nfdump prints, Zeek conn.log, AWS flow logs, any CSV, table of text or
-Parquet. Files may be compressed.
+of goflow2, Akvorado and NetObserv, what nfdump and sflowtool print, Zeek conn.log, flow logs of
+AWS, Google Cloud and Azure, JSON of any exporter (--map start=flow.start,...), any CSV, table of
+text or Parquet. Files may be compressed.
 
 Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network), and what was
 set aside and why in FOLDER/ingest.json.

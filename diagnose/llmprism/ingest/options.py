@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from llmprism.ingest.exporter_memory import ExporterMemory
 from prism_common.errors import Problem, UserError
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -43,6 +44,7 @@ class Options:
     tolerance_ns : how far apart the clocks of observation points may be [ns].
     points : names of observation points by what the sources call them.
     homes : the switch of each address, where the network is described.
+    exporters : what is known of exporters from files before; None: each file is on its own.
     from_ns, to_ns : records that start before or at and after these times are left out [ns].
     """
 
@@ -57,6 +59,7 @@ class Options:
     homes: Mapping[str, str] = field(default_factory=dict)
     from_ns: int | None = None
     to_ns: int | None = None
+    exporters: ExporterMemory | None = None
 
 
 def parse_duration(text: str, option: str) -> int:

@@ -173,7 +173,7 @@ def _watch(context: typer.Context, values: dict[str, Any]) -> int:
     from llmprism.watch.reloading import Reloading
     from llmprism.watch.running import Signals, run
     from llmprism.watch.sources import open_source
-    from llmprism.watch.state import StateFolder
+    from llmprism.watch.state_folder import StateFolder
 
     given = configured(values)
     methods.check(given.settings.method)

@@ -21,7 +21,8 @@ from llmprism.watch import policy
 from llmprism.watch.apart import diagnose_window, staying
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import Turn
 from llmprism.watch.window import Span
 from prism_common.errors import UserError

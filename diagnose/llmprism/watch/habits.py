@@ -19,6 +19,7 @@ FEWEST = 3  # long steps that show a habit, and usual ones that end it
 MOST_STEPS = 512
 """Steps of a job whose ends are remembered."""
 _MOST_HABITS = 4
+_COMPARED = 16  # long steps, the last ones
 _LONG = 0.1  # of the usual length, and
 _DEVIATIONS = 5.0  # by which a long step is longer
 _HITS = 0.8  # of the steps at which a habit is due
@@ -65,11 +66,15 @@ def remember(job: KnownJob, ends_ns: Mapping[int, int]) -> None:
     """Take note of the ends of steps of a job [ns], and bring its habits up to date."""
     if not ends_ns:
         return
+    before = max(job.recent_ns, default=-1)
     every = job.recent_ns | dict(ends_ns)
     job.recent_ns = {step: every[step] for step in sorted(every)[-MOST_STEPS:]}
     lengths = Lengths.of(job.recent_ns)
-    if lengths.step.size:
+    long = lengths.step[lengths.is_long] if lengths.step.size else lengths.step
+    if (long > before).any():
         job.habits = _learned(lengths, job.habits)
+    elif lengths.step.size:
+        job.habits = [one for one in job.habits if _holds(one, lengths)]
 
 
 def _learned(lengths: Lengths, known: Sequence[Habit]) -> list[Habit]:
@@ -94,7 +99,9 @@ def _habit(lengths: Lengths, is_long: Bools) -> Habit | None:
     """The habit that explains most of the long steps."""
     long = lengths.step[is_long]
     best: tuple[int, Habit] | None = None
-    for every in np.unique(np.concatenate([np.diff(long), long[2:] - long[:-2]])).tolist():
+    last = long[-_COMPARED:]
+    apart = np.unique(last[:, None] - last[None, :])
+    for every in apart[apart > 0].tolist():
         for at in np.unique(long % every).tolist() if every > 1 else ():
             due = (lengths.step % every == at) & (lengths.step >= long[long % every == at][0])
             hits = int((due & is_long).sum())
@@ -134,6 +141,14 @@ def is_habitual(job: KnownJob, first: int, last: int, cost_ns: float) -> bool:
     long = lengths.step[lengths.is_long]
     inside = (span >= first) & (span <= last) & ~near
     return not np.isin(span[inside], long).any()
+
+
+def is_due(known: Sequence[Habit], steps: Ints, extra_ns: Floats) -> Bools:
+    """Mark the steps at which a habit is due, if they are not much longer than it makes them."""
+    found = np.zeros(steps.size, np.bool_)
+    for one in known:
+        found |= ((steps - one.at) % one.every == 0) & (extra_ns <= _DEARER * one.extra_ns)
+    return found
 
 
 def longest_pause_ns(job: KnownJob) -> float:

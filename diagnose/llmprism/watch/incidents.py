@@ -1,11 +1,7 @@
 """Incidents: one cause from its first step to its last, in all windows that show it.
 
-A finding continues an incident of the same job and the same place if their times overlap, or are
-less than the quiet period apart: a fault that returns at once is one incident. That of the same
-cause comes first; but a window may know the cause of an incident better than the one before, so
-one of another cause follows, if no finding has its own. A job stops only once at a time, so all
-findings that say so are one incident, and its culprit is that of the latest window before it is
-announced.
+Findings become incidents as :mod:`~llmprism.watch.matching` says. While an incident is not
+announced yet, its culprit and cause are those of the latest window.
 
 An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`) and a window that
 ends a step later than the first one has it, too: the end of a window shows a step from one side
@@ -28,6 +24,8 @@ from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
 from llmprism.watch import policy
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
+from llmprism.watch.matching import alert_name, matched, narrowest, place_of
+from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State
 from llmprism.watch.window import Span
@@ -40,7 +38,7 @@ _SURER = 0.1  # of the confidence
 
 def take_findings(
     followed: Followed,
-    parts: Parts,
+    network: Network,
     state: State,
     span: Span,
     settings: Settings,
@@ -51,13 +49,13 @@ def take_findings(
 
     Findings about jobs with addresses that are ``unseen`` are not used: their exporters are silent.
     """
-    diagnosis, quiet_ns = followed.diagnosis, settings.quiet_ns
+    diagnosis, quiet_ns, parts = followed.diagnosis, settings.quiet_ns, network.parts
     facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
     ends = ends_of(diagnosis.steps)
     jobs = {one.name: one for one in state.jobs if unseen_free(one, unseen)}
     usable = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))
-    findings = [one for one in usable if one["job"] in jobs]
-    for finding, known in _matched(findings, parts, state, quiet_ns):
+    findings = narrowest([one for one in usable if one["job"] in jobs], network)
+    for finding, known in matched(findings, parts, state, quiet_ns):
         job = facts.get(str(finding["job"]), JobFacts())
         incident = _new(finding, parts, job, span) if known is None else known
         if known is None:
@@ -124,44 +122,6 @@ def _usable(diagnosis: Diagnosis, until_ns: int) -> list[dict[str, Any]]:
     ]
 
 
-def _matched(
-    findings: list[dict[str, Any]], parts: Parts, state: State, quiet_ns: int
-) -> list[tuple[dict[str, Any], Incident | None]]:
-    """Each finding with the incident that it continues, if there is one.
-
-    Of several findings that say that a job has stopped, only the surest is kept.
-    """
-    findings = _one_stop(findings)
-    found: dict[int, Incident] = {}
-    for same_cause in (True, False):
-        for row, finding in enumerate(findings):
-            if row in found:
-                continue
-            incident = _known(finding, parts, state, quiet_ns, same_cause)
-            if incident is not None and (same_cause or incident not in found.values()):
-                found[row] = incident
-    return [(finding, found.get(row)) for row, finding in enumerate(findings)]
-
-
-def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The findings, with the surest of those that say that a job has stopped at one time."""
-    kept: list[dict[str, Any]] = []
-    surest = sorted(findings, key=lambda one: -(number(one.get("confidence")) or 0.0))
-    for one in surest:
-        stops = [it for it in kept if _is_stop(it) and it["job"] == one["job"]]
-        if not (_is_stop(one) and any(_overlap(one, it) for it in stops)):
-            kept.append(one)
-    return [one for one in findings if one in kept]
-
-
-def _is_stop(finding: Mapping[str, Any]) -> bool:
-    return text(finding.get("cause")) in policy.STOPS
-
-
-def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(one["start_ns"] <= other["end_ns"] and other["start_ns"] <= one["end_ns"])
-
-
 def forget(state: State, before_ns: int) -> None:
     """Forget the incidents that no window can show any more; count those that nobody was told."""
     kept = []
@@ -184,30 +144,6 @@ def _is_material(incident: Incident) -> bool:
         incident.gpu_hours >= _MATERIAL * max(cost, 1e-9)
         or incident.confidence >= confidence + _SURER
     )
-
-
-def _known(
-    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, same_cause: bool
-) -> Incident | None:
-    """The incident that a finding continues, the latest of several."""
-    place, job, is_stop = place_of(finding, parts), str(finding["job"]), _is_stop(finding)
-    start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
-    same = [
-        one
-        for one in state.incidents
-        if one.job == job
-        and (one.place == place or (is_stop and one.cause in policy.STOPS))
-        and start_ns <= one.end_ns + quiet_ns
-        and end_ns >= one.start_ns - quiet_ns
-        and (one.stage != "resolved" or start_ns <= one.end_ns)
-        and (not same_cause or one.labels["alertname"] == alert_name(finding))
-    ]
-    return max(same, key=lambda one: (one.place == place, one.end_ns), default=None)
-
-
-def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
-    """The server of a culprit that is an address or a server; else the culprit."""
-    return parts.server(text(finding.get("culprit")))
 
 
 def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) -> Incident:
@@ -331,13 +267,3 @@ def _is_replaced(job: KnownJob, jobs: Collection[KnownJob]) -> bool:
         one is not job and one.since_ns > job.seen_ns and not {*one.servers}.isdisjoint(job.servers)
         for one in jobs
     )
-
-
-def alert_name(finding: Mapping[str, Any]) -> str:
-    """The name of the cause of a finding as that of an alert.
-
-    >>> alert_name({"cause": "slow_gpu"})
-    'SlowGpu'
-    """
-    cause = text(finding.get("cause")) or "unknown"
-    return "".join(word.capitalize() for word in cause.split("_"))

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pandas as pd
 
+from llmprism.ingest.exporter_memory import ExporterMemory
+from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
+from llmprism.ingest.starts import Starts
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.diagnosing import Diagnoser
@@ -26,7 +29,8 @@ from llmprism.watch.listening import Listener
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
@@ -54,6 +58,8 @@ class Monitor:
         self._tracker = Tracker(settings)
         self._diagnoser = Diagnoser(folder, network, settings)
         self._coverage = Coverage()
+        self._memory = ExporterMemory(Starts.restored(folder.state.starts))
+        self._lost_before = {name: one.lost for name, one in folder.state.exporters.items()}
         self._is_interrupted: Callable[[], bool] = lambda: False
         self._failed = ""
 
@@ -122,10 +128,13 @@ class Monitor:
     def _keep(self, taken: Taken) -> None:
         """Store the records, and the position of the source behind them."""
         settings, network = self._settings, self._network
-        options = Options(homes=network.leaf_of, points=network.names.points)
+        memory = self._memory
+        options = Options(homes=network.leaf_of, points=network.names.points, exporters=memory)
         with self._folder.commit() as state:
             found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
+            state.starts = memory.starts.stored()
+            self._count_lost(state)
             found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
@@ -141,6 +150,13 @@ class Monitor:
         self._coverage.add(found.records)
         self._tracker.add(found.records)
         self._health.saw(found.read, found.refused, found.reason, found.unread)
+
+    def _count_lost(self, state: State) -> None:
+        """Add what sequences show to be missing to what was known before the start."""
+        for raw, lost in self._memory.sequences.lost.items():
+            name = self._network.names.points.get(address_text(raw), address_text(raw))
+            if name in state.exporters:
+                state.exporters[name].lost = self._lost_before.get(name, 0) + lost
 
     def _next(self, is_end: bool) -> Span | None:
         return next_span(self._folder.state, self._settings, is_end)
@@ -200,11 +216,11 @@ class Monitor:
 
     def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:
         """What happened, by a diagnosis and by the steps of other jobs."""
-        settings, parts = self._settings, self._network.parts
+        settings, network = self._settings, self._network
         lost = {name.partition("/")[2] for name in state.blind if "/" in name}
         unseen = self._coverage.unseen(frozenset(lost))
         followed, span = view.followed, view.span
-        yield from take_findings(followed, parts, state, span, settings, is_last, unseen)
+        yield from take_findings(followed, network, state, span, settings, is_last, unseen)
         yield from resolved(_last_ends(view.steps), state, settings.quiet_ns)
 
     def _quiet(self, steps: pd.DataFrame, state: State, span: Span) -> Iterator[tuple[str, Alert]]:

@@ -18,7 +18,7 @@ from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.terminal import Terminal
 
 

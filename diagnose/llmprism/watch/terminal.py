@@ -10,7 +10,8 @@ import typer
 
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER
-from llmprism.watch.state import State, compact
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import compact
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 

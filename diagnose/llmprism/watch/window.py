@@ -24,7 +24,8 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import KnownJob, Part, State, force_names
+from llmprism.watch.state import KnownJob, Part, State
+from llmprism.watch.state_folder import force_names
 
 _MOST_STRETCHES = 64
 _GROUP = 1_000  # records of each job, at least, in a part that is divided
@@ -65,7 +66,8 @@ def write_part(
     first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
     marks = [mark for mark, _ in groups]
     stretches = _stretches(records, gap_ns)
-    return Part(name, records.num_rows, int(first), int(last), cuts, marks, stretches)
+    named = sorted(notes.named_points)
+    return Part(name, records.num_rows, int(first), int(last), cuts, marks, stretches, named)
 
 
 def _stretches(records: pa.Table, gap_ns: int) -> list[tuple[int, int]]:
@@ -169,6 +171,7 @@ def write_window(
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
+        notes.named_points.update(part.named)
     tables = _inside(inside, folder, span, seen, without)
     write_in_order((_without(one, addresses) for one in tables), target, options, notes)
     return seen

@@ -54,8 +54,9 @@ def operate(
             else:
                 windows = _windows(session, study, folder)
                 rows = _replications(session, study, folder, processes or default_processes())
+                swept = _swept(session, study, folder, processes or default_processes())
                 with writing.files_of(folder) as aside:
-                    written = writing.write_policies(study, rows, windows, aside)
+                    written = writing.write_policies(study, rows, windows, aside, swept)
             written = written.within(folder)
         lines = [f"{key}: {path}" for key, path in written.files.items()]
         text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
@@ -89,3 +90,20 @@ def _replications(
     if failed:
         raise SystemExit(WRONG)
     return [outcome.result for _, outcome in done if outcome.result]
+
+
+def _swept(session: Session, study: Study, folder: Path, processes: int) -> list[dict[str, Any]]:
+    """All replications of a study's sweep; ends the command if some fail."""
+    from prism_sim.operations import sweeping
+
+    if study.sweep is None:
+        return []
+    with session.stage(counted(len(study.sweep.points), "point")):
+        rows = list(sweeping.run(study, folder / "points", processes))
+    failed = [
+        f"{row['policy']}, seed {row['seed']}: {row['error']}" for row in rows if row["error"]
+    ]
+    session.complain(failed)
+    if failed:
+        raise SystemExit(WRONG)
+    return rows

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PositiveFloat
 
 from prism_sim.operations import theory
 from prism_sim.registry import Registry, by_literal, named
@@ -50,6 +50,20 @@ class Fixed(IntervalBase):
         return self.every_s
 
 
+class Steps(IntervalBase):
+    """A number of steps.
+
+    The same number of steps between any two checkpoints.
+    """
+
+    kind: Literal["steps"] = "steps"
+    every: int = Field(ge=1, le=1_000_000_000, description="steps between two checkpoints")
+    step_s: float = Field(gt=0, le=1e6, description="time of a step [s]")
+
+    def work_s(self, stall_s: float, known: Known) -> float:
+        return self.every * self.step_s
+
+
 class Young(IntervalBase):
     """Young's optimum for exponential failures."""
 
@@ -90,6 +104,7 @@ class Learned(IntervalBase):
 INTERVALS: Registry[type[IntervalBase]] = Registry(
     "prism_sim.operations.intervals",
     Fixed,
+    Steps,
     Young,
     Daly,
     Learned,
@@ -98,7 +113,16 @@ INTERVALS: Registry[type[IntervalBase]] = Registry(
 """Each kind by its name in a study."""
 
 
+def _fixed(value: Any) -> Any:
+    """A number is a fixed interval in seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"kind": "fixed", "every_s": value} if is_number else value
+
+
 if TYPE_CHECKING:
     Interval: TypeAlias = IntervalBase
 else:
-    Interval = named(INTERVALS)
+    Interval = Annotated[
+        named(INTERVALS),
+        BeforeValidator(_fixed, json_schema_input_type=PositiveFloat | named(INTERVALS)),
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
@@ -48,7 +49,7 @@ class Windows(Closed):
     )
     policy: str | None = Field(default=None, description="of the job; left out: the first")
     method: str = Field(default="prism", description="method that diagnoses the flows")
-    loaded: Scenario | None = Field(
+    loaded: SkipJsonSchema[Scenario | None] = Field(
         default=None, exclude=True, description="the scenario, once read"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pandas as pd
 
 from llmprism.io.notes import json_object
 from prism_common.files import replacing
-from prism_sim.operations import figures, page, results, worth_figure
+from prism_sim.operations import figures, page, results, sweeping, worth_figure
 from prism_sim.operations.evaluating import results as makespans
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter import results as statistics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FILES = {"table": "parquet", "means": "json", "figure": "png", "page": "html"}
-_ALL = (*(f"operations.{ending}" for ending in _FILES.values()), "worth.png")
+_ALL = (*(f"operations.{ending}" for ending in _FILES.values()), "worth.png", "sweep.png")
 _STAGE = "operate"
 
 
@@ -74,11 +74,16 @@ def _is_older_study(folder: Path) -> bool:
 
 
 def write_policies(
-    study: Study, rows: list[dict[str, Any]], windows: list[dict[str, Any]], folder: Path
+    study: Study,
+    rows: list[dict[str, Any]],
+    windows: list[dict[str, Any]],
+    folder: Path,
+    swept: Sequence[dict[str, Any]] = (),
 ) -> Written:
     """Write all replications of policies, their means, pictures and the page.
 
-    ``windows`` has what a diagnoser found in flows at chosen moments.
+    ``windows`` has what a diagnoser found in flows at chosen moments, ``swept`` the replications of
+    a sweep.
     """
     paths = _paths(folder)
     table = results.policies(study, rows)
@@ -86,7 +91,8 @@ def write_policies(
     nested = {name: table[name].map(json.dumps) for name in ("lost_by_cause", "ettr_by_day")}
     data = {
         "mttf_s": study.mttf_s,
-        "policies": json.loads(means.to_json(orient="index")),
+        "policies": json.loads(means.join(results.beside(study, means)).to_json(orient="index")),
+        "differences": _records(results.differences(table)),
         "lost_gpu_hours": json.loads(results.lost_by_cause(table).to_json(orient="index")),
     }
     if study.worth:
@@ -94,11 +100,16 @@ def write_policies(
         data["worth"] = _records(results.worth_means(points))
         paths["worth"] = folder / "worth.png"
         paint.write_png(worth_figure.draw(points), paths["worth"])
+    if swept:
+        points = sweeping.means(study, [*swept])
+        data["sweep"] = _records(points)
+        paths["sweep"] = folder / "sweep.png"
+        paint.write_png(sweeping.draw(points), paths["sweep"])
     if windows:
         data["windows"] = windows
         paths["windows"] = folder / "windows"
     _write(table.assign(**nested), data, figures.draw(table), paths)
-    page.write(study, rows, windows, paths["page"])
+    page.write(study, rows, windows, paths["page"], [*swept])
     shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
     return Written(shown, data, _names(paths))
 

@@ -10,7 +10,7 @@ Each finding gets one mark:
 - *right*: an alarm that names the culprit, with most of its time in the widened window;
 - *hiccup*: it is about one step, and in that step the work of the server that it names took longer
   by chance (the truth table ``hiccups``);
-- *vague*: an alarm that names no part, or only the job;
+- *vague*: an alarm that names neither a part, or a set of parts, nor a cause: the job is slow;
 - *wrong*: any other, so also a further finding in the window of a fault that names another part.
 
 Hiccups and vague findings count neither way. A vague one still detects its fault.
@@ -19,13 +19,14 @@ Hiccups and vague findings count neither way. A vague one still detects its faul
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from llmprism.finding_fields import evidence_of, names_in
 from prism_sim.faults import KINDS
 from prism_sim.score.culprits import Names, culprit_of, devices_of, mentioned, names_of
 from prism_sim.score.jobs import true_job_of
@@ -33,8 +34,6 @@ from prism_sim.score.load import Case, Flags
 
 Mark = Literal["right", "hiccup", "vague", "wrong"]
 
-LONGEST_SINGLE = 1.5
-"""Median steps that a finding about one step lasts at most."""
 SHARED = 1 / 3
 """Part of the shorter one that a step and a finding share if the finding is about that step."""
 
@@ -133,10 +132,39 @@ def _flags_of(
 
 
 def _is_vague(case: Case, findings: pd.DataFrame) -> Flags:
-    """Whether a finding names no part of its job."""
+    """Whether a finding says no more than that its job is slow."""
     whole = {*case.truth["ranks"]["job"].astype(str), *findings["job"].dropna().astype(str)}
-    culprits = findings["culprit"]
-    return np.asarray(culprits.isna() | culprits.isin({"", *whole}), bool)
+    culprits, causes = findings["culprit"], known_causes(case.truth["faults"]["kind"].astype(str))
+    no_part = culprits.isna() | culprits.isin({"", *whole})
+    rows = zip(culprits, findings["culprit_kind"], findings["evidence"], strict=True)
+    names = ("culprit", "culprit_kind", "evidence")
+    sets = [bool(named_set(dict(zip(names, row, strict=True))) - {"", *whole}) for row in rows]
+    return np.asarray(no_part & ~findings["cause"].isin(causes) & ~np.array(sets, bool), bool)
+
+
+def named_set(finding: Mapping[str, Any]) -> set[str]:
+    """Every part that a finding names as a possible culprit: the first one, and its ``one_of``.
+
+    A job is no such part beside parts of it.
+    """
+    first, others = finding["culprit"], {*names_in(evidence_of(finding).get("one_of"))}
+    alone = isinstance(first, str) and not (others and finding["culprit_kind"] == "job")
+    return others | ({first} if alone else set())
+
+
+def causes_of(kind: str) -> Names:
+    """Right causes of a finding for a ``kind`` of fault: its name, and those that it declares.
+
+    A kind of a foreign capture that is a cause of a registered kind has the causes of that kind.
+    """
+    declared = (known.causes for name, known in KINDS.items() if kind in (name, *known.causes))
+    own = KINDS[kind].causes if kind in KINDS else next(declared, frozenset())
+    return own | {kind}
+
+
+def known_causes(kinds: Iterable[str]) -> Names:
+    """Every cause that a finding may give, with those of further ``kinds`` of faults."""
+    return frozenset[str]().union(*map(causes_of, [*KINDS, *kinds]))
 
 
 def _hiccups(case: Case, findings: pd.DataFrame) -> Flags:
@@ -147,21 +175,28 @@ def _hiccups(case: Case, findings: pd.DataFrame) -> Flags:
     ranks = case.truth["ranks"][["job", "rank", "server"]]
     at = hiccups.merge(ranks, on=["job", "rank"])[["job", "step", "server"]].drop_duplicates()
     steps = case.truth["steps"].groupby(["job", "step"]).agg({"start_ns": "min", "end_ns": "max"})
-    places = at.join(steps, on=["job", "step"], how="inner")
-    flags = [_is_hiccup(case, finding, places) for _, finding in findings.iterrows()]
+    places, steps = at.join(steps, on=["job", "step"], how="inner"), steps.reset_index()
+    flags = [_is_hiccup(case, finding, steps, places) for _, finding in findings.iterrows()]
     return np.asarray(flags, dtype=np.bool_)
 
 
-def _is_hiccup(case: Case, finding: pd.Series, places: pd.DataFrame) -> bool:
-    jobs = [] if pd.isna(finding["true_job"]) else [str(finding["true_job"])]
-    took_ns = finding["end_ns"] - finding["start_ns"]
-    if not took_ns <= LONGEST_SINGLE * median_step(case, jobs):
+def _is_hiccup(case: Case, finding: pd.Series, steps: pd.DataFrame, places: pd.DataFrame) -> bool:
+    """Whether a finding is about one step, and all that it names had a hiccup in that step.
+
+    ``steps`` and ``places`` have the times of the steps of all jobs, and of those with hiccups.
+    """
+    jobs = [finding["true_job"]] if pd.notna(finding["true_job"]) else [*steps["job"].unique()]
+    own, at = (frame[frame["job"].isin(jobs)] for frame in (steps, places))
+    whole = _shared_ns(own, finding) > (own["end_ns"] - own["start_ns"]) / 2
+    if int(whole.groupby(own["job"]).sum().max()) > 1:
         return False
+    lasted_ns = np.minimum(at["end_ns"] - at["start_ns"], finding["end_ns"] - finding["start_ns"])
+    there = {*at.loc[_shared_ns(at, finding) > SHARED * lasted_ns, "server"]}
     named = devices_of(case, finding["culprit"])
-    own = places[places["job"].isin(jobs)] if jobs else places
-    lasted_ns = np.minimum(own["end_ns"] - own["start_ns"], took_ns)
-    shared_ns = np.minimum(own["end_ns"], finding["end_ns"]) - np.maximum(
-        own["start_ns"], finding["start_ns"]
-    )
-    there = {*own.loc[shared_ns > SHARED * lasted_ns, "server"]}
     return bool(named) and named <= there
+
+
+def _shared_ns(steps: pd.DataFrame, finding: pd.Series) -> pd.Series:
+    """The time that each step and a finding share [ns]; negative if they are apart."""
+    last = steps["end_ns"].clip(upper=finding["end_ns"])
+    return last - steps["start_ns"].clip(lower=finding["start_ns"])

@@ -8,11 +8,11 @@ wrong ones are false alarms, given per 1,000 job-steps (true steps summed over j
 The *top* alarm of a fault is its alarm of highest confidence (ties: the earliest). Three figures
 depend on it: *localized_top1*, the fraction of injected faults whose top alarm is right;
 *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
-:func:`causes_of` accepts for the kind of fault; and *steps_to_detect*, the mean number of steps of
-the affected job from the first affected step to the first flagged one, not below 0. The first
-flagged step is the one at the middle of the finding, or half a median step after its start if
-that is earlier. For a method whose findings name only symptoms (no cause of any fault),
-``cause_accuracy`` is ``None``.
+:func:`~prism_sim.score.alarms.causes_of` accepts for the kind of fault; and *steps_to_detect*,
+the mean number of steps of the affected job from the first affected step to the first flagged one,
+not below 0. The first flagged step is the one at the middle of the finding, or half a median step
+after its start if that is earlier. For a method whose findings name only symptoms (no cause of any
+fault), ``cause_accuracy`` is ``None``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from prism_sim.faults import KINDS
-from prism_sim.score.alarms import Alarms, affected_jobs, alarms_of, median_step, window_of
+from prism_sim.score.alarms import (
+    Alarms,
+    affected_jobs,
+    alarms_of,
+    causes_of,
+    known_causes,
+    median_step,
+    window_of,
+)
 from prism_sim.score.culprits import culprit_of
 from prism_sim.score.declare import FRACTION, NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.extents import cost_error, overlap
@@ -206,16 +213,5 @@ def _step_at(borders: pd.DataFrame, time: float) -> int:
     return int(borders.index[min(place, len(borders) - 1)])
 
 
-def causes_of(kind: str) -> frozenset[str]:
-    """Right causes of a finding for a ``kind`` of fault: its name, and those that it declares.
-
-    A kind of a foreign capture that is a cause of a registered kind has the causes of that kind.
-    """
-    declared = (known.causes for name, known in KINDS.items() if kind in (name, *known.causes))
-    own = KINDS[kind].causes if kind in KINDS else next(declared, frozenset())
-    return own | {kind}
-
-
 def _names_causes(findings: pd.DataFrame, faults: pd.DataFrame) -> bool:
-    known = frozenset().union(*map(causes_of, [*KINDS, *faults["kind"].astype(str)]))
-    return bool(findings["cause"].isin(known).any())
+    return bool(findings["cause"].isin(known_causes(faults["kind"].astype(str))).any())

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
+from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
 from prism_common.errors import UserError
@@ -74,6 +75,39 @@ def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched
     assert (sender.sent, sender.failed > 0) == (0, True)
     with pytest.raises(UserError, match="no address"):
         Alertmanager("alertmanager:9093")
+
+
+def test_an_alert_that_opens_and_resolves_at_once_is_told_as_open_first(
+    world: Any, watched: Watched
+) -> None:
+    addresses = Addresses("http://page:8080", "http://runbooks/", {"cluster": "a"})
+    with receiver() as first, receiver() as second:
+        senders = [Alertmanager(one.url, addresses, least_open_s=1.0) for one in (first, second)]
+        watched.listeners = senders
+        put(world.flows, watched.incoming, "all.parquet")
+        watched.round()
+        assert [one for one, _ in watched.happened()][-1] == "resolved"
+        for posted in (first, second):
+            wait_until(lambda posted=posted: len(posted.posts) >= 2, 30)
+        for sender in senders:
+            sender.close()
+    opened, resolved = second.alerts[0], second.alerts[-1]
+    assert _time(opened["endsAt"]) > _time(resolved["endsAt"])
+    assert resolved["endsAt"] == watched.events[-1]["endsAt"]
+    assert opened["labels"] == {**watched.events[0]["labels"], "cluster": "a"}
+    assert opened["annotations"]["runbook_url"] == "http://runbooks/SlowGpu"
+    assert opened["generatorURL"].startswith("http://page:8080/?incident=")
+    assert [one["labels"] for one in first.alerts] == [one["labels"] for one in second.alerts]
+
+
+def test_a_resolved_alert_is_about_the_whole_incident(world: Any, watched: Watched) -> None:
+    for number, records in enumerate(pieces(world.flows, 6)):
+        put(records, watched.incoming, f"{number}.parquet")
+        watched.round()
+    last = watched.events[-1]
+    assert (last["event"], last["first_step"], last["last_step"]) == ("resolved", 14, 17)
+    assert "step 14" in last["annotations"]["summary"]
+    assert "step 17" in last["annotations"]["summary"]
 
 
 def test_silence_and_lag_are_alerts_with_exits_of_their_own(world: Any, watched: Watched) -> None:
@@ -135,3 +169,16 @@ def test_promtool_accepts_metrics_and_rules(world: Any, watched: Watched) -> Non
     ):
         done = subprocess.run([str(PROMTOOL), *arguments], input=content, capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_file_of_events_turns_over_and_repeats_none(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.jsonl"
+    events = [{"number": number, "text": "x" * 100} for number in range(1, 8)]
+    for number in range(1, 8):
+        assert len(AlertLines(path, turn_bytes=300).write(events[:number])) == 1
+    kept = [json.loads(line) for name in ("alerts.jsonl.1", "alerts.jsonl")
+            for line in (tmp_path / name).read_text().splitlines()]  # fmt: skip
+    assert kept == events[-len(kept) :]
+    assert len(kept) >= 3
+    path.unlink()
+    assert AlertLines(path, turn_bytes=300).written >= 3

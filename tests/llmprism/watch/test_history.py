@@ -39,6 +39,14 @@ def test_it_names_the_culprit_and_has_each_step_once(world: Any, watched: Watche
     assert culprit["gpu_hours"] == pytest.approx(resolved["gpu_hours"])
     (finding,) = _asked(state, "findings")
     assert finding["stage"] == "resolved"
+    lasted = pd.Timestamp(resolved["endsAt"]) - pd.Timestamp(resolved["startsAt"])
+    assert finding["lasted_s"] == pytest.approx(lasted.total_seconds())
+    place, severity = culprit["place"], finding["severity"]
+    for words in (["--place", place], ["--severity", severity], ["--job", "job-0"]):
+        assert len(_asked(state, "findings", *words)) == 1
+        assert _asked(state, "findings", words[0], "none") == []
+    assert _asked(state, "findings", "--from", "2040-01-01") == []
+    assert len(_asked(state, "findings", "--to", "2040-01-01")) == 1
     (job,) = _asked(state, "jobs")
     steps = pq.read_table(state / "history" / "steps").to_pandas()
     assert sorted(steps["step"]) == list(range(job["first_step"], job["last_step"] + 1))

@@ -104,7 +104,11 @@ def test_a_slow_replica_reaches_a_webhook_and_is_resolved(
         served(application(live, metrics, ""), "127.0.0.1", 0) as page,
         _prometheus(tmp_path, page) as prometheus,
     ):
-        watched.listeners = [Alertmanager(alertmanager, Addresses(page)), live, metrics]
+        watched.listeners = [
+            Alertmanager(alertmanager, Addresses(page), least_open_s=0.0),
+            live,
+            metrics,
+        ]
         put(pd.concat(before), watched.incoming, "0.parquet")
         watched.round(rounds=2)
         wait_until(lambda: _seen(posted, "firing"), 30)

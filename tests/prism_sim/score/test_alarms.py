@@ -56,6 +56,13 @@ def test_a_hiccup_elsewhere_excuses_nothing(world, other):
     assert counts(world) == (0, 1, 0)
 
 
+def test_a_step_that_a_hiccup_makes_long_is_one_step(world):
+    with_hiccup(world)
+    window = {"start_ns": world.begin("A", 7) - 300_000, "end_ns": world.begin("A", 8) + 400_000}
+    world.report({"culprit": "a3"} | window)
+    assert counts(world) == (0, 0, 1)
+
+
 def test_a_finding_of_several_steps_is_about_no_hiccup(world):
     with_hiccup(world)
     world.report(in_step(world, 7, steps=3, culprit="a3"))
@@ -71,7 +78,7 @@ def test_a_hiccup_in_the_window_of_a_fault_does_not_detect_the_fault(world):
 
 @pytest.mark.parametrize("culprit", [None, "", "job0"])
 def test_a_finding_that_names_no_part_detects_and_counts_neither_way(world, culprit):
-    world.report({"culprit": culprit})
+    world.report({"culprit": culprit, "cause": "unknown"})
     faults = world.score()["faults"]
     assert (faults["detected"], faults["localized_top1"]) == (1, 0.0)
     assert counts(world) == (0, 0, 1)
@@ -79,7 +86,7 @@ def test_a_finding_that_names_no_part_detects_and_counts_neither_way(world, culp
 
 
 def test_a_finding_that_names_no_part_is_false_where_nothing_is(world):
-    world.report(in_step(world, 8, culprit="job0"))
+    world.report(in_step(world, 8, culprit="job0", cause="unknown"))
     assert counts(world) == (0, 1, 0)
 
 
@@ -92,3 +99,16 @@ def test_a_finding_that_names_the_job_is_right_if_the_job_is_the_culprit(world):
 def test_a_finding_about_another_job_that_names_the_culprit_is_right(world):
     world.report({"job": "job1", "evidence": json.dumps({})})
     assert counts(world) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"cause": "length_imbalance"},
+        {"cause": "x", "evidence": '{"one_of": ["a0", "a1"]}'},
+    ],
+    ids=["cause", "set"],
+)
+def test_a_finding_about_a_job_that_gives_a_cause_or_a_set_is_no_vague_one(world, claim):
+    world.report({"culprit": "job0"} | claim)
+    assert counts(world) == (0, 1, 0)

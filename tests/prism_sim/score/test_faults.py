@@ -7,7 +7,7 @@ import json
 import pytest
 
 from prism_sim.faults import KINDS
-from prism_sim.score.faults import causes_of
+from prism_sim.score.alarms import causes_of
 
 
 def test_a_false_alarm_costs_precision_only(world):

@@ -62,6 +62,54 @@ def test_balanced_experts_exchange_equal_amounts_and_popular_ones_more(simulated
     assert (out < 2 * 2 * LAYERS * 2 * ACTIVATIONS).all()
 
 
+def test_a_token_crosses_the_network_once_for_each_of_its_servers(simulated):
+    """DeepSeek-V3, section 3.2.2: to the GPU of its own position, in FP8; results are bf16."""
+    moe = {"experts": 16, "top_k": 4, "servers": 2, "dispatch_bytes": 1}
+    run = simulated(
+        dp=16, ep=16, tp=1, moe=moe, micro_batches=2, steps=1,
+        cluster={"servers": 4, "gpus_per_server": 4, "nics_per_server": 4},
+    )  # fmt: skip
+    tokens = 16 * 2 * TOKENS * TINY_MODEL["hidden"]
+    copies = 2 * 3 / 4  # of two servers, one is the own one in a quarter of the cases
+    assert sent(run, "ep") == LAYERS * 2 * (1 + 2) * tokens * copies
+    ranks = run.truth("ranks").set_index("address")["gpu"]
+    pairs = run.truth("pairs").query("kind == 'ep'")
+    assert (pairs["src"].map(ranks) == pairs["dst"].map(ranks)).all()
+    assert len(pairs) == 16 * 3
+
+
+def test_popular_experts_get_more_tokens_over_few_crossings_too(simulated):
+    moe = {"experts": 16, "top_k": 4, "servers": 2, "imbalance": 0.5}
+    run = simulated(
+        dp=16, ep=16, tp=1, moe=moe, micro_batches=2, steps=1,
+        cluster={"servers": 4, "gpus_per_server": 4, "nics_per_server": 4},
+    )  # fmt: skip
+    sizes = records(run, "ep").groupby(["src", "dst"])["bytes"].sum()
+    assert sizes.nunique() > len(sizes) / 2
+    total = LAYERS * 2 * 2 * 2 * 16 * 2 * TOKENS * TINY_MODEL["hidden"] * 2
+    assert 0.5 * total < sizes.sum() < total
+
+
+def test_passes_beside_each_other_hide_the_exchanges_of_experts(simulated):
+    """Where an exchange is shorter than the computation of the other pass."""
+    fields = {
+        "dp": 2, "ep": 2, "pp": 2, "tp": 1, "moe": MOE, "micro_batches": 16, "steps": 1,
+        "placement": "spread", "head_on_last_stage": False,
+    }  # fmt: skip
+
+    def took(folder, schedule, nic_gbps):
+        cluster = {"servers": 4, "nic_gbps": nic_gbps}
+        run = simulated(folder, **fields, schedule=schedule, cluster=cluster)
+        passes = run.truth("spans").query("kind in ['fwd', 'bwd', 'wgrad']")
+        return passes["end_ns"].max() - passes["start_ns"].min()
+
+    added = {
+        schedule: took(f"{schedule}-slow", schedule, 1600) - took(schedule, schedule, 1e6)
+        for schedule in ("zb-h1", "dualpipe")
+    }
+    assert added["dualpipe"] < 0.7 * added["zb-h1"]
+
+
 def test_a_rank_that_more_tokens_come_to_computes_longer(simulated):
     """In the first layer: from the end of the dispatch to the rank's joining the combine."""
     moe = {**MOE, "imbalance": 0.5}

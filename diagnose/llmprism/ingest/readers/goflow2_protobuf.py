@@ -77,7 +77,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     with source.open() as file:
         try:
             for message in _messages(file):
-                rows.append(_row(message, notes))
+                rows += _rows(message, notes)
                 if len(rows) >= BATCH_ROWS:
                     yield convert(_table(rows), _CHOSEN, options)
                     rows = []
@@ -91,14 +91,15 @@ def _messages(file: IO[bytes]) -> Iterator[bytes]:
         yield read_exactly(file, length, _LONGEST)
 
 
-def _row(message: bytes, notes: Notes) -> Fields:
+def _rows(message: bytes, notes: Notes) -> list[Fields]:
+    """The record of a message; none if it is damaged."""
     try:
         fields = _fields(message)
     except ValueError:
         notes.drop("message that is none of goflow2")
-        return {}
+        return []
     received_ns = fields.get("received_ns", 0)
-    return {"start_ns": received_ns, "end_ns": received_ns, **fields}
+    return [{"start_ns": received_ns, "end_ns": received_ns, **fields}]
 
 
 def _fields(message: bytes) -> Fields:

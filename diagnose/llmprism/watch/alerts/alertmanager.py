@@ -57,7 +57,7 @@ class Addresses:
         if self.runbook_url:
             annotations["runbook_url"] = self.runbook_url + quote(alert.labels["alertname"])
         page = self.page_url.rstrip("/")
-        path = f"/incidents/{alert.id}" if alert.id else "/"
+        path = f"/?incident={alert.id}" if alert.id else "/"
         return {
             "labels": labels,
             "annotations": annotations,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -17,20 +18,27 @@ _INCIDENTS = """
            arg_max(job, number) as job, arg_max(severity, number) as severity,
            min("startsAt") as since, arg_max(event, number) as stage,
            max(gpu_hours) as gpu_hours, max(confidence) as confidence,
-           arg_max(summary, number) as summary
-    from findings group by incident
+           arg_max(summary, number) as summary,
+           arg_max(coalesce("endsAt", ''), number) as ends
+    from findings where incident is not null and incident <> '' group by incident
+"""
+_LASTED = """
+    case when stage = 'resolved' and ends <> ''
+         then date_diff('millisecond', since::timestamptz, ends::timestamptz) / 1e3 end
 """
 QUESTIONS: dict[str, tuple[str, str]] = {
     "culprits": (
         "which server, switch or link was the culprit most often",
         f"""select place, count(*) as incidents, sum(gpu_hours) as gpu_hours,
+                   median({_LASTED}) as median_lasted_s,
                    string_agg(distinct alertname, ', ' order by alertname) as causes,
                    string_agg(distinct job, ', ' order by job) as jobs
             from ({_INCIDENTS}) group by place order by incidents desc, gpu_hours desc, place""",
     ),
     "findings": (
         "each incident, the latest first",
-        f"""select since, stage, severity, alertname, place, job, gpu_hours, confidence, summary
+        f"""select since, stage, {_LASTED} as lasted_s, severity, alertname, place, job, gpu_hours,
+                   confidence, summary
             from ({_INCIDENTS}) order by since desc, incident""",
     ),
     "jobs": (
@@ -49,7 +57,38 @@ QUESTIONS: dict[str, tuple[str, str]] = {
 }
 
 
-def answer(state: Path, question: str, days: int) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Filter:
+    """What an answer is about; what is empty leaves nothing out.
+
+    Attributes
+    ----------
+    job, place, severity : of incidents; the job also of steps and layouts.
+    from_ns, to_ns : times between which something happened [ns].
+    """
+
+    job: str = ""
+    place: str = ""
+    severity: str = ""
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    def of(self, table: str, rows: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that it leaves."""
+        time_ns = rows["end_ns" if table == "steps" else "time_ns"].astype("int64")
+        keep = pd.Series(True, index=rows.index)
+        for name in ("job", "place", "severity"):
+            wanted = getattr(self, name)
+            if wanted and name in rows:
+                keep &= rows[name] == wanted
+        if self.from_ns is not None:
+            keep &= time_ns >= self.from_ns
+        if self.to_ns is not None:
+            keep &= time_ns < self.to_ns
+        return rows[keep]
+
+
+def answer(state: Path, question: str, days: int, wanted: Filter | None = None) -> pd.DataFrame:
     """Answer one of :data:`QUESTIONS` about the last ``days`` that the history has.
 
     Raises
@@ -68,7 +107,8 @@ def answer(state: Path, question: str, days: int) -> pd.DataFrame:
     try:
         for name, schema in TABLES.items():
             paths = [str(history.path / one) for one in recent if one.startswith(f"{name}/")]
-            connection.register(name, _rows(connection, paths, schema.names))
+            rows = _rows(connection, paths, schema.names)
+            connection.register(name, (wanted or Filter()).of(name, rows))
         found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
     except duckdb.Error as error:
         what = f"the history cannot be read: {str(error).splitlines()[0]}"

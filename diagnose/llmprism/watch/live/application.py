@@ -3,7 +3,8 @@
 Only this machine may ask, unless there is a token. A browser gets it once as
 ``/?token=...`` and keeps it in a cookie; Prometheus sends it as a bearer token. Without a token,
 requests must name this machine as their host: a page of another site, whose name was made to lead
-here, names its own.
+here, names its own. ``/-/healthy`` and ``/-/ready`` say nothing about the cluster, so they are
+answered to all, as a supervisor asks them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from typing import Any
@@ -35,6 +37,8 @@ from llmprism.watch.state import State
 from llmprism.watch.view import View
 
 _LOOK_S = 0.25
+_ALIVE_S = 900.0  # without a round: a diagnosis takes minutes at most
+_OPEN = ("/-/healthy", "/-/ready")
 _COOKIE = "llmprism_token"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
@@ -57,7 +61,13 @@ class Live(Listener):
         self.version = 0
         self.has_ended = False
         self.shown: Shown | None = None
+        self.rounds, self._round_s = 0, time.monotonic()
         self._state, self._problem = State(), ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the monitor has ended a round lately."""
+        return time.monotonic() < self._round_s + _ALIVE_S
 
     def took(self, state: State, taken: Taken) -> None:
         """Take note of the records that came."""
@@ -76,6 +86,7 @@ class Live(Listener):
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""
+        self.rounds, self._round_s = self.rounds + 1, time.monotonic()
         self._show(state)
 
     def failed_to_store(self, text: str) -> None:
@@ -114,9 +125,16 @@ def application(live: Live, metrics: Metrics, token: str) -> Starlette:
         text = "text/plain; version=0.0.4"
         return Response(metrics.text(), media_type=text, headers=_HEADERS)
 
+    def healthy(_request: Request) -> Response:
+        return _answer(live.is_alive, "healthy", "no round has ended for 15 minutes")
+
+    def ready(_request: Request) -> Response:
+        return _answer(live.rounds > 0, "ready", "the first round has not ended")
+
     routes = [Route(path, _file) for path in _FILES]
     routes += [Route("/events", events), Route("/jobs/{name:path}", job)]
     routes += [Route("/metrics", figures)]
+    routes += [Route("/-/healthy", healthy), Route("/-/ready", ready)]
     guard = Middleware(Guard, token=token) if token else Middleware(OwnHosts)
     return Starlette(routes=routes, middleware=[guard])
 
@@ -128,6 +146,11 @@ async def _changes(live: Live) -> AsyncIterator[dict[str, str]]:
             seen = live.version
             yield {"event": "snapshot", "data": live.content()}
         await asyncio.sleep(_LOOK_S)
+
+
+def _answer(is_right: bool, yes: str, no: str) -> Response:
+    """200 or 503, in words."""
+    return PlainTextResponse(f"{yes if is_right else no}\n", 200 if is_right else 503, _HEADERS)
 
 
 def _file(request: Request) -> Response:
@@ -144,7 +167,8 @@ class OwnHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        if scope["type"] != "http" or is_local(_host_of(Request(scope))):
+        is_open = scope.get("path") in _OPEN
+        if scope["type"] != "http" or is_open or is_local(_host_of(Request(scope))):
             await self._app(scope, receive, send)
             return
         text = "421: ask for localhost; for other names, start the monitor with --token-file\n"
@@ -179,7 +203,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope.get("path") in _OPEN:
             await self._app(scope, receive, send)
             return
         request = Request(scope)

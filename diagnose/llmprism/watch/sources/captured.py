@@ -15,7 +15,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources.templates import Templates
-from llmprism.watch.state import write_durably
+from llmprism.watch.state_folder import write_durably
 from prism_common.untrusted import whole
 
 NETFLOW, SFLOW = ".netflow.pcap", ".sflow.pcap"

@@ -88,6 +88,7 @@ class Directory:
 
     def _paths(self) -> Iterable[Path]:
         if self._own is None:
+            next(self._path.iterdir(), None)  # a folder that is gone is an error, and not empty
             return self._path.rglob("*")
         return (self._path / name for name in self._own.files())
 

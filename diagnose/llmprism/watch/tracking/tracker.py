@@ -125,7 +125,8 @@ class Tracker:
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
-        self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept)
+        habits = {one.name: one.habits for one in state.jobs}
+        self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns
         waiting = {one.job for one in state.incidents if one.stage == "new"}

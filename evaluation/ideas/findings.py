@@ -74,7 +74,7 @@ def _steps(axes: Axes, durations: Durations, found: Found) -> None:
     axes.set_xlabel("step")
     axes.set_ylabel("ms")
     axes.set_title("What the steps are longer by")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
     paint.quiet(axes)
 
 

@@ -152,12 +152,20 @@ def _rivals(hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]) -> list[Ri
 def _own_steps(
     best: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats], hit: Bools
 ) -> Bools:
-    """The steps of a window that no other culprit explains clearly better, shape (hit steps,)."""
+    """The steps of a window that are those of the culprit, shape (hit steps,).
+
+    Not those that another one explains clearly better. Nor those in which most units lost as much,
+    if others of the window show that it can be told from them.
+    """
     if best.kind in WHOLE:
         return np.ones(int(hit.sum()), np.bool_)
-    parts = [fit for one, fit in zip(hypotheses, fits, strict=True) if one.kind not in WHOLE]
-    own = fits[[one is best for one in hypotheses].index(True)]
+    each = list(zip(hypotheses, fits, strict=True))
+    own = next(fit for one, fit in each if one is best)
+    parts = [fit for one, fit in each if one.kind not in WHOLE]
+    together = [fit for one, fit in each if one.kind == "job"]
     kept: Bools = own > np.max(parts, axis=0) - AS_LIKELY
+    if together and (own > together[0] + AS_LIKELY).any():
+        kept &= own > together[0] + AS_LIKELY
     return kept
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations, bounded_loss
-from llmprism.methods.prism.parameters import MOST_NAMED
+from llmprism.methods.prism.parameters import MOST_NAMED, QUARTER
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -73,6 +73,14 @@ class Lost:
         durations = self.durations
         in_graph = durations.compute.normal_ns > 0
         return bounded_loss(durations.excess_ns, durations.own_ns, in_graph, self.bound_ns)
+
+    @cached_property
+    def common(self) -> Floats:
+        """What most units lost at the same time [ns], shape (steps,): nothing tells them apart."""
+        if self.seen.size < 2:
+            return np.zeros(self.longer_ns.size)
+        least: Floats = np.quantile(self.by_units[self.seen], QUARTER, axis=0, method="lower")
+        return least
 
     @cached_property
     def seen(self) -> Ints:

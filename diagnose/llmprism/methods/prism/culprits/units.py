@@ -46,12 +46,12 @@ def servers(lost: Lost) -> Iterator[Hypothesis]:
 
 
 def stages(lost: Lost) -> Iterator[Hypothesis]:
-    """All units of each stage that has several servers."""
+    """All units of each stage that has several servers, beside what most units of the job lost."""
     stage = lost.durations.job.pipelines.stage
     for one in np.unique(stage[stage >= 0]).tolist():
         own = lost.seen[stage[lost.seen] == one]
         if np.unique(lost.servers[own]).size > 1:
-            series = np.median(lost.by_units[own], axis=0)
+            series = np.maximum(np.median(lost.by_units[own], axis=0) - lost.common, 0.0)
             parts = frozenset(lost.servers[own].tolist())
             prior = min(ALL_AGREE * (len(parts) - 1), MOST_AGREE) - 1.0
             yield Hypothesis("stage", series, _stage, prior, who=one, parts=parts)

@@ -25,8 +25,7 @@ CAUSES = ("length_imbalance", "expert_imbalance")
 def whole_job(lost: Lost) -> Iterator[Hypothesis]:
     """What most units lost at the same time."""
     if lost.seen.size > 1:
-        common = np.quantile(lost.by_units[lost.seen], QUARTER, axis=0)
-        yield Hypothesis("job", common, hidden, -1.0)
+        yield Hypothesis("job", lost.common, hidden, -1.0)
 
 
 def imbalance(lost: Lost) -> Iterator[Hypothesis]:

@@ -1,0 +1,185 @@
+"""Pipelines: chains of stages, their direction, and chains that move in lockstep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.topology import Topology
+from llmprism.kinds import PP
+from llmprism.methods.prism.front.observe.exporter import Exporter
+from llmprism.methods.prism.front.segment.borders import Borders
+from llmprism.methods.prism.front.segment.cutting import CutLane
+from llmprism.numerics.arrays import Floats
+
+WIDEST_JUMP = 2.2  # least ratio of two scales of distances: within and between tensor groups
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One pipeline.
+
+    Attributes
+    ----------
+    ends : endpoint codes, first stage to last.
+    certain : whether the order is known.
+    """
+
+    ends: tuple[int, ...]
+    certain: bool
+
+
+def find_chains(cut: list[CutLane], kinds: list[str]) -> list[Chain]:
+    """The pipelines of a job."""
+    edges: dict[tuple[int, int], CutLane] = {
+        (c.lane.src, c.lane.dst): c for c, kind in zip(cut, kinds, strict=True) if kind == PP
+    }
+    near: dict[int, list[int]] = {}
+    for src, dst in edges:
+        near.setdefault(src, []).append(dst)
+        near.setdefault(dst, []).append(src)
+    near = {end: sorted(set(others)) for end, others in near.items()}
+    chains, seen = [], set()
+    for start in sorted(near):
+        if start in seen:
+            continue
+        members = _reach(start, near)
+        seen |= members
+        chains.append(_walk(members, near, edges))
+    return chains
+
+
+def _reach(start: int, near: dict[int, list[int]]) -> set[int]:
+    found, ahead = {start}, [start]
+    while ahead:
+        for end in near[ahead.pop()]:
+            if end not in found:
+                found.add(end)
+                ahead.append(end)
+    return found
+
+
+def _walk(
+    members: set[int], near: dict[int, list[int]], edges: dict[tuple[int, int], CutLane]
+) -> Chain:
+    """The order of one connected set of stages."""
+    links = {end: set(near[end]) for end in members}
+    if all(len(others) == 2 for others in links.values()) and len(members) > 2:
+        pairs = [(a, b) for a in members for b in links[a] if a < b]
+        a, b = min(pairs, key=lambda p: _traffic(p, edges))
+        links[a].discard(b)
+        links[b].discard(a)
+    tips = sorted(end for end, others in links.items() if len(others) == 1)
+    if len(tips) != 2 or any(len(others) > 2 for others in links.values()):
+        return Chain(tuple(sorted(members)), False)
+    path = [tips[0]]
+    while len(path) < len(members):
+        path.append(next(end for end in links[path[-1]] if end not in path[-2:]))
+    return Chain(tuple(path), True)
+
+
+def _traffic(pair: tuple[int, int], edges: dict[tuple[int, int], CutLane]) -> float:
+    a, b = pair
+    return sum(float(np.median(edges[e].bytes)) for e in ((a, b), (b, a)) if e in edges)
+
+
+def directed(chains: list[Chain], cut: list[CutLane], topology: Topology) -> list[Chain]:
+    """``chains`` from the first stage to the last: activations lead; parallel chains agree."""
+    lanes = {(c.lane.src, c.lane.dst): c for c in cut}
+    votes: dict[tuple[int, ...], float] = {}
+    for chain in chains:
+        places = tuple(int(topology.servers[end]) for end in chain.ends)
+        lead = _leads(chain, lanes)
+        votes[places] = votes.get(places, 0.0) + lead
+        votes[places[::-1]] = votes.get(places[::-1], 0.0) - lead
+    found = []
+    for chain in chains:
+        places = tuple(int(topology.servers[end]) for end in chain.ends)
+        forward = votes[places] >= 0 if places != places[::-1] else _leads(chain, lanes) >= 0
+        found.append(chain if forward else Chain(chain.ends[::-1], chain.certain))
+    return found
+
+
+def _leads(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> float:
+    """Share of steps in which the direction along ``chain`` begins first, less the others."""
+    total = 0.0
+    for a, b in zip(chain.ends, chain.ends[1:], strict=False):
+        there, back = lanes.get((a, b)), lanes.get((b, a))
+        if there is None or back is None:
+            continue
+        lead = back.first() - there.first()
+        lead = lead[~np.isnan(lead)]
+        total += float(np.sign(lead).mean()) if lead.size else 0.0
+    return total
+
+
+def lockstep(
+    chains: list[Chain],
+    cut: list[CutLane],
+    borders: Borders,
+    exporter: Exporter,
+    topology: Topology,
+) -> list[list[int]]:
+    """Groups of chains that are one tensor group: on the same servers, moving in lockstep."""
+    lanes = {(c.lane.src, c.lane.dst): c for c in cut}
+    tuples: dict[tuple[int, ...], list[int]] = {}
+    for i, chain in enumerate(chains):
+        tuples.setdefault(tuple(int(topology.servers[e]) for e in chain.ends), []).append(i)
+    scale = 3 * max(exporter.tick_ns, 2000.0, 1.3e-5 * borders.period_ns)
+    groups = []
+    for members in tuples.values():
+        groups += _in_lockstep([chains[m] for m in members], members, lanes, scale)
+    return groups
+
+
+def _in_lockstep(
+    chains: list[Chain], members: list[int], lanes: dict[tuple[int, int], CutLane], scale: float
+) -> list[list[int]]:
+    if len(chains) == 1:
+        return [members]
+    times = [_times(chain, lanes) for chain in chains]
+    count = len(chains)
+    apart = np.zeros((count, count))
+    for i in range(count):
+        for j in range(i):
+            apart[i, j] = apart[j, i] = _distance(times[i], times[j])
+    within = np.sort(apart[np.triu_indices(count, 1)])
+    ratio = within[1:] / np.maximum(within[:-1], 1.0)
+    limits = []
+    if ratio.size and ratio.max() > WIDEST_JUMP:
+        k = int(np.argmax(ratio))
+        limits.append(float(np.sqrt(max(within[k], 1.0) * within[k + 1])))
+    for limit in limits:
+        groups = _closed(apart <= limit, members)
+        if groups is not None:
+            return groups
+    together = float(np.median(within)) <= scale
+    return [members] if together else [[m] for m in members]
+
+
+def _closed(near: Floats, members: list[int]) -> list[list[int]] | None:
+    """Groups of equal size in which all are near each other; None if there are none."""
+    rows = {tuple(np.flatnonzero(row)) for row in near | np.eye(len(members), dtype=bool)}
+    if len({len(row) for row in rows}) != 1 or sum(map(len, rows)) != len(members):
+        return None
+    return [[members[i] for i in row] for row in sorted(rows)]
+
+
+def _times(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> Floats:
+    """First and last times of every hop in every step, shape (features, steps)."""
+    rows = []
+    for a, b in zip(chain.ends, chain.ends[1:], strict=False):
+        for ends in ((a, b), (b, a)):
+            if ends in lanes:
+                rows += [lanes[ends].first(), lanes[ends].last()]
+    return np.array(rows)
+
+
+def _distance(a: Floats, b: Floats) -> float:
+    """Median absolute deviation over steps of the time differences of two chains [ns]."""
+    if a.shape != b.shape or not a.size:
+        return np.inf
+    apart = a - b
+    centre = np.nanmedian(apart, axis=1, keepdims=True)
+    return float(np.nanmedian(np.nanmedian(np.abs(apart - centre), axis=1)))

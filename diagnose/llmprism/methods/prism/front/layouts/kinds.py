@@ -1,0 +1,90 @@
+"""The kind of each lane of a job, by how the two directions of a pair follow each other in a step.
+
+A ring sends one way. Of the two directions of a pair of pipeline stages, one begins first, ends
+first and has its mean first, in every step. In a closed directed cycle of such pairs a ring gathers
+one way and reduces the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.kinds import DP, OTHER, PP
+from llmprism.methods.prism.front.observe.exporter import Exporter
+from llmprism.methods.prism.front.parameters import ORDERED_SHARE
+from llmprism.methods.prism.front.segment.borders import Borders
+from llmprism.methods.prism.front.segment.cutting import CutLane
+from llmprism.numerics.arrays import Floats
+
+Pair = tuple[int, int]
+ALIKE = 0.12  # relative difference of bytes in a step of lanes of one class
+RELIABLE = 0.8  # share of steps in which one direction is first
+
+
+def classify(cut: list[CutLane], borders: Borders, exporter: Exporter) -> list[str]:
+    """Kind of each lane."""
+    at = {(c.lane.src, c.lane.dst): i for i, c in enumerate(cut)}
+    kinds = [DP if np.mean(c.active) >= 0.5 else OTHER for c in cut]
+    least = max(min(0.004 * borders.period_ns, 3e6), 2 * exporter.tick_ns)
+    pairs = [(i, at[(d, s)]) for (s, d), i in at.items() if (d, s) in at and s < d]
+    pairs = [(i, j) for i, j in pairs if kinds[i] == kinds[j] == DP]
+    lead = np.array([_lead(cut[i], cut[j], least) for i, j in pairs])
+    rate = np.array([_rate(cut[i]) + _rate(cut[j]) for i, j in pairs])
+    for members in _classes(rate):
+        ordered = lead[members] != 0
+        if ordered.mean() <= ORDERED_SHARE or _cycles([pairs[m] for m in members], lead[members], cut):
+            continue
+        for m in members:
+            kinds[pairs[m][0]] = kinds[pairs[m][1]] = PP
+    return kinds
+
+
+def _rate(cut: CutLane) -> float:
+    """Usual bytes in a step."""
+    active = cut.active
+    return float(np.median(cut.bytes[active])) if active.any() else 0.0
+
+
+def _classes(rate: Floats) -> list[list[int]]:
+    """Pairs with about the same bytes in a step."""
+    order = np.argsort(rate, kind="stable")
+    found: list[list[int]] = []
+    for i in order:
+        if found and rate[i] <= (1 + ALIKE) * rate[found[-1][0]]:
+            found[-1].append(int(i))
+        else:
+            found.append([int(i)])
+    return found
+
+
+def _lead(lane: CutLane, back: CutLane, least: float) -> int:
+    """1 if ``lane`` is first in nearly every step, -1 if ``back`` is, 0 if neither."""
+    differences = np.stack(
+        [
+            back.first() - lane.first(),
+            back.mean() - lane.mean(),
+            back.last() - lane.last(),
+        ]
+    )
+    known = ~np.isnan(differences).any(axis=0)
+    if not known.any():
+        return 0
+    differences = differences[:, known]
+    for sign in (1, -1):
+        if np.mean((sign * differences >= least).all(axis=0)) >= RELIABLE:
+            return sign
+    return 0
+
+
+def _cycles(pairs: list[Pair], lead: Floats, cut: list[CutLane]) -> bool:
+    """Whether the directions that lead form closed cycles, as a ring that gathers and reduces."""
+    after: dict[int, int] = {}
+    for (i, j), sign in zip(pairs, lead, strict=True):
+        if sign:
+            lane = cut[i if sign > 0 else j].lane
+            if lane.src in after:
+                return False
+            after[lane.src] = lane.dst
+    if len(after) < 3:
+        return False
+    return set(after) == set(after.values())

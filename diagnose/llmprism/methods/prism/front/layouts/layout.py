@@ -1,0 +1,135 @@
+"""The layout of a job: kinds of its lanes, pipelines, tensor groups and replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from llmprism.io.topology import Topology
+from llmprism.kinds import DP, PP
+from llmprism.methods.prism.front.layouts.chains import Chain, directed, find_chains, lockstep
+from llmprism.methods.prism.front.layouts.kinds import classify
+from llmprism.methods.prism.front.layouts.rings import ring_members
+from llmprism.methods.prism.front.observe.exporter import Exporter
+from llmprism.methods.prism.front.segment.borders import Borders
+from llmprism.methods.prism.front.segment.cutting import CutLane
+from llmprism.numerics.arrays import Codes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a job; -1 for what records do not show.
+
+    Attributes
+    ----------
+    dp, pp, tp, ep, cp : sizes.
+    kinds : kind of each lane.
+    chains : pipelines, first stage to last.
+    groups : members of each DP group.
+    confidence : that dp and pp are right.
+    """
+
+    dp: int
+    pp: int
+    tp: int
+    ep: int
+    cp: int
+    kinds: list[str]
+    chains: list[Chain]
+    groups: list[list[int]]
+    confidence: float
+
+
+def find_layout(
+    cut: list[CutLane], endpoints: Codes, borders: Borders, exporter: Exporter, topology: Topology
+) -> Layout:
+    """The most probable layout of a job whose lanes are ``cut``."""
+    kinds = classify(cut, borders, exporter)
+    gpus = _gpus_per_nic(endpoints, topology)
+    chains = directed(find_chains(cut, kinds), cut, topology)
+    if not chains:
+        return _replicas(cut, endpoints, gpus, kinds, topology)
+    return _pipelines(cut, kinds, chains, borders, exporter, topology, gpus)
+
+
+def _gpus_per_nic(endpoints: Codes, topology: Topology) -> int:
+    counts = [len(topology.endpoints[e].gpus or (0,)) for e in endpoints]
+    return max(1, int(np.median(counts)))
+
+
+def _pipelines(
+    cut: list[CutLane],
+    kinds: list[str],
+    chains: list[Chain],
+    borders: Borders,
+    exporter: Exporter,
+    topology: Topology,
+    gpus: int,
+) -> Layout:
+    lengths, often = np.unique([len(c.ends) for c in chains], return_counts=True)
+    stages = int(lengths[np.argmax(often)])
+    tensor = lockstep(chains, cut, borders, exporter, topology)
+    tp = int(np.median([len(group) for group in tensor]))
+    groups: dict[tuple[int, int], list[int]] = {}
+    for group in tensor:
+        ordered = sorted(group, key=lambda m: chains[m].ends)
+        for position, m in enumerate(ordered):
+            for stage, end in enumerate(chains[m].ends):
+                groups.setdefault((stage, position), []).append(end)
+    members = [sorted(set(ends)) for ends in groups.values() if len(set(ends)) > 1]
+    certain = np.mean([len(c.ends) == stages and c.certain for c in chains])
+    dp = max(1, len(chains) // tp)
+    return Layout(
+        dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain)
+    )
+
+
+def _replicas(
+    cut: list[CutLane], endpoints: Codes, gpus: int, kinds: list[str], topology: Topology
+) -> Layout:
+    data = [c for c, kind in zip(cut, kinds, strict=True) if kind == DP]
+    parts = _connected([(c.lane.src, c.lane.dst) for c in data])
+    least = max((len(part) for part in parts), default=1)
+    members, sure = ring_members(data, endpoints.size, gpus, max(2, least if len(parts) > 1 else 2))
+    tp = next((t for t in (1, 2, 4, 8) if members * t >= endpoints.size * gpus), 1)
+    return Layout(
+        members, 1, tp, -1, -1, kinds, [], _split(endpoints, members, parts, topology), sure
+    )
+
+
+def _split(
+    endpoints: Codes, members: int, parts: list[list[int]], topology: Topology
+) -> list[list[int]]:
+    """NICs of each DP group: by rail if there are several groups."""
+    count = max(1, endpoints.size // max(members, 1))
+    if count == 1:
+        return [[int(e) for e in endpoints]]
+    if len(parts) == count:
+        return parts
+    position: dict[int, list[int]] = {}
+    for end in endpoints:
+        position.setdefault(int(topology.servers[end]), []).append(int(end))
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for ends in position.values():
+        for i, end in enumerate(sorted(ends)):
+            groups[i % count].append(end)
+    return [group for group in groups if len(group) > 1]
+
+
+def _connected(pairs: list[tuple[int, int]]) -> list[list[int]]:
+    """Connected components of NICs."""
+    if not pairs:
+        return []
+    ends, codes = np.unique(np.array(pairs), return_inverse=True)
+    codes = codes.reshape(-1, 2)
+    graph = coo_matrix((np.ones(len(codes)), codes.T), (ends.size, ends.size))
+    count, part = connected_components(graph, directed=False)
+    return [[int(e) for e in ends[part == p]] for p in range(count)]
+
+
+def is_pipeline(kind: str) -> bool:
+    """Whether lanes of ``kind`` connect stages."""
+    return kind == PP

@@ -1,0 +1,132 @@
+"""Cut every lane of a job at the borders of its steps.
+
+The borders of one lane are chosen together by dynamic programming among its silences: long ones,
+near the border of the job, with the usual bytes since the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.front.observe.lanes import Lane
+from llmprism.methods.prism.front.parameters import (
+    BYTES_COST,
+    CUT_RANGE,
+    DISTANCE_COST,
+    SILENCE_COST,
+)
+from llmprism.methods.prism.front.segment.borders import Borders
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+CANDIDATES = 24  # silences tried for one border of a lane; the longest and nearest ones
+
+
+@dataclass(frozen=True)
+class CutLane:
+    """A lane divided into steps.
+
+    Attributes
+    ----------
+    lane : the records.
+    bounds : step k has the records ``bounds[k]:bounds[k + 1]``, shape (steps + 1,).
+    """
+
+    lane: Lane
+    bounds: Ints
+
+    @property
+    def active(self) -> Bools:
+        """Whether the lane has records in each step, shape (steps,)."""
+        return self.bounds[1:] > self.bounds[:-1]
+
+    @property
+    def bytes(self) -> Floats:
+        """Bytes in each step, shape (steps,)."""
+        return np.diff(self.lane.sent[self.bounds])
+
+    @property
+    def counts(self) -> Ints:
+        """Records in each step, shape (steps,)."""
+        return np.diff(self.bounds)
+
+    def first(self) -> Floats:
+        """First packet in each step [ns]; NaN if there is none."""
+        at = np.minimum(self.bounds[:-1], self.lane.start.size - 1)
+        return np.where(self.active, self.lane.start[at], np.nan)
+
+    def last(self) -> Floats:
+        """Last packet in each step [ns]; NaN if there is none."""
+        ends = np.append(self.lane.end, -np.inf)
+        latest = np.maximum.reduceat(ends, np.minimum(self.bounds[:-1], self.lane.end.size))
+        return np.where(self.active, latest, np.nan)
+
+    def mean(self) -> Floats:
+        """Byte-weighted mean time in each step [ns]; NaN if there is none."""
+        moment = (self.lane.start + self.lane.end) / 2 * self.lane.size
+        sums = np.diff(np.concatenate(([0.0], np.cumsum(moment)))[self.bounds])
+        return np.where(self.active, sums / np.maximum(self.bytes, 1.0), np.nan)
+
+
+def cut_lane(lane: Lane, borders: Borders) -> CutLane:
+    """Divide ``lane`` at the ``borders``, in two passes: the second one knows its usual offset."""
+    count = lane.start.size
+    inner = np.searchsorted(lane.start, borders.middle)
+    usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
+    usual_bytes = float(np.median(usual[usual > 0])) if (usual > 0).any() else 1.0
+    if lane.silent.size:
+        inner = _choose(lane, borders, usual_bytes, 0.0)
+        shift = _offset(lane, borders, inner)
+        if shift:
+            inner = _choose(lane, borders, usual_bytes, shift)
+    return CutLane(lane, np.concatenate(([0], inner, [count])))
+
+
+def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
+    """Usual distance of the lane's border from that of the job [ns]; 0 if it is inside."""
+    inside = (inner > 0) & (inner < lane.start.size)
+    if not inside.any():
+        return 0.0
+    low = lane.reached[inner[inside] - 1] - borders.high[inside]
+    high = lane.start[inner[inside]] - borders.low[inside]
+    low, high = float(np.median(low)), float(np.median(high))
+    return low if low > 0 else high if high < 0 else 0.0
+
+
+def _choose(lane: Lane, borders: Borders, usual: float, shift: float) -> Ints:
+    """The record that begins each step but the first, by dynamic programming."""
+    at = lane.silent
+    begin, end = lane.reached[at - 1], lane.start[at]
+    reach = CUT_RANGE * borders.period_ns
+    low, high = borders.low + shift, borders.high + shift
+    first = np.searchsorted(end, low - reach)
+    last = np.searchsorted(begin, high + reach, "right")
+    fallback = np.searchsorted(lane.start, (low + high) / 2)
+    total, choice = np.zeros(1), np.zeros(1, np.int64)
+    history: list[tuple[Ints, Ints]] = []
+    for k in range(low.size):
+        rows = np.arange(first[k], last[k])
+        away = np.maximum(np.maximum(begin[rows] - high[k], low[k] - end[rows]), 0.0)
+        score = SILENCE_COST * np.log((end - begin)[rows] / lane.floor)
+        score -= DISTANCE_COST * away / borders.period_ns
+        best = np.argsort(-score, kind="stable")[:CANDIDATES]
+        options = np.append(at[rows[best]], fallback[k])
+        score = np.append(score[best], -1.0)
+        passed = lane.sent[options][None, :] - lane.sent[choice][:, None]
+        cost = BYTES_COST * np.minimum(np.abs(passed / usual - 1), 0.5)
+        cost = np.where(passed < 0, np.inf, cost)
+        value = total[:, None] - cost
+        before = np.argmax(value, axis=0)
+        total = value[before, np.arange(options.size)] + score
+        history.append((options, before))
+        choice = options
+    return _traced(history, int(np.argmax(total)))
+
+
+def _traced(history: list[tuple[Ints, Ints]], last: int) -> Ints:
+    chosen = np.zeros(len(history), np.int64)
+    for k in range(len(history) - 1, -1, -1):
+        options, before = history[k]
+        chosen[k], last = options[last], int(before[last])
+    return np.maximum.accumulate(chosen)

@@ -1,0 +1,68 @@
+"""The number of steps of a component of lanes, by a vote of all levels of its lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.front.observe.lanes import Lane
+from llmprism.methods.prism.front.parameters import (
+    BYTES_WEIGHT,
+    CONTRAST_SCALE,
+    QUALITY_WEIGHT,
+)
+from llmprism.methods.prism.front.segment.levels import Level, preferred
+
+SAME_STEPS = 0.04  # numbers of parts that differ by less are of one candidate
+DOUBTED = 0.25  # weight of a level that is not the preferred one of its lane
+
+
+@dataclass(frozen=True)
+class Election:
+    """What the lanes of a component elected.
+
+    Attributes
+    ----------
+    steps : number of steps.
+    levels : level of each lane that has this number, by index of the lane.
+    lead : lane whose vote was strongest.
+    share : of all votes, those for ``steps``.
+    """
+
+    steps: int
+    levels: dict[int, Level]
+    lead: int
+    share: float
+
+
+def elect(lanes: list[Lane], members: list[int], levels: dict[int, list[Level]]) -> Election | None:
+    """Elect the number of steps of the lanes ``members``; None if nothing repeats."""
+    votes: list[tuple[int, float, int, Level]] = []
+    for lane in members:
+        first = preferred(levels[lane])
+        weight = lanes[lane].bytes ** BYTES_WEIGHT
+        for level in levels[lane]:
+            strength = weight * level.quality**QUALITY_WEIGHT
+            strength *= 1.1 - np.exp(-max(level.contrast, 0.0) / CONTRAST_SCALE)
+            strength *= 1.0 if level is first else DOUBTED
+            if strength > 0:
+                votes.append((level.parts, strength, lane, level))
+    if not votes:
+        return None
+    parts = np.array([vote[0] for vote in votes], float)
+    strength = np.array([vote[1] for vote in votes])
+    lane_of = np.array([vote[2] for vote in votes])
+    best, supporters = 0.0, np.zeros(0, int)
+    for number in np.unique(parts):
+        near = np.flatnonzero(np.abs(parts / number - 1) <= SAME_STEPS)
+        near = near[np.lexsort((-strength[near], lane_of[near]))]
+        near = near[np.unique(lane_of[near], return_index=True)[1]]
+        if strength[near].sum() > best:
+            best, supporters = float(strength[near].sum()), near
+    exact = np.unique(parts[supporters])
+    steps = max(exact, key=lambda n: float(strength[supporters][parts[supporters] == n].sum()))
+    agree = supporters[parts[supporters] == steps]
+    lead = int(agree[np.argmax(strength[agree])])
+    chosen = {int(lane_of[vote]): votes[vote][3] for vote in agree}
+    return Election(int(steps), chosen, int(lane_of[lead]), best / max(strength.sum(), 1e-300))

@@ -1,0 +1,113 @@
+"""The tables of a diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.front.jobs import Part
+from llmprism.methods.prism.front.layouts.layout import Layout
+from llmprism.methods.prism.front.observe.lanes import Observation
+from llmprism.methods.prism.front.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class DiagnosedJob:
+    """All that is known of one job; without steps, layout and timeline are None."""
+
+    part: Part
+    layout: Layout | None = None
+    timeline: Timeline | None = None
+
+
+def tables_of(
+    flows: FlowTable, topology: Topology, seen: Observation, jobs: list[DiagnosedJob]
+) -> dict[str, pd.DataFrame]:
+    """All tables but spans and findings."""
+    names = np.array(topology.addresses, dtype=object)
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for i, job in enumerate(jobs):
+        for name, frame in _of_job(job, names, seen.origin_ns).items():
+            frames.setdefault(name, []).append(frame.assign(job=f"job-{i}"))
+    tables = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+    return tables | {"pairs": _pairs(flows, seen, jobs, names)}
+
+
+def _of_job(job: DiagnosedJob, names: np.ndarray, origin: int) -> dict[str, pd.DataFrame]:
+    tables = {"jobs": pd.DataFrame({"address": names[job.part.endpoints]})}
+    if job.layout is None or job.timeline is None:
+        return tables
+    assert job.part.borders is not None
+    tables["groups"] = _groups(job.layout, names)
+    tables["steps"] = _steps(job, job.timeline, names, origin)
+    lay = job.layout
+    row = {axis: getattr(lay, axis) for axis in ("dp", "pp", "tp", "ep", "cp")}
+    row |= {"micro_batches": -1, "schedule": "unknown", "sharding": "unknown"}
+    row |= {"period_ns": int(job.part.borders.period_ns)}
+    row |= {"confidence": lay.confidence, "evidence": "{}"}
+    tables["layouts"] = pd.DataFrame([row])
+    return tables
+
+
+def _groups(layout: Layout, names: np.ndarray) -> pd.DataFrame:
+    rows = [
+        ("dp", number, names[end], None)
+        for number, members in enumerate(layout.groups)
+        for end in members
+    ]
+    rows += [
+        ("pp", number, names[end], stage if chain.certain else None)
+        for number, chain in enumerate(layout.chains)
+        for stage, end in enumerate(chain.ends)
+    ]
+    frame = pd.DataFrame(rows, columns=["kind", "group", "address", "position"])
+    return frame.astype({"position": "Int64"})
+
+
+def _steps(
+    job: DiagnosedJob, timeline: Timeline, names: np.ndarray, origin: int
+) -> pd.DataFrame:
+    ends, count = timeline.end.shape
+    known = ~np.isnan(timeline.dp_end).ravel()
+
+    def whole(values: np.ndarray) -> np.ndarray:
+        return np.rint(np.nan_to_num(values)).astype(np.int64).ravel() + origin
+
+    frame = pd.DataFrame(
+        {
+            "address": np.repeat(names[job.part.endpoints], count),
+            "step": np.tile(np.arange(count), ends),
+            "start_ns": whole(timeline.start),
+            "end_ns": whole(timeline.end),
+            "dp_end_ns": pd.Series(whole(timeline.dp_end)).astype("Int64").where(known),
+            "confidence": 0.9,
+        }
+    )
+    shown = ~np.isnan(timeline.end).ravel() & ~np.isnan(timeline.start).ravel()
+    frame = frame[shown & (frame["end_ns"] > frame["start_ns"])]
+    return frame.assign(step=frame.groupby("address").cumcount()).reset_index(drop=True)
+
+
+def _pairs(
+    flows: FlowTable, seen: Observation, jobs: list[DiagnosedJob], names: np.ndarray
+) -> pd.DataFrame:
+    """Kinds of all directed pairs; an answer has the kind of what it answers."""
+    src, dst, _ = flows.pairs
+    job_of = np.full(len(names), -1)
+    kind_of: dict[tuple[int, int], str] = {}
+    for i, job in enumerate(jobs):
+        job_of[job.part.endpoints] = i
+        kinds = job.layout.kinds if job.layout else ["unknown"] * len(job.part.lanes)
+        for lane, kind in zip(job.part.lanes, kinds, strict=True):
+            kind_of[seen.lanes[lane].src, seen.lanes[lane].dst] = kind
+    rows = []
+    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
+        kind = kind_of.get((a, b)) or kind_of.get((b, a)) or "other"
+        same = job_of[a] == job_of[b] and job_of[a] >= 0
+        rows.append((f"job-{job_of[a]}" if same else "", names[a], names[b], kind, kind, 0.9))
+    columns = ["job", "src", "dst", "kind", "kind_unrefined", "confidence"]
+    return pd.DataFrame(rows, columns=columns)

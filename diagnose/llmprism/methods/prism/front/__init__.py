@@ -37,7 +37,7 @@ def diagnose(
     parts = join_parts(find_parts(seen, topology))
     progress(0.7, "reconstructing timelines")
     jobs = [diagnosed(seen, part, topology) for part in parts]
-    return tables_of(flows, topology, seen, jobs)
+    return tables_of(topology, seen, jobs)
 
 
 def diagnosed(seen: Observation, part: Part, topology: Topology) -> DiagnosedJob:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.jobs import Part
 from llmprism.methods.prism.front.layouts.layout import Layout
@@ -25,7 +24,7 @@ class DiagnosedJob:
 
 
 def tables_of(
-    flows: FlowTable, topology: Topology, seen: Observation, jobs: list[DiagnosedJob]
+    topology: Topology, seen: Observation, jobs: list[DiagnosedJob]
 ) -> dict[str, pd.DataFrame]:
     """All tables but spans and findings."""
     names = np.array(topology.addresses, dtype=object)
@@ -34,7 +33,7 @@ def tables_of(
         for name, frame in _of_job(job, names, seen.origin_ns).items():
             frames.setdefault(name, []).append(frame.assign(job=f"job-{i}"))
     tables = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
-    return tables | {"pairs": _pairs(flows, seen, jobs, names)}
+    return tables | {"pairs": _pairs(seen, jobs, names)}
 
 
 def _of_job(job: DiagnosedJob, names: np.ndarray, origin: int) -> dict[str, pd.DataFrame]:
@@ -93,10 +92,9 @@ def _steps(
 
 
 def _pairs(
-    flows: FlowTable, seen: Observation, jobs: list[DiagnosedJob], names: np.ndarray
+    seen: Observation, jobs: list[DiagnosedJob], names: np.ndarray
 ) -> pd.DataFrame:
     """Kinds of all directed pairs; an answer has the kind of what it answers."""
-    src, dst, _ = flows.pairs
     job_of = np.full(len(names), -1)
     kind_of: dict[tuple[int, int], str] = {}
     for i, job in enumerate(jobs):
@@ -104,10 +102,12 @@ def _pairs(
         kinds = job.layout.kinds if job.layout else ["unknown"] * len(job.part.lanes)
         for lane, kind in zip(job.part.lanes, kinds, strict=True):
             kind_of[seen.lanes[lane].src, seen.lanes[lane].dst] = kind
-    rows = []
-    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
-        kind = kind_of.get((a, b)) or kind_of.get((b, a)) or "other"
+    found = seen.connections
+    rows = set()
+    ends = zip(found.src.tolist(), found.dst.tolist(), strict=True)
+    for (a, b), trains, answers in zip(ends, found.trains, found.answers, strict=True):
+        kind = kind_of.get((a, b)) if trains else kind_of.get((b, a)) if answers else None
         same = job_of[a] == job_of[b] and job_of[a] >= 0
-        rows.append((f"job-{job_of[a]}" if same else "", names[a], names[b], kind, kind, 0.9))
-    columns = ["job", "src", "dst", "kind", "kind_unrefined", "confidence"]
-    return pd.DataFrame(rows, columns=columns)
+        rows.add((f"job-{job_of[a]}" if same else "", names[a], names[b], kind or "other"))
+    frame = pd.DataFrame(sorted(rows), columns=["job", "src", "dst", "kind"])
+    return frame.assign(kind_unrefined=frame["kind"], confidence=0.9)

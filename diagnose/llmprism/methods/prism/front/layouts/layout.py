@@ -12,7 +12,7 @@ from llmprism.io.topology import Topology
 from llmprism.kinds import DP, PP
 from llmprism.methods.prism.front.layouts.chains import Chain, directed, find_chains, lockstep
 from llmprism.methods.prism.front.layouts.kinds import classify
-from llmprism.methods.prism.front.layouts.rings import ring_members
+from llmprism.methods.prism.front.layouts.rings import find_replicas
 from llmprism.methods.prism.front.observe.exporter import Exporter
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
@@ -51,7 +51,7 @@ def find_layout(
     gpus = _gpus_per_nic(endpoints, topology)
     chains = directed(find_chains(cut, kinds), cut, topology)
     if not chains:
-        return _replicas(cut, endpoints, gpus, kinds, topology)
+        return _replicas(cut, endpoints, kinds, topology)
     return _pipelines(cut, kinds, chains, borders, exporter, topology, gpus)
 
 
@@ -88,23 +88,21 @@ def _pipelines(
 
 
 def _replicas(
-    cut: list[CutLane], endpoints: Codes, gpus: int, kinds: list[str], topology: Topology
+    cut: list[CutLane], endpoints: Codes, kinds: list[str], topology: Topology
 ) -> Layout:
     data = [c for c, kind in zip(cut, kinds, strict=True) if kind == DP]
     parts = _connected([(c.lane.src, c.lane.dst) for c in data])
-    least = max((len(part) for part in parts), default=1)
-    members, sure = ring_members(data, endpoints.size, gpus, max(2, least if len(parts) > 1 else 2))
-    tp = next((t for t in (1, 2, 4, 8) if members * t >= endpoints.size * gpus), 1)
+    ring = find_replicas(data, endpoints, topology)
+    members, tp, sure = ring.members, ring.tensor, ring.posterior
     return Layout(
-        members, 1, tp, -1, -1, kinds, [], _split(endpoints, members, parts, topology), sure
+        members, 1, tp, -1, -1, kinds, [], _split(endpoints, tp, parts, topology), sure
     )
 
 
 def _split(
-    endpoints: Codes, members: int, parts: list[list[int]], topology: Topology
+    endpoints: Codes, count: int, parts: list[list[int]], topology: Topology
 ) -> list[list[int]]:
-    """NICs of each DP group: by rail if there are several groups."""
-    count = max(1, endpoints.size // max(members, 1))
+    """NICs of each of ``count`` DP groups: by place in the server."""
     if count == 1:
         return [[int(e) for e in endpoints]]
     if len(parts) == count:

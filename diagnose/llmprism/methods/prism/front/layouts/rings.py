@@ -1,71 +1,111 @@
-"""Members of the rings of a job without pipelines, by the bytes of their messages.
+"""Replicas of a job without pipelines: members of its rings, by bytes and by places.
 
-A ring of n members sends (n - 1) / n of a buffer, once or twice, in pieces of 1 / n. The odd part
-of n - 1 therefore divides the bytes of a step.
+A ring of n members sends (n - 1) equal pieces once or twice, so n - 1 divides the bytes of a step.
+Factors 2 and 3 are no evidence: layers and heads bring them. As many rings cross between servers as
+the server with fewest ranks has; so either all servers have as many ranks as NICs that send, or
+all but one are full. Each hypothesis is a number of members and a size of tensor groups.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.segment.cutting import CutLane
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Codes
 
-FREQUENT = 0.02  # share of the records that have a size that is counted as frequent
-
-
-def ring_members(cut: list[CutLane], nics: int, gpus_per_nic: int, least: int) -> tuple[int, float]:
-    """The most probable number of members of the rings, and its posterior."""
-    sizes = sorted({nics // d for d in (1, 2, 4, 8) if nics % d == 0 and nics // d >= least})
-    sizes = sorted({*sizes, *(nics * gpus_per_nic // d for d in (1, 2) if gpus_per_nic > 1)})
-    if not sizes:
-        return nics, 0.5
-    evidence = _evidence(cut)
-    score = np.array([_score(n, evidence, nics) for n in sizes])
-    posterior = np.exp(score - score.max())
-    posterior /= posterior.sum()
-    best = int(np.argmax(posterior))
-    return sizes[best], float(posterior[best])
+TENSOR_SIZES = (1, 2, 4, 8)
+EXACT_TOTAL = 0.9
+"""Chance that the usual bytes of a step are those of whole pieces: records are lost or sent twice."""
+EXACT_MESSAGE = 0.5
+"""The same of the most frequent records: they may hold any part of a piece."""
+UNUSUAL = 3.0
+"""Log odds against ranks that are neither as many as NICs nor fill all servers but one."""
+PREFERRED = 0.5
+"""Log odds against each doubling of a tensor group."""
 
 
-def _evidence(cut: list[CutLane]) -> list[tuple[float, bool]]:
-    """Usual bytes in a step of each lane, and the most frequent message, which may only favour."""
-    found: list[tuple[float, bool]] = []
-    totals: list[float] = []
-    for c in cut:
-        values, often = np.unique(c.bytes[c.active], return_counts=True)
-        if often.size and often.max() >= 0.5 * often.sum():
-            totals.append(float(values[np.argmax(often)]))
-    values, often = np.unique(totals, return_counts=True)
-    found += [(float(v), False) for v in values[np.argsort(-often)][:3]]
-    sizes = np.concatenate([c.lane.size for c in cut]) if cut else np.zeros(0)
-    values, often = np.unique(sizes, return_counts=True)
-    if often.size:
-        found.append((float(values[np.argmax(often)]), True))
-        frequent = values[often >= FREQUENT * sizes.size].astype(np.int64)
-        common = float(np.gcd.reduce(frequent)) if frequent.size else 1.0
-        found += [(v / common, False) for v, _ in found[:1] if common > 1 and v % common == 0]
-    return found
+@dataclass(frozen=True)
+class Replicas:
+    """A hypothesis about a job without pipelines.
+
+    Attributes
+    ----------
+    members : ranks of a DP group.
+    tensor : ranks of a tensor group.
+    posterior : probability of ``members``.
+    """
+
+    members: int
+    tensor: int
+    posterior: float
 
 
-def _score(n: int, evidence: list[tuple[float, bool]], nics: int) -> float:
-    odd = n - 1
-    while odd and odd % 2 == 0:
+def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> Replicas:
+    """The most probable members of the rings of a job."""
+    ranks = _rank_numbers(endpoints, topology)
+    totals, messages = _usual_totals(cut), _frequent_messages(cut)
+    scores: dict[tuple[int, int], float] = {}
+    for number, prior in ranks.items():
+        for tensor in TENSOR_SIZES:
+            if number % tensor or number // tensor < 2:
+                continue
+            members = number // tensor
+            score = prior - PREFERRED * np.log2(tensor)
+            score += sum(_evidence(members, v, EXACT_TOTAL) for v in totals)
+            score += sum(max(0.0, _evidence(members, v, EXACT_MESSAGE)) for v in messages)
+            scores[members, tensor] = score
+    if not scores:
+        return Replicas(max(2, endpoints.size), 1, 0.5)
+    best = max(scores, key=lambda key: scores[key])
+    values = np.array(list(scores.values()))
+    weight = np.exp(values - values.max())
+    same = np.array([members == best[0] for members, _ in scores])
+    return Replicas(*best, float(weight[same].sum() / weight.sum()))
+
+
+def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
+    """Log prior of each number of ranks that the NICs and servers of a job allow."""
+    servers, seen = np.unique(topology.servers[endpoints], return_counts=True)
+    shared = max(1, int(np.median([len(topology.endpoints[e].gpus or (0,)) for e in endpoints])))
+    room = np.array([np.sum(topology.servers == s) for s in servers]) * shared
+    fewest = int(seen.min()) * shared
+    numbers: dict[int, float] = {}
+    for number in range(endpoints.size, int(room.sum()) + 1):
+        numbers[number] = -UNUSUAL
+    most = int(room.max())
+    for number in {endpoints.size, endpoints.size * shared, most * (servers.size - 1) + fewest}:
+        if number <= room.sum():
+            numbers[int(number)] = 0.0
+    return numbers
+
+
+def _usual_totals(cut: list[CutLane]) -> list[float]:
+    """The bytes of a step that most lanes have most often."""
+    every = np.concatenate([c.bytes[c.active] for c in cut]) if cut else np.zeros(0)
+    values, often = np.unique(every, return_counts=True)
+    top = np.argsort(-often, kind="stable")[:1]
+    return [float(v) for v in values[top[often[top] > 1]]]
+
+
+def _frequent_messages(cut: list[CutLane]) -> list[float]:
+    """The sizes that records have most often."""
+    every = np.concatenate([c.lane.size for c in cut]) if cut else np.zeros(0)
+    values, often = np.unique(every, return_counts=True)
+    top = np.argsort(-often, kind="stable")[:1]
+    return [float(v) for v in values[top[often[top] > 1]]]
+
+
+def _evidence(members: int, value: float, exact: float) -> float:
+    """Log likelihood ratio of bytes, under rings of ``members`` against any other number."""
+    odd = members - 1
+    while odd % 2 == 0 and odd:
         odd //= 2
-    bonus = 0.0
-    while odd and odd % 3 == 0:
+    while odd % 3 == 0 and odd:
         odd //= 3
-        bonus = 0.4
-    score = {1: 1.0, 2: 1.0, 4: 0.5, 8: 0.5}.get(nics // n if n <= nics else 0, -1.5)
-    for value, favours in evidence:
-        fits = odd > 0 and value % (odd * (3 if bonus else 1)) == 0
-        if fits:
-            score += float(np.log(odd)) + bonus
-        elif not favours:
-            score -= 4.0
-    return score
-
-
-def frequent_bytes(cut: list[CutLane]) -> Floats:
-    """Usual bytes in a step of each lane."""
-    return np.array([float(np.median(c.bytes)) for c in cut])
+    divides = value % odd == 0
+    return float(np.log(exact + (1 - exact) / odd) - np.log(1 / odd)) if divides else float(
+        np.log(1 - exact)
+    )

@@ -40,6 +40,7 @@ class Connections:
     bytes, records : totals.
     typical : byte-weighted mean record [bytes].
     trains : whether it carries training traffic.
+    answers : whether it acknowledges the data of the other direction.
     of_row : connection of each record, shape (rows,).
     """
 
@@ -50,6 +51,7 @@ class Connections:
     records: Ints
     typical: Floats
     trains: Bools
+    answers: Bools
     of_row: Codes
 
 
@@ -65,7 +67,7 @@ def find_connections(flows: FlowTable, topology: Topology) -> Connections:
     of_row, distinct = pd.factorize(key)
     distinct = np.asarray(distinct, np.int64)
     of_pair = (distinct >> 34).astype(np.int32)
-    sizes = flows.bytes.astype(np.float64)
+    sizes = sizes_of(flows).astype(np.float64)
     count = np.bincount(of_row, minlength=distinct.size)
     total = np.bincount(of_row, sizes, distinct.size)
     squares = np.bincount(of_row, sizes * sizes, distinct.size)
@@ -77,10 +79,19 @@ def find_connections(flows: FlowTable, topology: Topology) -> Connections:
         count,
         squares / np.maximum(total, 1.0),
         np.ones(distinct.size, bool),
+        np.zeros(distinct.size, bool),
         of_row.astype(np.int32),
     )
     _set_aside(connections, topology, distinct & ((1 << 34) - 1))
     return connections
+
+
+def sizes_of(flows: FlowTable) -> Ints:
+    """Size of each record [bytes]: without headers, if the exporter gives that."""
+    payload = flows.optional.get("payload")
+    if payload is None:
+        return flows.bytes
+    return np.where(payload >= 0, payload, flows.bytes)
 
 
 def _set_aside(found: Connections, topology: Topology, ports: Ints) -> None:
@@ -90,13 +101,16 @@ def _set_aside(found: Connections, topology: Topology, ports: Ints) -> None:
     idle_ends = np.array([end.gpus == () for end in topology.endpoints])
     trains &= ~(idle_ends[found.src] | idle_ends[found.dst])
     trains &= server[found.src] != server[found.dst]
-    trains &= ~_returns(found, ports)
+    found.answers[:] = _returns(found, ports)
+    trains &= ~found.answers
     busiest = np.zeros(int(server.max(initial=0)) + 1)
     for ends in (found.src, found.dst):
         np.maximum.at(busiest, server[ends], np.where(trains, found.bytes, 0.0))
     least = LIGHT_SHARE * np.maximum(busiest[server[found.src]], busiest[server[found.dst]])
     trains &= (found.bytes >= least) & (found.typical >= LIGHT_RECORD_BYTES)
-    trains &= ~_answers(found)
+    answers = trains & _answers(found)
+    found.answers[:] |= answers
+    trains &= ~answers
     heaviest = np.zeros(int(found.pair.max(initial=0)) + 1)
     np.maximum.at(heaviest, found.pair, np.where(trains, found.bytes, 0.0))
     trains &= found.bytes >= MINOR_SHARE * heaviest[found.pair]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.front.observe.connections import Connections
+from llmprism.methods.prism.front.observe.connections import Connections, sizes_of
 from llmprism.methods.prism.front.observe.exporter import Exporter, describe_exporter
 from llmprism.methods.prism.front.parameters import CONTROL_SHARE, DOUBLED_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
@@ -85,7 +85,8 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
     rows = np.flatnonzero(connections.trains[connections.of_row])
     of_row = connections.of_row[rows]
     by = rows[order_in_groups(of_row, flows.start_ns[rows])]
-    columns = (connections.of_row[by], flows.start_ns[by], flows.end_ns[by], flows.bytes[by])
+    sizes = sizes_of(flows)
+    columns = (connections.of_row[by], flows.start_ns[by], flows.end_ns[by], sizes[by])
     exporter = describe_exporter(*columns)
     if exporter.doubled:
         by = by[~_repeats(*columns)]
@@ -95,7 +96,7 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
     opens = np.flatnonzero(np.concatenate(([True], pair[1:] != pair[:-1]))) if by.size else by
     start = (flows.start_ns[by] - origin).astype(np.float64)
     end = (flows.end_ns[by] - origin).astype(np.float64)
-    size = flows.bytes[by].astype(np.float64)
+    size = sizes[by].astype(np.float64)
     lanes = []
     for first, last in zip(opens, np.append(opens[1:], by.size), strict=True):
         part = slice(first, last)

@@ -47,14 +47,14 @@ UNDER_WAY = 0.35
 FORWARD_EVENTS = 40
 """Events after a border in which the balance of two directions may return below it."""
 
-CONTRAST = 0.08
+CONTRAST = 0.02
 """Least log ratio of the shortest cut silence and the longest inner one."""
 
-NEAR_BEST = 0.75
+NEAR_BEST = 0.88
 """Quality of a level, as a share of the best one's, that is kept in consideration."""
 
-HABIT_PERIOD, HABIT_SILENCE = 4.5, 0.5
-"""Fine parts in a coarse one, and extra silence in fine periods, from which it is a habit."""
+MICRO_BATCH, MOST_MICRO_BATCHES = 0.25, 32.0
+"""Extra silence after the last micro-batch of a step, in micro-batches, and their number, at most."""
 
 BYTES_WEIGHT, QUALITY_WEIGHT, CONTRAST_SCALE = 0.3, 3.0, 0.5
 """Exponents of bytes and quality of a lane's vote for a number of steps, and its contrast scale."""

@@ -14,13 +14,15 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.segment.cutting import CutLane
-from llmprism.numerics.arrays import Codes
+from llmprism.numerics.arrays import Codes, Floats
 
 TENSOR_SIZES = (1, 2, 4, 8)
-EXACT_TOTAL = 0.9
-"""Chance that the usual bytes of a step are those of whole pieces: records are lost or sent twice."""
-EXACT_MESSAGE = 0.5
-"""The same of the most frequent records: they may hold any part of a piece."""
+EXACT = 0.9
+"""Chance that n - 1 divides bytes that hold whole collectives: some records are lost or sent twice."""
+WHOLE = 0.5
+"""Prior probability that records, or the bytes of a step, hold whole collectives."""
+DISTINCT = 4
+"""Most frequent sizes that are evidence."""
 UNUSUAL = 3.0
 """Log odds against ranks that are neither as many as NICs nor fill all servers but one."""
 PREFERRED = 0.5
@@ -54,8 +56,7 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
                 continue
             members = number // tensor
             score = prior - PREFERRED * np.log2(tensor)
-            score += sum(_evidence(members, v, EXACT_TOTAL) for v in totals)
-            score += sum(max(0.0, _evidence(members, v, EXACT_MESSAGE)) for v in messages)
+            score += _evidence(members, totals) + _evidence(members, messages)
             scores[members, tensor] = score
     if not scores:
         return Replicas(max(2, endpoints.size), 1, 0.5)
@@ -83,29 +84,30 @@ def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
 
 
 def _usual_totals(cut: list[CutLane]) -> list[float]:
-    """The bytes of a step that most lanes have most often."""
-    every = np.concatenate([c.bytes[c.active] for c in cut]) if cut else np.zeros(0)
-    values, often = np.unique(every, return_counts=True)
-    top = np.argsort(-often, kind="stable")[:1]
-    return [float(v) for v in values[top[often[top] > 1]]]
+    """The bytes of a step that lanes have most often."""
+    return _usual(np.concatenate([c.bytes[c.active] for c in cut]) if cut else np.zeros(0))
 
 
 def _frequent_messages(cut: list[CutLane]) -> list[float]:
     """The sizes that records have most often."""
-    every = np.concatenate([c.lane.size for c in cut]) if cut else np.zeros(0)
-    values, often = np.unique(every, return_counts=True)
-    top = np.argsort(-often, kind="stable")[:1]
-    return [float(v) for v in values[top[often[top] > 1]]]
+    return _usual(np.concatenate([c.lane.size for c in cut]) if cut else np.zeros(0))
 
 
-def _evidence(members: int, value: float, exact: float) -> float:
-    """Log likelihood ratio of bytes, under rings of ``members`` against any other number."""
+def _usual(sizes: Floats) -> list[float]:
+    """The most frequent sizes, each at least a third as frequent as the first."""
+    values, often = np.unique(sizes, return_counts=True)
+    top = np.argsort(-often, kind="stable")[:DISTINCT]
+    return [float(values[k]) for k in top if often[k] > 1 and 3 * often[k] >= often[top[0]]]
+
+
+def _evidence(members: int, sizes: list[float]) -> float:
+    """Log likelihood ratio of sizes, under rings of ``members`` against any other number."""
     odd = members - 1
-    while odd % 2 == 0 and odd:
-        odd //= 2
-    while odd % 3 == 0 and odd:
-        odd //= 3
-    divides = value % odd == 0
-    return float(np.log(exact + (1 - exact) / odd) - np.log(1 / odd)) if divides else float(
-        np.log(1 - exact)
-    )
+    for factor in (2, 3):
+        while odd and odd % factor == 0:
+            odd //= factor
+    ratio = 0.0
+    for size in sizes:
+        hit = EXACT + (1 - EXACT) / odd
+        ratio += np.log(hit * odd) if size % odd == 0 else np.log((1 - hit) / (1 - 1 / odd))
+    return float(np.log(WHOLE * np.exp(ratio) + 1 - WHOLE))

@@ -15,8 +15,8 @@ from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import (
     CONTRAST,
     EQUAL_BYTES,
-    HABIT_PERIOD,
-    HABIT_SILENCE,
+    MICRO_BATCH,
+    MOST_MICRO_BATCHES,
     NEAR_BEST,
     THRESHOLDS,
 )
@@ -42,6 +42,11 @@ class Level:
     contrast: float
     period_ns: float
     silence_ns: float
+
+    @property
+    def silent_share(self) -> float:
+        """Share of the time that the silences between parts take."""
+        return self.silence_ns / self.period_ns
 
     @property
     def parts(self) -> int:
@@ -114,10 +119,14 @@ def _neighbourhoods(levels: list[Level]) -> list[Level]:
 
 
 def _is_habit(fine: Level, coarse: Level) -> bool:
-    """Whether the silences of ``coarse`` are saves or evaluations after some steps of ``fine``."""
+    """Whether the silences of ``coarse`` are saves or evaluations after some steps of ``fine``.
+
+    Messages become a step when the silence between steps is a larger share of time than that between
+    messages. Micro-batches become a step if the silence between steps is hardly longer.
+    """
     if coarse.parts < 4 and fine.quality > 0.5:
         return True
-    ratio = fine.parts / coarse.parts
+    if coarse.silent_share >= fine.silent_share:
+        return False
     extra = (coarse.silence_ns - fine.silence_ns) / fine.period_ns
-    as_good = fine.quality > 0.9 * coarse.quality
-    return ratio >= HABIT_PERIOD and extra > HABIT_SILENCE and as_good
+    return extra > MICRO_BATCH or fine.parts / coarse.parts > MOST_MICRO_BATCHES

@@ -18,13 +18,14 @@ from llmprism.numerics.arrays import Codes, Floats
 
 TENSOR_SIZES = (1, 2, 4, 8)
 EXACT = 0.9
-"""Chance that n - 1 divides bytes that hold whole collectives: some records are lost or sent twice."""
-WHOLE = 0.5
-"""Prior probability that records, or the bytes of a step, hold whole collectives."""
+"""Chance that n - 1 divides bytes that hold whole collectives: some packets are sent twice."""
+WHOLE_STEP, WHOLE_RECORDS = 0.8, 0.4
+"""Prior probability that the bytes of a step, or records, hold whole collectives."""
 DISTINCT = 4
-"""Most frequent sizes that are evidence."""
-UNUSUAL = 3.0
-"""Log odds against ranks that are neither as many as NICs nor fill all servers but one."""
+"""Most frequent sizes of records that are evidence."""
+UNUSUAL, HIDDEN = 1.0, 1.5
+"""Log odds against ranks that are neither as many as NICs nor fill all servers but one, and for each
+hidden rank of a NIC."""
 PREFERRED = 0.5
 """Log odds against each doubling of a tensor group."""
 
@@ -55,8 +56,9 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
             if number % tensor or number // tensor < 2:
                 continue
             members = number // tensor
-            score = prior - PREFERRED * np.log2(tensor)
-            score += _evidence(members, totals) + _evidence(members, messages)
+            score = prior - PREFERRED * np.log2(tensor) + _prior(members)
+            score += _evidence(members, totals, WHOLE_STEP)
+            score += _evidence(members, messages, WHOLE_RECORDS)
             scores[members, tensor] = score
     if not scores:
         return Replicas(max(2, endpoints.size), 1, 0.5)
@@ -75,7 +77,7 @@ def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
     fewest = int(seen.min()) * shared
     numbers: dict[int, float] = {}
     for number in range(endpoints.size, int(room.sum()) + 1):
-        numbers[number] = -UNUSUAL
+        numbers[number] = -UNUSUAL - HIDDEN * (number / (endpoints.size * shared) - 1)
     most = int(room.max())
     for number in {endpoints.size, endpoints.size * shared, most * (servers.size - 1) + fewest}:
         if number <= room.sum():
@@ -83,9 +85,20 @@ def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
     return numbers
 
 
+def _prior(members: int) -> float:
+    """Log prior of a number of members: people choose products of small factors."""
+    largest = max(factor for factor in range(1, members + 1) if members % factor == 0 and _prime(factor))
+    return -float(np.log(max(largest / 3, 1.0)))
+
+
+def _prime(number: int) -> bool:
+    return all(number % factor for factor in range(2, int(number**0.5) + 1))
+
+
 def _usual_totals(cut: list[CutLane]) -> list[float]:
-    """The bytes of a step that lanes have most often."""
-    return _usual(np.concatenate([c.bytes[c.active] for c in cut]) if cut else np.zeros(0))
+    """The usual bytes of a step: the largest frequent ones, since lost records only take away."""
+    usual = _usual(np.concatenate([c.bytes[c.active] for c in cut]) if cut else np.zeros(0))
+    return [max(usual)] if usual else []
 
 
 def _frequent_messages(cut: list[CutLane]) -> list[float]:
@@ -100,7 +113,7 @@ def _usual(sizes: Floats) -> list[float]:
     return [float(values[k]) for k in top if often[k] > 1 and 3 * often[k] >= often[top[0]]]
 
 
-def _evidence(members: int, sizes: list[float]) -> float:
+def _evidence(members: int, sizes: list[float], whole: float) -> float:
     """Log likelihood ratio of sizes, under rings of ``members`` against any other number."""
     odd = members - 1
     for factor in (2, 3):
@@ -110,4 +123,4 @@ def _evidence(members: int, sizes: list[float]) -> float:
     for size in sizes:
         hit = EXACT + (1 - EXACT) / odd
         ratio += np.log(hit * odd) if size % odd == 0 else np.log((1 - hit) / (1 - 1 / odd))
-    return float(np.log(WHOLE * np.exp(ratio) + 1 - WHOLE))
+    return float(np.log(whole * np.exp(ratio) + 1 - whole))

@@ -34,7 +34,7 @@ def diagnose(
     if not seen.lanes:
         return {}
     progress(0.3, "finding jobs and their steps")
-    parts = join_parts(find_parts(seen, topology))
+    parts = join_parts(find_parts(seen, topology), seen.lanes)
     progress(0.7, "reconstructing timelines")
     jobs = [diagnosed(seen, part, topology) for part in parts]
     return tables_of(topology, seen, jobs)

@@ -15,10 +15,15 @@ from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.observe.lanes import Lane, Observation
-from llmprism.methods.prism.front.parameters import LOCKED
+from llmprism.methods.prism.front.parameters import (
+    ACTIVE,
+    LOCKED,
+    LOCKED_SHARE,
+    SUBSTANTIAL,
+)
 from llmprism.methods.prism.front.segment.balance import Balance, balance_of
 from llmprism.methods.prism.front.segment.borders import Borders, find_borders
-from llmprism.methods.prism.front.segment.levels import levels_of
+from llmprism.methods.prism.front.segment.levels import Level, levels_of
 from llmprism.methods.prism.front.segment.vote import Election, elect
 from llmprism.numerics.arrays import Bools, Codes, Floats
 
@@ -34,6 +39,8 @@ class Part:
     servers : codes of their servers, ascending.
     borders : windows of the borders of its steps; None if nothing repeats.
     election : the vote for its number of steps.
+    balances : bytes under way of its two-way lanes.
+    levels : levels of each of its lanes.
     """
 
     lanes: list[int]
@@ -42,70 +49,130 @@ class Part:
     borders: Borders | None = None
     election: Election | None = None
     balances: dict[int, Balance] = field(default_factory=dict)
+    levels: dict[int, list[Level]] = field(default_factory=dict)
 
 
 def find_parts(seen: Observation, topology: Topology) -> list[Part]:
-    """Components of lanes and their steps."""
+    """Components of lanes and their steps, without what takes no part in the steps."""
     lanes = seen.lanes
+    balances = _balances(lanes)
+    levels = {i: levels_of(lane, balances.get(i)) for i, lane in enumerate(lanes)}
+    regular = list(range(len(lanes)))
+    for _ in range(2):
+        parts = [
+            _part(members, lanes, levels, balances, topology)
+            for members in _components(lanes, regular, len(topology.addresses))
+        ]
+        kept = [lane for part in parts for lane in _taking_part(part, lanes)]
+        if len(kept) == len(regular):
+            break
+        regular = kept
+    return _substantial(parts, lanes)
+
+
+def _part(
+    members: list[int],
+    lanes: list[Lane],
+    levels: dict[int, list[Level]],
+    balances: dict[int, Balance],
+    topology: Topology,
+) -> Part:
+    ends = np.unique([[lanes[i].src, lanes[i].dst] for i in members]).astype(np.int32)
+    part = Part(members, ends, np.unique(topology.servers[ends]))
+    part.balances = {i: balances[i] for i in members if i in balances}
+    part.levels = {i: levels[i] for i in members}
+    part.election = elect(lanes, members, levels)
+    if part.election is not None:
+        part.borders = find_borders(lanes, members, part.election, part.balances)
+    return part
+
+
+def _balances(lanes: list[Lane]) -> dict[int, Balance]:
+    """Bytes under way of each lane that has one in the other direction."""
     back = {(lane.src, lane.dst): i for i, lane in enumerate(lanes)}
     balances: dict[int, Balance] = {}
     for i, lane in enumerate(lanes):
         other = back.get((lane.dst, lane.src), -1)
         if other > i and (balance := balance_of(lane, lanes[other])) is not None:
             balances[i] = balances[other] = balance
-    levels = {i: levels_of(lane, balances.get(i)) for i, lane in enumerate(lanes)}
-    parts = []
-    for members in _components(lanes, len(topology.addresses)):
-        ends = np.unique([[lanes[i].src, lanes[i].dst] for i in members]).astype(np.int32)
-        part = Part(members, ends, np.unique(topology.servers[ends]))
-        part.balances = {i: balances[i] for i in members if i in balances}
-        part.election = elect(lanes, members, levels)
-        if part.election is not None:
-            part.borders = find_borders(lanes, members, part.election, part.balances)
-        parts.append(part)
-    return parts
+    return balances
 
 
-def _components(lanes: list[Lane], endpoints: int) -> list[list[int]]:
-    src, dst = [lane.src for lane in lanes], [lane.dst for lane in lanes]
-    graph = coo_matrix((np.ones(len(lanes)), (src, dst)), (endpoints, endpoints))
+def _taking_part(part: Part, lanes: list[Lane]) -> list[int]:
+    """Lanes of a part that have traffic in most of its steps."""
+    if part.borders is None:
+        return part.lanes
+    edges = np.concatenate(([-np.inf], part.borders.middle, [np.inf]))
+    kept = []
+    for lane in part.lanes:
+        sent = np.diff(lanes[lane].sent[np.searchsorted(lanes[lane].start, edges)])
+        if np.mean(sent > 0.5 * np.median(sent[sent > 0])) >= ACTIVE:
+            kept.append(lane)
+    return kept
+
+
+def _substantial(parts: list[Part], lanes: list[Lane]) -> list[Part]:
+    """Parts that carry as much for each NIC as training does."""
+    rate = [sum(lanes[i].bytes for i in part.lanes) / part.endpoints.size for part in parts]
+    return [part for part, own in zip(parts, rate, strict=True) if own >= SUBSTANTIAL * max(rate)]
+
+
+def _components(lanes: list[Lane], among: list[int], endpoints: int) -> list[list[int]]:
+    """Lanes that share endpoints."""
+    src, dst = [lanes[i].src for i in among], [lanes[i].dst for i in among]
+    graph = coo_matrix((np.ones(len(among)), (src, dst)), (endpoints, endpoints))
     _, part = connected_components(graph, directed=False)
     members: dict[int, list[int]] = {}
-    for i, end in enumerate(src):
-        members.setdefault(int(part[end]), []).append(i)
+    for lane, end in zip(among, src, strict=True):
+        members.setdefault(int(part[end]), []).append(lane)
     return list(members.values())
 
 
-def join_parts(parts: list[Part]) -> list[Part]:
+def join_parts(parts: list[Part], lanes: list[Lane]) -> list[Part]:
     """Join the parts of each job."""
     count = len(parts)
     same = np.eye(count, dtype=bool)
     for i in range(count):
         for j in range(i):
-            same[i, j] = _are_one(parts[i], parts[j])
+            same[i, j] = _are_one(parts[i], parts[j]) or _agree(parts[i], parts[j], lanes)
     _, job = connected_components(coo_matrix(same), directed=False)
-    return [_joined([parts[i] for i in np.flatnonzero(job == j)]) for j in range(job.max() + 1)]
+    return [_joined([parts[i] for i in np.flatnonzero(job == j)], lanes) for j in range(job.max() + 1)]
 
 
-def _joined(parts: list[Part]) -> Part:
-    """One part of several; its borders are those of the part whose vote is clearest."""
+def _agree(part: Part, other: Part, lanes: list[Lane]) -> bool:
+    """Whether parts on the same servers are in phase with the steps that both vote for together."""
+    if part.borders is None or other.borders is None:
+        return False
+    if np.intersect1d(part.servers, other.servers).size < min(part.servers.size, other.servers.size):
+        return False
+    both = elect(lanes, part.lanes + other.lanes, part.levels | other.levels)
+    if both is None:
+        return False
+    borders = []
+    for each in (part, other):
+        own = elect(lanes, each.lanes, each.levels, both.steps)
+        if own is None:
+            return False
+        borders.append(find_borders(lanes, each.lanes, own, each.balances))
+    return _locked(*borders, LOCKED_SHARE)
+
+
+def _joined(parts: list[Part], lanes: list[Lane]) -> Part:
+    """One part of several, with steps that all vote for."""
     if len(parts) == 1:
         return parts[0]
-    lead = max(parts, key=lambda part: (part.borders is not None, _clarity(part)))
-    return Part(
-        [lane for part in parts for lane in part.lanes],
+    members = [lane for part in parts for lane in part.lanes]
+    joined = Part(
+        members,
         np.unique(np.concatenate([part.endpoints for part in parts])),
         np.unique(np.concatenate([part.servers for part in parts])),
-        lead.borders,
-        lead.election,
-        {i: balance for part in parts for i, balance in part.balances.items()},
+        balances={i: balance for part in parts for i, balance in part.balances.items()},
+        levels={i: levels for part in parts for i, levels in part.levels.items()},
     )
-
-
-def _clarity(part: Part) -> float:
-    if part.election is None:
-        return 0.0
-    return max(lv.quality**3 * lv.contrast for lv in part.election.levels.values())
+    joined.election = elect(lanes, members, joined.levels)
+    if joined.election is not None:
+        joined.borders = find_borders(lanes, members, joined.election, joined.balances)
+    return joined
 
 
 def _are_one(part: Part, other: Part) -> bool:
@@ -119,7 +186,7 @@ def _are_one(part: Part, other: Part) -> bool:
         period = max(a.period_ns, b.period_ns)
         if abs(a.begin - b.begin) <= period and abs(a.end - b.end) <= period:
             return True
-    return _locked(a, b, 0.75 if common else 0.95)
+    return _locked(a, b, LOCKED_SHARE if common else 0.95)
 
 
 def _locked(a: Borders, b: Borders, least: float) -> bool:

@@ -73,3 +73,12 @@ LOCKED = 0.12
 
 ORDERED_SHARE = 0.4
 """Of the pairs of a class that have one direction first: a pipeline."""
+
+LOCKED_SHARE = 0.75
+"""Of the borders of two parts on common servers that meet, if they are of one job."""
+
+ACTIVE = 0.5
+"""Of the steps in which a lane that takes part in them has traffic."""
+
+SUBSTANTIAL = 1e-3
+"""Bytes of a NIC, as a share of those of the busiest job, that can be training."""

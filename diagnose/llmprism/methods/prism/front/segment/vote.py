@@ -36,8 +36,10 @@ class Election:
     share: float
 
 
-def elect(lanes: list[Lane], members: list[int], levels: dict[int, list[Level]]) -> Election | None:
-    """Elect the number of steps of the lanes ``members``; None if nothing repeats."""
+def elect(
+    lanes: list[Lane], members: list[int], levels: dict[int, list[Level]], near: int | None = None
+) -> Election | None:
+    """Elect the number of steps of the lanes ``members``, ``near`` a given one; None if none is."""
     votes: list[tuple[int, float, int, Level]] = []
     for lane in members:
         first = preferred(levels[lane])
@@ -46,7 +48,7 @@ def elect(lanes: list[Lane], members: list[int], levels: dict[int, list[Level]])
             strength = weight * level.quality**QUALITY_WEIGHT
             strength *= 1.1 - np.exp(-max(level.contrast, 0.0) / CONTRAST_SCALE)
             strength *= 1.0 if level is first else DOUBTED
-            if strength > 0:
+            if strength > 0 and (near is None or abs(level.parts / near - 1) <= SAME_STEPS):
                 votes.append((level.parts, strength, lane, level))
     if not votes:
         return None
@@ -55,11 +57,11 @@ def elect(lanes: list[Lane], members: list[int], levels: dict[int, list[Level]])
     lane_of = np.array([vote[2] for vote in votes])
     best, supporters = 0.0, np.zeros(0, int)
     for number in np.unique(parts):
-        near = np.flatnonzero(np.abs(parts / number - 1) <= SAME_STEPS)
-        near = near[np.lexsort((-strength[near], lane_of[near]))]
-        near = near[np.unique(lane_of[near], return_index=True)[1]]
-        if strength[near].sum() > best:
-            best, supporters = float(strength[near].sum()), near
+        alike = np.flatnonzero(np.abs(parts / number - 1) <= SAME_STEPS)
+        alike = alike[np.lexsort((-strength[alike], lane_of[alike]))]
+        alike = alike[np.unique(lane_of[alike], return_index=True)[1]]
+        if strength[alike].sum() > best:
+            best, supporters = float(strength[alike].sum()), alike
     exact = np.unique(parts[supporters])
     steps = max(exact, key=lambda n: float(strength[supporters][parts[supporters] == n].sum()))
     agree = supporters[parts[supporters] == steps]

@@ -24,6 +24,7 @@ from llmprism.methods.prism.front.parameters import (
 from llmprism.methods.prism.front.segment.balance import Balance, balance_of
 from llmprism.methods.prism.front.segment.borders import Borders, find_borders
 from llmprism.methods.prism.front.segment.levels import Level, levels_of
+from llmprism.methods.prism.front.segment.programme import refine
 from llmprism.methods.prism.front.segment.vote import Election, elect
 from llmprism.numerics.arrays import Bools, Codes, Floats
 
@@ -83,6 +84,7 @@ def _part(
     part.levels = {i: levels[i] for i in members}
     part.election = elect(lanes, members, levels)
     if part.election is not None:
+        part.election = refine(lanes, members, part.election, part.balances)
         part.borders = find_borders(lanes, members, part.election, part.balances)
     return part
 
@@ -171,6 +173,7 @@ def _joined(parts: list[Part], lanes: list[Lane]) -> Part:
     )
     joined.election = elect(lanes, members, joined.levels)
     if joined.election is not None:
+        joined.election = refine(lanes, members, joined.election, joined.balances)
         joined.borders = find_borders(lanes, members, joined.election, joined.balances)
     return joined
 

@@ -45,6 +45,6 @@ def diagnosed(seen: Observation, part: Part, topology: Topology) -> DiagnosedJob
     borders = part.borders
     if borders is None:
         return DiagnosedJob(part)
-    cut = [cut_lane(seen.lanes[lane], borders) for lane in part.lanes]
+    cut = [cut_lane(seen.lanes[lane], borders, lane in part.balances) for lane in part.lanes]
     layout = find_layout(cut, part.endpoints, borders, seen.exporter, topology)
     return DiagnosedJob(part, layout, find_timeline(cut, part.endpoints, borders, layout))

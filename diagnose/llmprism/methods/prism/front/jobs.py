@@ -82,7 +82,7 @@ def _part(
     part = Part(members, ends, np.unique(topology.servers[ends]))
     part.balances = {i: balances[i] for i in members if i in balances}
     part.levels = {i: levels[i] for i in members}
-    part.election = elect(lanes, members, levels)
+    part.election = elect(lanes, members, levels, part.balances)
     if part.election is not None:
         part.election = refine(lanes, members, part.election, part.balances)
         part.borders = find_borders(lanes, members, part.election, part.balances)
@@ -147,12 +147,17 @@ def _agree(part: Part, other: Part, lanes: list[Lane]) -> bool:
         return False
     if np.intersect1d(part.servers, other.servers).size < min(part.servers.size, other.servers.size):
         return False
-    both = elect(lanes, part.lanes + other.lanes, part.levels | other.levels)
+    both = elect(
+        lanes,
+        part.lanes + other.lanes,
+        part.levels | other.levels,
+        part.balances | other.balances,
+    )
     if both is None:
         return False
     borders = []
     for each in (part, other):
-        own = elect(lanes, each.lanes, each.levels, both.steps)
+        own = elect(lanes, each.lanes, each.levels, each.balances, both.steps)
         if own is None:
             return False
         borders.append(find_borders(lanes, each.lanes, own, each.balances))
@@ -171,7 +176,7 @@ def _joined(parts: list[Part], lanes: list[Lane]) -> Part:
         balances={i: balance for part in parts for i, balance in part.balances.items()},
         levels={i: levels for part in parts for i, levels in part.levels.items()},
     )
-    joined.election = elect(lanes, members, joined.levels)
+    joined.election = elect(lanes, members, joined.levels, joined.balances)
     if joined.election is not None:
         joined.election = refine(lanes, members, joined.election, joined.balances)
         joined.borders = find_borders(lanes, members, joined.election, joined.balances)

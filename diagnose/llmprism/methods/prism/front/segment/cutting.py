@@ -20,6 +20,7 @@ from llmprism.methods.prism.front.parameters import (
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
+LATE = 0.15  # weight of the distance of a silence's begin: gradients end a step
 CANDIDATES = 24  # silences tried for one border of a lane; the longest and nearest ones
 
 
@@ -69,17 +70,18 @@ class CutLane:
         return np.where(self.active, sums / np.maximum(self.bytes, 1.0), np.nan)
 
 
-def cut_lane(lane: Lane, borders: Borders) -> CutLane:
+def cut_lane(lane: Lane, borders: Borders, answered: bool) -> CutLane:
     """Divide ``lane`` at the ``borders``, in two passes: the second one knows its usual offset."""
     count = lane.start.size
     inner = np.searchsorted(lane.start, borders.middle)
     usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
     usual_bytes = float(np.median(usual[usual > 0])) if (usual > 0).any() else 1.0
+    late = 0.0 if answered else LATE
     if lane.silent.size:
-        inner = _choose(lane, borders, usual_bytes, 0.0)
+        inner = _choose(lane, borders, usual_bytes, 0.0, late)
         shift = _offset(lane, borders, inner)
         if shift:
-            inner = _choose(lane, borders, usual_bytes, shift)
+            inner = _choose(lane, borders, usual_bytes, shift, late)
     return CutLane(lane, np.concatenate(([0], inner, [count])))
 
 
@@ -94,7 +96,7 @@ def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
     return low if low > 0 else high if high < 0 else 0.0
 
 
-def _choose(lane: Lane, borders: Borders, usual: float, shift: float) -> Ints:
+def _choose(lane: Lane, borders: Borders, usual: float, shift: float, late: float) -> Ints:
     """The record that begins each step but the first, by dynamic programming."""
     at = lane.silent
     begin, end = lane.reached[at - 1], lane.start[at]
@@ -109,6 +111,7 @@ def _choose(lane: Lane, borders: Borders, usual: float, shift: float) -> Ints:
         rows = np.arange(first[k], last[k])
         away = np.maximum(np.maximum(begin[rows] - high[k], low[k] - end[rows]), 0.0)
         score = SILENCE_COST * np.log((end - begin)[rows] / lane.floor)
+        away += late * np.abs(begin[rows] - low[k])
         score -= DISTANCE_COST * away / borders.period_ns
         best = np.argsort(-score, kind="stable")[:CANDIDATES]
         options = np.append(at[rows[best]], fallback[k])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,13 @@ from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import (
     BYTES_WEIGHT,
     CONTRAST_SCALE,
+    NEAR_BEST,
     QUALITY_WEIGHT,
 )
 from llmprism.methods.prism.front.segment.levels import Level, preferred
+
+Vote = tuple[int, float, int, Level]
+"""Number of parts, weight, lane and level."""
 
 SAME_STEPS = 0.04  # numbers of parts that differ by less are of one candidate
 DOUBTED = 0.25  # weight of a level that is not the preferred one of its lane
@@ -37,10 +42,18 @@ class Election:
 
 
 def elect(
-    lanes: list[Lane], members: list[int], levels: dict[int, list[Level]], near: int | None = None
+    lanes: list[Lane],
+    members: list[int],
+    levels: dict[int, list[Level]],
+    answered: Collection[int],
+    near: int | None = None,
 ) -> Election | None:
-    """Elect the number of steps of the lanes ``members``, ``near`` a given one; None if none is."""
-    votes: list[tuple[int, float, int, Level]] = []
+    """Elect the number of steps of the lanes ``members``, ``near`` a given one; None if none is.
+
+    ``answered`` are the lanes whose bytes under way are known. They place a border best, since they
+    are silent for the shortest time at it.
+    """
+    votes: list[Vote] = []
     for lane in members:
         first = preferred(levels[lane])
         weight = lanes[lane].bytes ** BYTES_WEIGHT
@@ -65,6 +78,16 @@ def elect(
     exact = np.unique(parts[supporters])
     steps = max(exact, key=lambda n: float(strength[supporters][parts[supporters] == n].sum()))
     agree = supporters[parts[supporters] == steps]
-    lead = int(agree[np.argmax(strength[agree])])
+    lead = _lead([votes[vote] for vote in agree], answered)
     chosen = {int(lane_of[vote]): votes[vote][3] for vote in agree}
-    return Election(int(steps), chosen, int(lane_of[lead]), best / max(strength.sum(), 1e-300))
+    return Election(int(steps), chosen, lead, best / max(strength.sum(), 1e-300))
+
+
+def _lead(votes: list[Vote], answered: Collection[int]) -> int:
+    """The lane that shows the borders best."""
+    best = max(vote[3].quality for vote in votes)
+    good = [vote for vote in votes if vote[3].quality >= NEAR_BEST * best]
+    pairs = [vote for vote in good if vote[2] in answered]
+    if pairs:
+        return min(pairs, key=lambda vote: vote[3].silence_ns)[2]
+    return max(votes, key=lambda vote: vote[1])[2]

@@ -82,3 +82,6 @@ ACTIVE = 0.5
 
 SUBSTANTIAL = 1e-3
 """Bytes of a NIC, as a share of those of the busiest job, that can be training."""
+
+ANSWERED = 0.1
+"""Of the time for which something is under way between two stages of a pipeline, at least."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from llmprism.methods.prism.front.observe.lanes import Lane
-from llmprism.methods.prism.front.parameters import FORWARD_EVENTS, UNDER_WAY
+from llmprism.methods.prism.front.parameters import ANSWERED, FORWARD_EVENTS, UNDER_WAY
 from llmprism.numerics.arrays import Bools, Floats
 
 
@@ -44,18 +44,35 @@ class Balance:
 
 
 def balance_of(lane: Lane, back: Lane) -> Balance | None:
-    """Bytes under way between two directions; None if one carries far more than the other."""
+    """Bytes under way between two directions; None if neither answers the other.
+
+    One direction carries far more than the other, or both send at once, as a ring of two does.
+    """
     if not 0.5 <= lane.bytes / max(back.bytes, 1.0) <= 2.0:
         return None
     first, second = (lane, back) if _begins(lane, back) else (back, lane)
-    time = np.concatenate((first.start, second.end))
+    if _share_of_time(*_left(first, second, second.start)) < ANSWERED:
+        return None
+    time, left = _left(first, second, second.end)
+    return Balance(time, left)
+
+
+def _left(first: Lane, second: Lane, answered: Floats) -> tuple[Floats, Floats]:
+    """Times, and what is under way after each, if ``second`` answers at the times ``answered``."""
+    time = np.concatenate((first.start, answered))
     change = np.concatenate((first.size, -second.size))
     order = np.argsort(time, kind="stable")
     under_way = np.cumsum(change[order])
     ahead = np.concatenate((under_way[1:], np.full(FORWARD_EVENTS, under_way[-1])))
     forward = sliding_window_view(ahead, FORWARD_EVENTS).min(axis=1)
-    left = (under_way - forward[: under_way.size]) / max(lane.typical, back.typical)
-    return Balance(time[order], left)
+    left = (under_way - forward[: under_way.size]) / max(first.typical, second.typical)
+    return time[order], left
+
+
+def _share_of_time(time: Floats, left: Floats) -> float:
+    """Share of the time for which at least half a record is under way."""
+    spans = np.diff(time)
+    return float(spans[left[:-1] > 0.5].sum() / max(spans.sum(), 1.0))
 
 
 def _begins(lane: Lane, back: Lane) -> bool:

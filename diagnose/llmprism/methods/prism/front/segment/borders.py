@@ -13,6 +13,9 @@ from llmprism.methods.prism.front.segment.vote import Election
 from llmprism.numerics.arrays import Floats, Ints
 
 
+SOON = 0.25  # of a period, after the end of gradients: the next step begins by then
+
+
 @dataclass(frozen=True)
 class Borders:
     """Windows of the borders between steps, shape (steps - 1,).
@@ -61,6 +64,8 @@ def find_borders(
         (np.searchsorted(b, low, "right"), np.searchsorted(a, high, "left"))
         for a, b in zip(silences.low, silences.high, strict=True)
     ]
+    if election.lead not in balances:
+        high = np.minimum(high, low + np.maximum(SOON * level.period_ns, SOON * (high - low)))
     windows = [
         _window(low[k], high[k], silences, [(a[k], b[k]) for a, b in ranges], balances)
         for k in range(low.size)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.front.observe.lanes import Lane
-from llmprism.methods.prism.front.parameters import BYTES_COST
+from llmprism.methods.prism.front.parameters import BYTES_COST, EQUAL_BYTES
 from llmprism.methods.prism.front.segment.balance import Balance
 from llmprism.methods.prism.front.segment.vote import Election
 from llmprism.numerics.arrays import Floats, Ints
@@ -23,7 +23,6 @@ REACH = 2.6  # usual bytes of a step that one step can have
 LEAST = 0.3  # usual bytes of a step that one has at least
 CAP = 0.5  # relative deviation of bytes beyond which more costs nothing
 WORTH = 1.5  # of a silence beyond the threshold of its level, against deviations of bytes
-CHANGED = 0.1  # relative change of the number of steps that shows that bytes do not repeat
 LANES = 24  # lanes whose bytes are compared: the heaviest ones
 
 
@@ -45,12 +44,19 @@ def refine(
     step = float(np.median(np.diff(lead_before[np.searchsorted(at, level.cuts) + 1])))
     chosen = _solve(before / usual[:, None], lead_before / max(step, 1.0), np.append(gain, 0.0))
     cuts = at[chosen - 1]
-    if abs((cuts.size + 1) / election.steps - 1) > CHANGED:
+    if _equal(lead, cuts) < _equal(lead, level.cuts):
         return election
     levels = {**election.levels, election.lead: replace(level, cuts=cuts)}
     if cuts.size + 1 != election.steps:
         levels = {election.lead: levels[election.lead]}
     return Election(cuts.size + 1, levels, election.lead, election.share)
+
+
+def _equal(lead: Lane, cuts: Ints) -> float:
+    """Share of the bytes in equal steps."""
+    steps = np.diff(np.concatenate(([0.0], lead.sent[cuts], [lead.bytes])))
+    equal = np.abs(steps / np.median(steps) - 1) <= EQUAL_BYTES
+    return float(steps[equal].sum() / lead.bytes)
 
 
 def _candidates(lead: Lane, cuts: Ints, silence: float, balance: Balance | None) -> Ints:

@@ -95,13 +95,16 @@ def _level(lane: Lane, at: Ints, gap: Floats, cut: Floats, clean: float) -> Leve
     return Level(cuts, quality, float(contrast), period, float(np.median(gap[cut])))
 
 
-def preferred(levels: list[Level]) -> Level | None:
-    """The level of the steps: the coarsest good one that is no habit of the step below it."""
+def preferred(levels: list[Level], answered: bool) -> Level | None:
+    """The level of the steps: the coarsest good one that is no habit of the step below it.
+
+    Where bytes under way tell micro-batches from steps (``answered``), it is the finest good one.
+    """
     best = max((level.quality for level in levels if level.contrast > CONTRAST), default=0.0)
     good = [lv for lv in levels if lv.contrast > CONTRAST and lv.quality > NEAR_BEST * best]
     chosen: Level | None = None
     for level in _neighbourhoods(sorted(good, key=lambda lv: -lv.parts)):
-        if chosen is None or not _is_habit(chosen, level):
+        if chosen is None or not (answered or _is_habit(chosen, level)):
             chosen = level
     return chosen
 

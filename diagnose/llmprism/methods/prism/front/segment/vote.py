@@ -55,7 +55,7 @@ def elect(
     """
     votes: list[Vote] = []
     for lane in members:
-        first = preferred(levels[lane])
+        first = preferred(levels[lane], lane in answered)
         weight = lanes[lane].bytes ** BYTES_WEIGHT
         for level in levels[lane]:
             strength = weight * level.quality**QUALITY_WEIGHT

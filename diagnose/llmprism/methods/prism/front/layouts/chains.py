@@ -24,10 +24,17 @@ class Chain:
     ----------
     ends : endpoint codes, first stage to last.
     certain : whether the order is known.
+    hidden : stages whose traffic stays inside servers.
     """
 
     ends: tuple[int, ...]
     certain: bool
+    hidden: int = 0
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.ends) + self.hidden
 
 
 def find_chains(cut: list[CutLane], kinds: list[str]) -> list[Chain]:
@@ -112,6 +119,96 @@ def _leads(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> float:
         lead = lead[~np.isnan(lead)]
         total += float(np.sign(lead).mean()) if lead.size else 0.0
     return total
+
+
+def linked(chains: list[Chain], cut: list[CutLane], topology: Topology) -> list[Chain]:
+    """Chains joined through servers that hold several stages.
+
+    Without data-parallel traffic between servers, replicas lie inside servers, and a chain that ends
+    in a server goes on with one that begins there. What closes a cycle leads from the last stage to
+    the first: it carries least.
+    """
+    after = _following(chains, topology)
+    if not after:
+        return chains
+    bytes_of = {(c.lane.src, c.lane.dst): c.lane.bytes for c in cut}
+    size = [sum(bytes_of.get(e, 0.0) for e in zip(c.ends, c.ends[1:], strict=False)) for c in chains]
+    closing = {m for cycle in _closed_cycles(after) for m in [min(cycle, key=lambda i: size[i])]}
+    _, parallel = np.unique([str(_places(c, topology)) for c in chains], return_counts=True)
+    width = int(parallel.max())
+    starts = set(range(len(chains))) - set(after.values()) - closing
+    before = {after[i]: i for i in closing}
+    found = []
+    for start in sorted((starts | before.keys()) - closing):
+        path = [start]
+        while path[-1] in after and after[path[-1]] not in {*path, *closing}:
+            path.append(after[path[-1]])
+        parts = [chains[i] for i in path]
+        ends = tuple(end for part in parts for end in part.ends)
+        if start in before:
+            last = chains[before[start]].ends
+            ends = (last[-1], *ends, last[0])
+        certain = all(part.certain for part in parts)
+        found.append(Chain(ends, certain, _hidden(parts, width, start in before, topology)))
+    return found
+
+
+def _places(chain: Chain, topology: Topology) -> tuple[int, ...]:
+    return tuple(int(topology.servers[end]) for end in chain.ends)
+
+
+def _following(chains: list[Chain], topology: Topology) -> dict[int, int]:
+    """The chain that goes on in the server in which each chain ends."""
+    heads: dict[int, list[int]] = {}
+    tails: dict[int, list[int]] = {}
+    for i, chain in enumerate(chains):
+        heads.setdefault(int(topology.servers[chain.ends[0]]), []).append(i)
+        tails.setdefault(int(topology.servers[chain.ends[-1]]), []).append(i)
+    after: dict[int, int] = {}
+    for server, ending in tails.items():
+        going = heads.get(server, [])
+        ending = sorted(ending, key=lambda i: chains[i].ends[-1])
+        going = sorted(going, key=lambda i: chains[i].ends[0])
+        used = {chains[i].ends[-1] for i in ending}
+        if len(ending) == len(going) and not used & {chains[i].ends[0] for i in going}:
+            after.update(zip(ending, going, strict=True))
+    return after
+
+
+def _closed_cycles(after: dict[int, int]) -> list[list[int]]:
+    cycles, seen = [], set()
+    for start in after:
+        path, at = [], start
+        while at in after and at not in seen:
+            seen.add(at)
+            path.append(at)
+            at = after[at]
+        if path and at == path[0]:
+            cycles.append(path)
+    return cycles
+
+
+def _hidden(parts: list[Chain], width: int, closed: bool, topology: Topology) -> int:
+    """Stages between chains inside servers, and before the first and after the last one."""
+    place = _nic_places(topology)
+    hidden = 0
+    for part, following in zip(parts, parts[1:], strict=False):
+        hidden += max(0, abs(place[following.ends[0]] - place[part.ends[-1]]) // width - 1)
+    if len(parts) > 1 and not closed:
+        size = int(np.sum(topology.servers == topology.servers[parts[-1].ends[-1]]))
+        hidden += place[parts[0].ends[0]] // width
+        hidden += (size - 1 - place[parts[-1].ends[-1]]) // width
+    return int(hidden)
+
+
+def _nic_places(topology: Topology) -> list[int]:
+    """Place of each NIC in its server."""
+    count: dict[int, int] = {}
+    places = []
+    for server in topology.servers.tolist():
+        places.append(count.get(server, 0))
+        count[server] = places[-1] + 1
+    return places
 
 
 def lockstep(

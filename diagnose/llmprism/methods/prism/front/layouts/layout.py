@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.topology import Topology
 from llmprism.kinds import DP, PP
-from llmprism.methods.prism.front.layouts.chains import Chain, directed, find_chains, lockstep
+from llmprism.methods.prism.front.layouts.chains import Chain, directed, find_chains, linked, lockstep
 from llmprism.methods.prism.front.layouts.kinds import classify
 from llmprism.methods.prism.front.layouts.rings import find_replicas
 from llmprism.methods.prism.front.observe.exporter import Exporter
@@ -50,6 +50,8 @@ def find_layout(
     kinds = classify(cut, borders, exporter)
     gpus = _gpus_per_nic(endpoints, topology)
     chains = directed(find_chains(cut, kinds), cut, topology)
+    if DP not in kinds and len(chains) > 1:
+        chains = linked(chains, cut, topology)
     if not chains:
         return _replicas(cut, endpoints, kinds, topology)
     return _pipelines(cut, kinds, chains, borders, exporter, topology, gpus)
@@ -69,7 +71,7 @@ def _pipelines(
     topology: Topology,
     gpus: int,
 ) -> Layout:
-    lengths, often = np.unique([len(c.ends) for c in chains], return_counts=True)
+    lengths, often = np.unique([c.stages for c in chains], return_counts=True)
     stages = int(lengths[np.argmax(often)])
     tensor = lockstep(chains, cut, borders, exporter, topology)
     tp = int(np.median([len(group) for group in tensor]))
@@ -80,7 +82,9 @@ def _pipelines(
             for stage, end in enumerate(chains[m].ends):
                 groups.setdefault((stage, position), []).append(end)
     members = [sorted(set(ends)) for ends in groups.values() if len(set(ends)) > 1]
-    certain = np.mean([len(c.ends) == stages and c.certain for c in chains])
+    certain = np.mean([c.stages == stages and c.certain for c in chains])
+    if any(c.hidden for c in chains) or DP not in kinds:
+        certain = 0.7 * certain
     dp = max(1, len(chains) // tp)
     return Layout(
         dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain)

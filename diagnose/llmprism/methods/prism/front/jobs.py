@@ -18,6 +18,7 @@ from llmprism.methods.prism.front.observe.lanes import Lane, Observation
 from llmprism.methods.prism.front.parameters import (
     ACTIVE,
     LOCKED,
+    LOCKED_APART,
     LOCKED_SHARE,
     SUBSTANTIAL,
 )
@@ -134,37 +135,56 @@ def join_parts(parts: list[Part], lanes: list[Lane]) -> list[Part]:
     """Join the parts of each job."""
     count = len(parts)
     same = np.eye(count, dtype=bool)
+    agreed: dict[int, int] = {}
     for i in range(count):
         for j in range(i):
-            same[i, j] = _are_one(parts[i], parts[j]) or _agree(parts[i], parts[j], lanes)
+            same[i, j] = _are_one(parts[i], parts[j])
+            if not same[i, j] and (steps := _agreement(parts[i], parts[j], lanes)):
+                same[i, j] = True
+                agreed[i] = agreed[j] = steps
     _, job = connected_components(coo_matrix(same), directed=False)
-    return [_joined([parts[i] for i in np.flatnonzero(job == j)], lanes) for j in range(job.max() + 1)]
+    groups = [np.flatnonzero(job == j) for j in range(job.max() + 1)]
+    return [
+        _joined([parts[i] for i in group], lanes, next((agreed[i] for i in group if i in agreed), None))
+        for group in groups
+    ]
 
 
-def _agree(part: Part, other: Part, lanes: list[Lane]) -> bool:
-    """Whether parts on the same servers are in phase with the steps that both vote for together."""
+def _agreement(part: Part, other: Part, lanes: list[Lane]) -> int:
+    """The number of steps with which parts on common servers are in phase; 0 if there is none."""
     if part.borders is None or other.borders is None:
-        return False
-    if np.intersect1d(part.servers, other.servers).size < min(part.servers.size, other.servers.size):
-        return False
+        return 0
+    common = np.intersect1d(part.servers, other.servers).size
+    longest = max(part.borders.period_ns, other.borders.period_ns)
+    apart = max(
+        abs(part.borders.begin - other.borders.begin), abs(part.borders.end - other.borders.end)
+    )
+    if not common or apart > 2 * longest:
+        return 0
     both = elect(
         lanes,
         part.lanes + other.lanes,
         part.levels | other.levels,
         part.balances | other.balances,
     )
-    if both is None:
-        return False
+    numbers = {part.borders.steps, other.borders.steps, both.steps if both else 0} - {0}
+    inside = common == min(part.servers.size, other.servers.size)
+    least = LOCKED_SHARE if inside else LOCKED_APART
+    return next((n for n in sorted(numbers) if _locked_at(part, other, lanes, n, least)), 0)
+
+
+def _locked_at(part: Part, other: Part, lanes: list[Lane], steps: int, least: float) -> bool:
+    """Whether both parts have about ``steps`` steps, which are in phase."""
     borders = []
     for each in (part, other):
-        own = elect(lanes, each.lanes, each.levels, each.balances, both.steps)
+        own = elect(lanes, each.lanes, each.levels, each.balances, steps)
         if own is None:
             return False
         borders.append(find_borders(lanes, each.lanes, own, each.balances))
-    return _locked(*borders, LOCKED_SHARE)
+    return _locked(*borders, least)
 
 
-def _joined(parts: list[Part], lanes: list[Lane]) -> Part:
+def _joined(parts: list[Part], lanes: list[Lane], steps: int | None) -> Part:
     """One part of several, with steps that all vote for."""
     if len(parts) == 1:
         return parts[0]
@@ -176,7 +196,7 @@ def _joined(parts: list[Part], lanes: list[Lane]) -> Part:
         balances={i: balance for part in parts for i, balance in part.balances.items()},
         levels={i: levels for part in parts for i, levels in part.levels.items()},
     )
-    joined.election = elect(lanes, members, joined.levels, joined.balances)
+    joined.election = elect(lanes, members, joined.levels, joined.balances, steps)
     if joined.election is not None:
         joined.election = refine(lanes, members, joined.election, joined.balances)
         joined.borders = find_borders(lanes, members, joined.election, joined.balances)
@@ -194,7 +214,7 @@ def _are_one(part: Part, other: Part) -> bool:
         period = max(a.period_ns, b.period_ns)
         if abs(a.begin - b.begin) <= period and abs(a.end - b.end) <= period:
             return True
-    return _locked(a, b, LOCKED_SHARE if common else 0.95)
+    return _locked(a, b, LOCKED_SHARE if common else LOCKED_APART)
 
 
 def _locked(a: Borders, b: Borders, least: float) -> bool:

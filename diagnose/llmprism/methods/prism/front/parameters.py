@@ -74,8 +74,8 @@ LOCKED = 0.12
 ORDERED_SHARE = 0.4
 """Of the pairs of a class that have one direction first: a pipeline."""
 
-LOCKED_SHARE = 0.75
-"""Of the borders of two parts on common servers that meet, if they are of one job."""
+LOCKED_SHARE, LOCKED_APART = 0.75, 0.95
+"""Of the borders of two parts that meet, if they are of one job: on common servers, and on others."""
 
 ACTIVE = 0.5
 """Of the steps in which a lane that takes part in them has traffic."""

@@ -32,8 +32,8 @@ MINOR_SHARE = 0.01
 ONE_SIDED = 0.1
 """Least ratio of received and sent bytes of a server that trains: collectives conserve bytes."""
 
-CONTROL_SHARE = 0.01
-"""Of a lane's bytes in its smallest records, which open and close nothing."""
+CONTROL_RECORD, CONTROL_SHARE = 0.02, 0.01
+"""Of a lane's typical record, and of its bytes: control messages beside data are smaller."""
 
 EQUAL_BYTES = 0.08
 """Relative deviation of the bytes of two steps of one lane that count as equal."""

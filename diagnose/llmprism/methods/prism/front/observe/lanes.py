@@ -14,7 +14,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.front.observe.connections import Connections, sizes_of
 from llmprism.methods.prism.front.observe.exporter import Exporter, describe_exporter
-from llmprism.methods.prism.front.parameters import CONTROL_SHARE, DOUBLED_NS
+from llmprism.methods.prism.front.parameters import CONTROL_RECORD, CONTROL_SHARE, DOUBLED_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
 
@@ -108,12 +108,12 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
 
 
 def _significant(size: Floats) -> Bools:
-    """Records without the smallest ones that carry hardly anything together."""
-    order = np.argsort(size, kind="stable")
-    small = np.cumsum(size[order]) < CONTROL_SHARE * size.sum()
-    keep = np.ones(size.size, bool)
-    keep[order[small]] = False
-    return keep
+    """Records without those much smaller than usual that carry hardly anything together."""
+    total = size.sum()
+    small = size < CONTROL_RECORD * (size**2).sum() / max(total, 1.0)
+    if size[small].sum() < CONTROL_SHARE * total:
+        return ~small
+    return np.ones(size.size, bool)
 
 
 def _repeats(connection: Ints, start: Ints, end: Ints, size: Ints) -> Bools:

@@ -53,6 +53,9 @@ CONTRAST = 0.02
 NEAR_BEST = 0.88
 """Quality of a level, as a share of the best one's, that is kept in consideration."""
 
+FEWEST_HABITS = 8
+"""Parts of which each has more equal ones inside than any step has micro-batches: these are messages."""
+
 MICRO_BATCH, MOST_MICRO_BATCHES = 0.25, 32.0
 """Extra silence after the last micro-batch of a step, in micro-batches, and their number, at most."""
 

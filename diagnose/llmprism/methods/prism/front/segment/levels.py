@@ -15,6 +15,7 @@ from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import (
     CONTRAST,
     EQUAL_BYTES,
+    FEWEST_HABITS,
     MICRO_BATCH,
     MOST_MICRO_BATCHES,
     NEAR_BEST,
@@ -131,5 +132,7 @@ def _is_habit(fine: Level, coarse: Level) -> bool:
         return True
     if coarse.silent_share >= fine.silent_share:
         return False
+    if fine.parts > MOST_MICRO_BATCHES * coarse.parts:
+        return coarse.parts < FEWEST_HABITS or coarse.quality < fine.quality
     extra = (coarse.silence_ns - fine.silence_ns) / fine.period_ns
-    return extra > MICRO_BATCH or fine.parts / coarse.parts > MOST_MICRO_BATCHES
+    return extra > MICRO_BATCH

@@ -35,13 +35,14 @@ def refine(
     moments = np.concatenate(([-np.inf], (lead.reached[at - 1] + lead.start[at]) / 2, [np.inf]))
     heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:LANES]
     before = np.array([_sent_before(lanes[i], moments) for i in {*heaviest, election.lead}])
-    usual = _usual(before, np.searchsorted(at, level.cuts) + 1)
+    nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
+    usual = _usual(before, nodes)
     before, usual = before[usual > 0], usual[usual > 0]
     lead_before = _sent_before(lead, moments)
     threshold = level.silence_ns * np.exp(-level.contrast / 2)
     gain = np.log((lead.start[at] - lead.reached[at - 1]) / threshold)
     gain = WORTH * np.clip(gain, -1.0, 1.0)
-    step = float(np.median(np.diff(lead_before[np.searchsorted(at, level.cuts) + 1])))
+    step = float(np.median(np.diff(lead_before[nodes])))
     chosen = _solve(before / usual[:, None], lead_before / max(step, 1.0), np.append(gain, 0.0))
     cuts = at[chosen - 1]
     if _equal(lead, cuts) < _equal(lead, level.cuts):
@@ -65,7 +66,7 @@ def _candidates(lead: Lane, cuts: Ints, silence: float, balance: Balance | None)
     able = lead.gaps[at - 1] >= SHORTEST * silence
     if balance is not None:
         able &= balance.clean(lead.reached[at - 1], lead.start[at])
-    return np.union1d(at[able], cuts)
+    return at[able] if 2 * able.sum() > cuts.size else np.union1d(at[able], cuts)
 
 
 def _sent_before(lane: Lane, moments: Floats) -> Floats:

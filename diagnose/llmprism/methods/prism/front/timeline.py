@@ -1,7 +1,8 @@
 """Begin and end of every rank's steps.
 
-The last data-parallel traffic that a rank receives ends its step. The next one begins after the
-host's work, which the first stage of a pipeline shows.
+The last data-parallel traffic that a rank receives ends its step. Where it stays inside servers,
+the last activity does, at a first stage with its backward pass. The next step begins after the
+host's work, which the first stage shows: it sends its first activation a forward pass later.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.kinds import DP
+from llmprism.kinds import DP, PP
 from llmprism.methods.prism.front.layouts.layout import Layout
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Codes, Floats
+
+FORWARD_SHARE = 1 / 3
+"""Of forward and backward pass: a backward pass computes two gradients."""
+FAR = 0.45
+"""Of a period: the host's work between two steps takes less."""
+PAUSE = 0.4
+"""Of a period, beyond twice the usual silence: a save or an evaluation lies between two steps."""
 
 
 @dataclass(frozen=True)
@@ -26,36 +34,93 @@ class Timeline:
     dp_end: Floats
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """First and last traffic of each rank in each step, shape (endpoints, steps) [ns]."""
+
+    first: Floats
+    last: Floats
+    dp_end: Floats
+
+
 def find_timeline(
     cut: list[CutLane], endpoints: Codes, borders: Borders, layout: Layout
 ) -> Timeline:
     """The steps of ``endpoints``."""
-    shape = endpoints.size, borders.steps
     row = {int(end): i for i, end in enumerate(endpoints)}
+    seen = _seen(cut, row, layout, (endpoints.size, borders.steps))
+    lanes = {(c.lane.src, c.lane.dst): c for c, k in zip(cut, layout.kinds, strict=True) if k == PP}
+    end = np.where(np.isnan(seen.dp_end), seen.last, seen.dp_end)
+    gaps = []
+    for chain in layout.chains:
+        if not chain.certain or chain.ends[:2] not in lanes:
+            continue
+        forward, first = _forward_pass(chain.ends, lanes), row[chain.ends[0]]
+        end[first] = np.where(np.isnan(seen.dp_end[first]), end[first] + 2 * forward, end[first])
+        gaps.append(lanes[chain.ends[:2]].begin()[1:] - forward - end[first, :-1])
+    return Timeline(_starts(seen, end, _between(gaps, borders), borders), end, seen.dp_end)
+
+
+def _between(gaps: list[Floats], borders: Borders) -> Floats:
+    """Time between the end of a step and the begin of the next one [ns], shape (steps - 1,).
+
+    NaN if it is not shown: no chain shows it, or its order of stages is not that of the steps.
+    """
+    unknown = np.full(borders.steps - 1, np.nan)
+    if not gaps:
+        return unknown
+    between = np.nanmedian(np.array(gaps), axis=0)
+    usual = float(np.nanmedian(between)) if not np.isnan(between).all() else np.inf
+    return np.maximum(between, 0.0) if abs(usual) <= FAR * borders.period_ns else unknown
+
+
+def _seen(
+    cut: list[CutLane], row: dict[int, int], layout: Layout, shape: tuple[int, int]
+) -> _Seen:
     first, last = np.full(shape, np.nan), np.full(shape, np.nan)
-    dp_end, dp_sent = np.full(shape, np.nan), np.full(shape, np.nan)
+    received, sent = np.full(shape, np.nan), np.full(shape, np.nan)
     for c, kind in zip(cut, layout.kinds, strict=True):
-        begins, ends = c.first(), c.last()
-        for end in (c.lane.src, c.lane.dst):
-            i = row[end]
+        begins, ends = c.begin(), c.last()
+        src, dst = row[c.lane.src], row[c.lane.dst]
+        for i in (src, dst):
             first[i] = np.fmin(first[i], begins)
             last[i] = np.fmax(last[i], ends)
         if kind == DP:
-            i = row[c.lane.dst]
-            dp_end[i] = np.fmax(dp_end[i], ends)
-            i = row[c.lane.src]
-            dp_sent[i] = np.fmax(dp_sent[i], ends)
-    dp_end = np.where(np.isnan(dp_end), dp_sent, dp_end)
-    end = np.where(np.isnan(dp_end), last, dp_end)
-    return Timeline(_starts(first, end, borders, layout), end, dp_end)
+            received[dst] = np.fmax(received[dst], ends)
+            sent[src] = np.fmax(sent[src], ends)
+    return _Seen(first, last, np.where(np.isnan(received), sent, received))
 
 
-def _starts(first: Floats, end: Floats, borders: Borders, layout: Layout) -> Floats:
-    """Begins: the end of the step before, or later after a long silence."""
+def _forward_pass(ends: tuple[int, ...], lanes: dict[tuple[int, int], CutLane]) -> float:
+    """Usual duration of a stage's forward pass [ns]: by middle stages, or by the last one."""
+    passes = []
+    for a, b, c in zip(ends, ends[1:], ends[2:], strict=False):
+        if (a, b) in lanes and (b, c) in lanes:
+            passes.append(np.nanmedian(lanes[b, c].begin() - _arrival(lanes[a, b])))
+    positive = [duration for duration in passes if duration > 0]
+    if positive:
+        return float(np.median(positive))
+    there, back = lanes.get(ends[-2:]), lanes.get(ends[:-3:-1])
+    if there is None or back is None:
+        return 0.0
+    answer = float(np.nanmedian(back.first() - _arrival(there)))
+    return max(0.0, FORWARD_SHARE * answer)
+
+
+def _arrival(lane: CutLane) -> Floats:
+    """End of the first record of each step [ns]."""
+    at = np.searchsorted(lane.lane.start, lane.begin())
+    return lane.lane.end[np.minimum(at, lane.lane.end.size - 1)]
+
+
+def _starts(seen: _Seen, end: Floats, between: Floats, borders: Borders) -> Floats:
+    """Begins: after what lies between two steps; where that is not shown, later after a pause."""
     before = np.concatenate((np.full((len(end), 1), np.nan), end[:, :-1]), axis=1)
-    silence = first - before
+    silence = seen.first - before
     usual = np.nanmedian(silence, axis=1, keepdims=True)
-    long = silence > 2 * usual + 0.4 * borders.period_ns
-    start = np.where(long, first - usual, before)
-    opening = np.where(np.isnan(usual), 0.0, usual)
-    return np.where(np.isnan(start), first - opening, start)
+    long = silence > 2 * usual + PAUSE * borders.period_ns
+    start = np.where(long, seen.first - usual, before)
+    shown = before + np.append(np.nan, between)[None, :]
+    start = np.where(np.isnan(shown), start, shown)
+    first = np.where(np.isnan(usual), seen.first, seen.first - usual)
+    return np.where(np.isnan(start), first, start)

@@ -10,9 +10,10 @@ from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import DEEP
 from llmprism.methods.prism.front.segment.balance import Balance
 from llmprism.methods.prism.front.segment.vote import Election
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 
 
+FEW = 0.5  # of the deepest overlap: silence enough for a border at the end of gradients
 SOON = 0.25  # of a period, after the end of gradients: the next step begins by then
 
 
@@ -50,7 +51,7 @@ class _Silences:
 
     low: list[Floats]
     high: list[Floats]
-    rate: Floats  # bytes in a step of each lane
+    gradients: Bools  # whether the lane is a heavy one that nobody answers
 
 
 def find_borders(
@@ -59,7 +60,7 @@ def find_borders(
     """The border windows of the lanes ``members``."""
     lead, level = lanes[election.lead], election.levels[election.lead]
     low, high = lead.reached[level.cuts - 1], lead.start[level.cuts]
-    silences = _silences(lanes, members, election)
+    silences = _silences(lanes, members, election, balances)
     ranges = [
         (np.searchsorted(b, low, "right"), np.searchsorted(a, high, "left"))
         for a, b in zip(silences.low, silences.high, strict=True)
@@ -78,15 +79,19 @@ def find_borders(
     return Borders(left, right, period, begin, end)
 
 
-def _silences(lanes: list[Lane], members: list[int], election: Election) -> _Silences:
+def _silences(
+    lanes: list[Lane], members: list[int], election: Election, balances: dict[int, Balance]
+) -> _Silences:
     low, high = [], []
     for lane in members:
         level = election.levels.get(lane)
         at = lanes[lane].silent if level is None else level.cuts
         low.append(np.append(lanes[lane].reached[at - 1], lanes[lane].reached[-1]))
         high.append(np.append(lanes[lane].start[at], np.inf))
-    rate = np.array([lanes[lane].bytes for lane in members]) / election.steps
-    return _Silences(low, high, rate)
+    rate = np.array([lanes[lane].bytes for lane in members])
+    unanswered = np.array([lane not in balances for lane in members])
+    gradients = unanswered & (rate >= 0.5 * rate.max())
+    return _Silences(low, high, gradients & (gradients.sum() > 1))
 
 
 def _window(
@@ -104,11 +109,12 @@ def _window(
     edges = np.unique(np.concatenate((a, b)))
     middle = (edges[1:] + edges[:-1]) / 2
     depth = np.searchsorted(np.sort(a), middle, "right") - np.searchsorted(np.sort(b), middle)
-    able = np.flatnonzero(depth >= DEEP * depth.max())
-    able = able[_clean(middle[able], balances)]
-    heavy = silences.rate[lane.astype(int)] >= 0.5 * silences.rate.max()
-    ends_heavy = np.isin(edges[able], a[heavy])
-    chosen = int(able[np.argmax(ends_heavy)] if ends_heavy.any() else able[0])
+    heavy = silences.gradients[lane.astype(int)]
+    after_heavy = np.isin(edges[:-1], a[heavy & (a > low)])
+    after_heavy &= depth >= FEW * depth.max()
+    open_to = after_heavy if after_heavy.any() else np.ones(depth.size, bool)
+    able = np.flatnonzero(open_to & (depth >= DEEP * depth[open_to].max()))
+    chosen = int(able[_clean(middle[able], balances)][0])
     last = chosen
     while last + 1 < depth.size and depth[last + 1] >= depth[chosen]:
         last += 1

@@ -17,7 +17,7 @@ from llmprism.methods.prism.front.jobs import Part, find_parts, join_parts
 from llmprism.methods.prism.front.layouts.layout import find_layout
 from llmprism.methods.prism.front.observe.connections import find_connections
 from llmprism.methods.prism.front.observe.lanes import Observation, observe
-from llmprism.methods.prism.front.segment.cutting import cut_lane
+from llmprism.methods.prism.front.segment.cutting import cut_lane, ended
 from llmprism.methods.prism.front.tables import DiagnosedJob, tables_of
 from llmprism.methods.prism.front.timeline import find_timeline
 from llmprism.model import Progress
@@ -46,5 +46,6 @@ def diagnosed(seen: Observation, part: Part, topology: Topology) -> DiagnosedJob
     if borders is None:
         return DiagnosedJob(part)
     cut = [cut_lane(seen.lanes[lane], borders, lane in part.balances) for lane in part.lanes]
+    cut, borders = ended(cut, borders)
     layout = find_layout(cut, part.endpoints, borders, seen.exporter, topology)
     return DiagnosedJob(part, layout, find_timeline(cut, part.endpoints, borders, layout))

@@ -27,7 +27,7 @@ from llmprism.methods.prism.front.segment.borders import Borders, find_borders
 from llmprism.methods.prism.front.segment.levels import Level, levels_of
 from llmprism.methods.prism.front.segment.programme import refine
 from llmprism.methods.prism.front.segment.vote import Election, elect
-from llmprism.numerics.arrays import Bools, Codes, Floats
+from llmprism.numerics.arrays import Bools, Codes
 
 
 @dataclass
@@ -122,7 +122,8 @@ def _substantial(parts: list[Part], lanes: list[Lane]) -> list[Part]:
 
 def _components(lanes: list[Lane], among: list[int], endpoints: int) -> list[list[int]]:
     """Lanes that share endpoints."""
-    src, dst = [lanes[i].src for i in among], [lanes[i].dst for i in among]
+    src = np.array([lanes[i].src for i in among])
+    dst = np.array([lanes[i].dst for i in among])
     graph = coo_matrix((np.ones(len(among)), (src, dst)), (endpoints, endpoints))
     _, part = connected_components(graph, directed=False)
     members: dict[int, list[int]] = {}
@@ -139,15 +140,16 @@ def join_parts(parts: list[Part], lanes: list[Lane]) -> list[Part]:
     for i in range(count):
         for j in range(i):
             same[i, j] = _are_one(parts[i], parts[j])
-            if not same[i, j] and (steps := _agreement(parts[i], parts[j], lanes)):
+            if not same[i, j] and (common := _agreement(parts[i], parts[j], lanes)):
                 same[i, j] = True
-                agreed[i] = agreed[j] = steps
+                agreed[i] = agreed[j] = common
     _, job = connected_components(coo_matrix(same), directed=False)
-    groups = [np.flatnonzero(job == j) for j in range(job.max() + 1)]
-    return [
-        _joined([parts[i] for i in group], lanes, next((agreed[i] for i in group if i in agreed), None))
-        for group in groups
-    ]
+    joined = []
+    for number in range(int(job.max(initial=-1)) + 1):
+        group = np.flatnonzero(job == number).tolist()
+        steps: int | None = next((agreed[i] for i in group if i in agreed), None)
+        joined.append(_joined([parts[i] for i in group], lanes, steps))
+    return joined
 
 
 def _agreement(part: Part, other: Part, lanes: list[Lane]) -> int:
@@ -181,7 +183,7 @@ def _locked_at(part: Part, other: Part, lanes: list[Lane], steps: int, least: fl
         if own is None:
             return False
         borders.append(find_borders(lanes, each.lanes, own, each.balances))
-    return _locked(*borders, least)
+    return _locked(borders[0], borders[1], least)
 
 
 def _joined(parts: list[Part], lanes: list[Lane], steps: int | None) -> Part:
@@ -233,6 +235,6 @@ def _locked(a: Borders, b: Borders, least: float) -> bool:
 
 def _met(a: Borders, b: Borders, slack: float) -> Bools:
     """Whether each window of ``a`` meets one of ``b``."""
-    following: Floats = np.searchsorted(b.high, a.low - slack)
+    following = np.searchsorted(b.high, a.low - slack)
     met: Bools = np.append(b.low, np.inf)[following] <= a.high + slack
     return met

@@ -54,10 +54,10 @@ NEAR_BEST = 0.88
 """Quality of a level, as a share of the best one's, that is kept in consideration."""
 
 FEWEST_HABITS = 8
-"""Parts of which each has more equal ones inside than any step has micro-batches: these are messages."""
+"""Parts that each have more equal ones inside than a step has micro-batches: those are messages."""
 
 MICRO_BATCH, MOST_MICRO_BATCHES = 0.25, 32.0
-"""Extra silence after the last micro-batch of a step, in micro-batches, and their number, at most."""
+"""Most extra silence after the last micro-batch of a step, in micro-batches, and their number."""
 
 BYTES_WEIGHT, QUALITY_WEIGHT, CONTRAST_SCALE = 0.3, 3.0, 0.5
 """Exponents of bytes and quality of a lane's vote for a number of steps, and its contrast scale."""
@@ -69,7 +69,7 @@ CUT_RANGE = 0.45
 """Of a period: how far from a job's border a lane's border is searched."""
 
 SILENCE_COST, BYTES_COST, DISTANCE_COST = 0.5, 12.0, 25.0
-"""Log likelihoods of a border: per log silence, relative byte deviation, and periods of distance."""
+"""Log likelihoods of a border: per log silence, relative deviation of bytes, period of distance."""
 
 LOCKED = 0.12
 """Of a period: how far the borders of two parts of one job walk apart."""
@@ -78,7 +78,7 @@ ORDERED_SHARE = 0.4
 """Of the pairs of a class that have one direction first: a pipeline."""
 
 LOCKED_SHARE, LOCKED_APART = 0.75, 0.95
-"""Of the borders of two parts that meet, if they are of one job: on common servers, and on others."""
+"""Of the borders of two parts of one job that meet: on common servers, and on others."""
 
 ACTIVE = 0.5
 """Of the steps in which a lane that takes part in them has traffic."""
@@ -88,3 +88,79 @@ SUBSTANTIAL = 1e-3
 
 ANSWERED = 0.1
 """Of the time for which something is under way between two stages of a pipeline, at least."""
+
+SAME_STEPS = 0.04
+"""Relative difference of the numbers of parts of two lanes that are of one job."""
+
+DOUBTED = 0.25
+"""Weight of the vote of a level that is not the preferred one of its lane."""
+
+FEW_SILENT = 0.5
+"""Of the deepest overlap of silences: enough for a border at the end of gradients."""
+
+SOON = 0.25
+"""Of a period, after the end of gradients: the next step has begun by then."""
+
+CANDIDATE_SILENCE = 0.25
+"""Of the usual silence between steps: shorter ones are no candidates for a border."""
+
+LEAST_BYTES, MOST_BYTES = 0.3, 2.6
+"""Bytes that one step can have, in usual steps."""
+
+BYTES_CAP = 0.5
+"""Relative deviation of bytes beyond which more costs nothing: an evaluation, a lost record."""
+
+BORDER_WORTH = 1.5
+"""Most that a silence beyond the threshold of its level is worth, beside BYTES_COST."""
+
+COMPARED_LANES, CANDIDATE_SILENCES = 24, 24
+"""Lanes whose bytes are compared, and silences tried for one border of a lane: bounds of time."""
+
+EVALUATION_BYTES = 0.04
+"""Of the usual bytes of a step: more than usual is an evaluation before it."""
+
+LATE_SILENCE = 0.15
+"""Weight of the distance at which a silence of gradients begins: gradients end a step."""
+
+EQUAL_RATES = 0.12
+"""Relative difference of bytes in a step of pairs of one class."""
+
+USUALLY_FIRST = 0.8
+"""Of the steps in which one direction of a pair of stages is first."""
+
+TENSOR_JUMP = 2.2
+"""Ratio of the distances in time of chains of two tensor groups and of one, at least."""
+
+TENSOR_SIZES = (1, 2, 4, 8)
+"""Sizes of tensor groups inside servers."""
+
+EXACT_BYTES = 0.9
+"""Chance that n - 1 divides bytes of whole collectives: some packets are sent twice."""
+
+WHOLE_STEP, WHOLE_RECORDS = 0.8, 0.4
+"""Prior probability that the bytes of a step, or records, hold whole collectives."""
+
+FREQUENT_SIZES = 4
+"""Most frequent sizes of records that are evidence."""
+
+UNUSUAL_RANKS, HIDDEN_RANKS = 1.0, 1.5
+"""Log odds against ranks that are neither as many as NICs nor fill all servers but one, and against
+each hidden rank of a NIC."""
+
+TENSOR_DOUBLING = 0.5
+"""Log odds against each doubling of a tensor group."""
+
+FORWARD_SHARE = 1 / 3
+"""Of forward and backward pass: a backward pass computes two gradients."""
+
+MOST_HOST_WORK = 0.45
+"""Of a period: what the host does between two steps takes less."""
+
+SHORTEST_PAUSE = 0.4
+"""Of a period, beyond twice the usual silence: a save or an evaluation lies between two steps."""
+
+UNSURE = 0.4
+"""Confidence below which a size is reported as unknown."""
+
+ENDED = 0.8
+"""Of the usual bytes of a step: with less, the last step of a recording has not ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,10 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.jobs import Part
 from llmprism.methods.prism.front.layouts.layout import Layout
 from llmprism.methods.prism.front.observe.lanes import Observation
+from llmprism.methods.prism.front.parameters import UNSURE
 from llmprism.methods.prism.front.timeline import Timeline
+from llmprism.model import CANNOT_TELL
+from llmprism.numerics.arrays import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def tables_of(
     return tables | {"pairs": _pairs(seen, jobs, names)}
 
 
-def _of_job(job: DiagnosedJob, names: np.ndarray, origin: int) -> dict[str, pd.DataFrame]:
+def _of_job(job: DiagnosedJob, names: Array, origin: int) -> dict[str, pd.DataFrame]:
     tables = {"jobs": pd.DataFrame({"address": names[job.part.endpoints]})}
     if job.layout is None or job.timeline is None:
         return tables
@@ -45,6 +49,8 @@ def _of_job(job: DiagnosedJob, names: np.ndarray, origin: int) -> dict[str, pd.D
     tables["steps"] = _steps(job, job.timeline, names, origin)
     lay = job.layout
     row = {axis: getattr(lay, axis) for axis in ("dp", "pp", "tp", "ep", "cp")}
+    if lay.confidence < UNSURE:
+        row |= {"dp": CANNOT_TELL, "tp": CANNOT_TELL}
     row |= {"micro_batches": -1, "schedule": "unknown", "sharding": "unknown"}
     row |= {"period_ns": int(job.part.borders.period_ns)}
     row |= {"confidence": lay.confidence, "evidence": "{}"}
@@ -52,8 +58,8 @@ def _of_job(job: DiagnosedJob, names: np.ndarray, origin: int) -> dict[str, pd.D
     return tables
 
 
-def _groups(layout: Layout, names: np.ndarray) -> pd.DataFrame:
-    rows = [
+def _groups(layout: Layout, names: Array) -> pd.DataFrame:
+    rows: list[tuple[str, int, Any, int | None]] = [
         ("dp", number, names[end], None)
         for number, members in enumerate(layout.groups)
         for end in members
@@ -67,14 +73,13 @@ def _groups(layout: Layout, names: np.ndarray) -> pd.DataFrame:
     return frame.astype({"position": "Int64"})
 
 
-def _steps(
-    job: DiagnosedJob, timeline: Timeline, names: np.ndarray, origin: int
-) -> pd.DataFrame:
+def _steps(job: DiagnosedJob, timeline: Timeline, names: Array, origin: int) -> pd.DataFrame:
     ends, count = timeline.end.shape
     known = ~np.isnan(timeline.dp_end).ravel()
 
-    def whole(values: np.ndarray) -> np.ndarray:
-        return np.rint(np.nan_to_num(values)).astype(np.int64).ravel() + origin
+    def whole(values: Array) -> Ints:
+        rounded: Ints = np.rint(np.nan_to_num(values)).astype(np.int64).ravel()
+        return rounded + origin
 
     frame = pd.DataFrame(
         {
@@ -91,9 +96,7 @@ def _steps(
     return frame.assign(step=frame.groupby("address").cumcount()).reset_index(drop=True)
 
 
-def _pairs(
-    seen: Observation, jobs: list[DiagnosedJob], names: np.ndarray
-) -> pd.DataFrame:
+def _pairs(seen: Observation, jobs: list[DiagnosedJob], names: Array) -> pd.DataFrame:
     """Kinds of all directed pairs; an answer has the kind of what it answers."""
     job_of = np.full(len(names), -1)
     kind_of: dict[tuple[int, int], str] = {}
@@ -106,8 +109,8 @@ def _pairs(
     rows = set()
     ends = zip(found.src.tolist(), found.dst.tolist(), strict=True)
     for (a, b), trains, answers in zip(ends, found.trains, found.answers, strict=True):
-        kind = kind_of.get((a, b)) if trains else kind_of.get((b, a)) if answers else None
+        shown = kind_of.get((a, b)) if trains else kind_of.get((b, a)) if answers else None
         same = job_of[a] == job_of[b] and job_of[a] >= 0
-        rows.add((f"job-{job_of[a]}" if same else "", names[a], names[b], kind or "other"))
+        rows.add((f"job-{job_of[a]}" if same else "", names[a], names[b], shown or "other"))
     frame = pd.DataFrame(sorted(rows), columns=["job", "src", "dst", "kind"])
     return frame.assign(kind_unrefined=frame["kind"], confidence=0.9)

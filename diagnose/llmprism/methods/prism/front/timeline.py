@@ -13,16 +13,15 @@ import numpy as np
 
 from llmprism.kinds import DP, PP
 from llmprism.methods.prism.front.layouts.layout import Layout
+from llmprism.methods.prism.front.parameters import (
+    FORWARD_SHARE,
+    MOST_HOST_WORK,
+    SHORTEST_PAUSE,
+)
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
+from llmprism.methods.prism.front.segment.known import median_known
 from llmprism.numerics.arrays import Codes, Floats
-
-FORWARD_SHARE = 1 / 3
-"""Of forward and backward pass: a backward pass computes two gradients."""
-FAR = 0.45
-"""Of a period: the host's work between two steps takes less."""
-PAUSE = 0.4
-"""Of a period, beyond twice the usual silence: a save or an evaluation lies between two steps."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,12 @@ def find_timeline(
     end = np.where(np.isnan(seen.dp_end), seen.last, seen.dp_end)
     gaps = []
     for chain in layout.chains:
-        if not chain.certain or chain.ends[:2] not in lanes:
+        opening = lanes.get((chain.ends[0], chain.ends[1])) if len(chain.ends) > 1 else None
+        if not chain.certain or opening is None:
             continue
         forward, first = _forward_pass(chain.ends, lanes), row[chain.ends[0]]
         end[first] = np.where(np.isnan(seen.dp_end[first]), end[first] + 2 * forward, end[first])
-        gaps.append(lanes[chain.ends[:2]].begin()[1:] - forward - end[first, :-1])
+        gaps.append(opening.begin()[1:] - forward - end[first, :-1])
     return Timeline(_starts(seen, end, _between(gaps, borders), borders), end, seen.dp_end)
 
 
@@ -69,14 +69,12 @@ def _between(gaps: list[Floats], borders: Borders) -> Floats:
     unknown = np.full(borders.steps - 1, np.nan)
     if not gaps:
         return unknown
-    between = np.nanmedian(np.array(gaps), axis=0)
-    usual = float(np.nanmedian(between)) if not np.isnan(between).all() else np.inf
-    return np.maximum(between, 0.0) if abs(usual) <= FAR * borders.period_ns else unknown
+    between = median_known(np.array(gaps), axis=0)
+    usual = float(median_known(between)) if not np.isnan(between).all() else np.inf
+    return np.maximum(between, 0.0) if abs(usual) <= MOST_HOST_WORK * borders.period_ns else unknown
 
 
-def _seen(
-    cut: list[CutLane], row: dict[int, int], layout: Layout, shape: tuple[int, int]
-) -> _Seen:
+def _seen(cut: list[CutLane], row: dict[int, int], layout: Layout, shape: tuple[int, int]) -> _Seen:
     first, last = np.full(shape, np.nan), np.full(shape, np.nan)
     received, sent = np.full(shape, np.nan), np.full(shape, np.nan)
     for c, kind in zip(cut, layout.kinds, strict=True):
@@ -96,14 +94,14 @@ def _forward_pass(ends: tuple[int, ...], lanes: dict[tuple[int, int], CutLane]) 
     passes = []
     for a, b, c in zip(ends, ends[1:], ends[2:], strict=False):
         if (a, b) in lanes and (b, c) in lanes:
-            passes.append(np.nanmedian(lanes[b, c].begin() - _arrival(lanes[a, b])))
+            passes.append(median_known(lanes[b, c].begin() - _arrival(lanes[a, b])))
     positive = [duration for duration in passes if duration > 0]
     if positive:
         return float(np.median(positive))
-    there, back = lanes.get(ends[-2:]), lanes.get(ends[:-3:-1])
+    there, back = lanes.get((ends[-2], ends[-1])), lanes.get((ends[-1], ends[-2]))
     if there is None or back is None:
         return 0.0
-    answer = float(np.nanmedian(back.first() - _arrival(there)))
+    answer = float(median_known(back.first() - _arrival(there)))
     return max(0.0, FORWARD_SHARE * answer)
 
 
@@ -117,8 +115,8 @@ def _starts(seen: _Seen, end: Floats, between: Floats, borders: Borders) -> Floa
     """Begins: after what lies between two steps; where that is not shown, later after a pause."""
     before = np.concatenate((np.full((len(end), 1), np.nan), end[:, :-1]), axis=1)
     silence = seen.first - before
-    usual = np.nanmedian(silence, axis=1, keepdims=True)
-    long = silence > 2 * usual + PAUSE * borders.period_ns
+    usual = median_known(silence, axis=1, keepdims=True)
+    long = silence > 2 * usual + SHORTEST_PAUSE * borders.period_ns
     start = np.where(long, seen.first - usual, before)
     shown = before + np.append(np.nan, between)[None, :]
     start = np.where(np.isnan(shown), start, shown)

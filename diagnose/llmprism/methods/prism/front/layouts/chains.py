@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.kinds import PP
 from llmprism.methods.prism.front.observe.exporter import Exporter
+from llmprism.methods.prism.front.parameters import (
+    TENSOR_JUMP,
+)
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
-from llmprism.numerics.arrays import Floats
-
-WIDEST_JUMP = 2.2  # least ratio of two scales of distances: within and between tensor groups
+from llmprism.methods.prism.front.segment.known import median_known
+from llmprism.numerics.arrays import Bools, Floats
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def directed(chains: list[Chain], cut: list[CutLane], topology: Topology) -> lis
 def _leads(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> float:
     """Share of steps in which the direction along ``chain`` begins first, less the others."""
     total = 0.0
-    for a, b in zip(chain.ends, chain.ends[1:], strict=False):
+    for a, b in pairwise(chain.ends):
         there, back = lanes.get((a, b)), lanes.get((b, a))
         if there is None or back is None:
             continue
@@ -124,15 +127,15 @@ def _leads(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> float:
 def linked(chains: list[Chain], cut: list[CutLane], topology: Topology) -> list[Chain]:
     """Chains joined through servers that hold several stages.
 
-    Without data-parallel traffic between servers, replicas lie inside servers, and a chain that ends
-    in a server goes on with one that begins there. What closes a cycle leads from the last stage to
-    the first: it carries least.
+    Without data-parallel traffic between servers, replicas lie inside servers, and a chain that
+    ends in a server goes on with one that begins there. What closes a cycle leads from the last
+    stage to the first: it carries least.
     """
     after = _following(chains, topology)
     if not after:
         return chains
     bytes_of = {(c.lane.src, c.lane.dst): c.lane.bytes for c in cut}
-    size = [sum(bytes_of.get(e, 0.0) for e in zip(c.ends, c.ends[1:], strict=False)) for c in chains]
+    size = [sum(bytes_of.get(e, 0.0) for e in pairwise(c.ends)) for c in chains]
     closing = {m for cycle in _closed_cycles(after) for m in [min(cycle, key=lambda i: size[i])]}
     _, parallel = np.unique([str(_places(c, topology)) for c in chains], return_counts=True)
     width = int(parallel.max())
@@ -192,7 +195,7 @@ def _hidden(parts: list[Chain], width: int, closed: bool, topology: Topology) ->
     """Stages between chains inside servers, and before the first and after the last one."""
     place = _nic_places(topology)
     hidden = 0
-    for part, following in zip(parts, parts[1:], strict=False):
+    for part, following in pairwise(parts):
         hidden += max(0, abs(place[following.ends[0]] - place[part.ends[-1]]) // width - 1)
     if len(parts) > 1 and not closed:
         size = int(np.sum(topology.servers == topology.servers[parts[-1].ends[-1]]))
@@ -244,7 +247,7 @@ def _in_lockstep(
     within = np.sort(apart[np.triu_indices(count, 1)])
     ratio = within[1:] / np.maximum(within[:-1], 1.0)
     limits = []
-    if ratio.size and ratio.max() > WIDEST_JUMP:
+    if ratio.size and ratio.max() > TENSOR_JUMP:
         k = int(np.argmax(ratio))
         limits.append(float(np.sqrt(max(within[k], 1.0) * within[k + 1])))
     for limit in limits:
@@ -255,7 +258,7 @@ def _in_lockstep(
     return [members] if together else [[m] for m in members]
 
 
-def _closed(near: Floats, members: list[int]) -> list[list[int]] | None:
+def _closed(near: Bools, members: list[int]) -> list[list[int]] | None:
     """Groups of equal size in which all are near each other; None if there are none."""
     rows = {tuple(np.flatnonzero(row)) for row in near | np.eye(len(members), dtype=bool)}
     if len({len(row) for row in rows}) != 1 or sum(map(len, rows)) != len(members):
@@ -266,7 +269,7 @@ def _closed(near: Floats, members: list[int]) -> list[list[int]] | None:
 def _times(chain: Chain, lanes: dict[tuple[int, int], CutLane]) -> Floats:
     """First and last times of every hop in every step, shape (features, steps)."""
     rows = []
-    for a, b in zip(chain.ends, chain.ends[1:], strict=False):
+    for a, b in pairwise(chain.ends):
         for ends in ((a, b), (b, a)):
             if ends in lanes:
                 rows += [lanes[ends].first(), lanes[ends].last()]
@@ -278,5 +281,5 @@ def _distance(a: Floats, b: Floats) -> float:
     if a.shape != b.shape or not a.size:
         return np.inf
     apart = a - b
-    centre = np.nanmedian(apart, axis=1, keepdims=True)
-    return float(np.nanmedian(np.nanmedian(np.abs(apart - centre), axis=1)))
+    centre = median_known(apart, axis=1, keepdims=True)
+    return float(median_known(median_known(np.abs(apart - centre), axis=1)))

@@ -11,14 +11,16 @@ import numpy as np
 
 from llmprism.kinds import DP, OTHER, PP
 from llmprism.methods.prism.front.observe.exporter import Exporter
-from llmprism.methods.prism.front.parameters import ORDERED_SHARE
+from llmprism.methods.prism.front.parameters import (
+    EQUAL_RATES,
+    ORDERED_SHARE,
+    USUALLY_FIRST,
+)
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Floats
 
 Pair = tuple[int, int]
-ALIKE = 0.12  # relative difference of bytes in a step of lanes of one class
-RELIABLE = 0.8  # share of steps in which one direction is first
 
 
 def classify(cut: list[CutLane], borders: Borders, exporter: Exporter) -> list[str]:
@@ -32,7 +34,9 @@ def classify(cut: list[CutLane], borders: Borders, exporter: Exporter) -> list[s
     rate = np.array([_rate(cut[i]) + _rate(cut[j]) for i, j in pairs])
     for members in _classes(rate):
         ordered = lead[members] != 0
-        if ordered.mean() <= ORDERED_SHARE or _cycles([pairs[m] for m in members], lead[members], cut):
+        if ordered.mean() <= ORDERED_SHARE or _cycles(
+            [pairs[m] for m in members], lead[members], cut
+        ):
             continue
         for m in members:
             kinds[pairs[m][0]] = kinds[pairs[m][1]] = PP
@@ -50,7 +54,7 @@ def _classes(rate: Floats) -> list[list[int]]:
     order = np.argsort(rate, kind="stable")
     found: list[list[int]] = []
     for i in order:
-        if found and rate[i] <= (1 + ALIKE) * rate[found[-1][0]]:
+        if found and rate[i] <= (1 + EQUAL_RATES) * rate[found[-1][0]]:
             found[-1].append(int(i))
         else:
             found.append([int(i)])
@@ -71,7 +75,7 @@ def _lead(lane: CutLane, back: CutLane, least: float) -> int:
         return 0
     differences = differences[:, known]
     for sign in (1, -1):
-        if np.mean((sign * differences >= least).all(axis=0)) >= RELIABLE:
+        if np.mean((sign * differences >= least).all(axis=0)) >= USUALLY_FIRST:
             return sign
     return 0
 

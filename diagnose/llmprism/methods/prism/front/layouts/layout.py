@@ -9,8 +9,14 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.topology import Topology
-from llmprism.kinds import DP, PP
-from llmprism.methods.prism.front.layouts.chains import Chain, directed, find_chains, linked, lockstep
+from llmprism.kinds import DP
+from llmprism.methods.prism.front.layouts.chains import (
+    Chain,
+    directed,
+    find_chains,
+    linked,
+    lockstep,
+)
 from llmprism.methods.prism.front.layouts.kinds import classify
 from llmprism.methods.prism.front.layouts.rings import find_replicas
 from llmprism.methods.prism.front.observe.exporter import Exporter
@@ -86,21 +92,15 @@ def _pipelines(
     if any(c.hidden for c in chains) or DP not in kinds:
         certain = 0.7 * certain
     dp = max(1, len(chains) // tp)
-    return Layout(
-        dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain)
-    )
+    return Layout(dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain))
 
 
-def _replicas(
-    cut: list[CutLane], endpoints: Codes, kinds: list[str], topology: Topology
-) -> Layout:
+def _replicas(cut: list[CutLane], endpoints: Codes, kinds: list[str], topology: Topology) -> Layout:
     data = [c for c, kind in zip(cut, kinds, strict=True) if kind == DP]
     parts = _connected([(c.lane.src, c.lane.dst) for c in data])
     ring = find_replicas(data, endpoints, topology)
     members, tp, sure = ring.members, ring.tensor, ring.posterior
-    return Layout(
-        members, 1, tp, -1, -1, kinds, [], _split(endpoints, tp, parts, topology), sure
-    )
+    return Layout(members, 1, tp, -1, -1, kinds, [], _split(endpoints, tp, parts, topology), sure)
 
 
 def _split(
@@ -130,8 +130,3 @@ def _connected(pairs: list[tuple[int, int]]) -> list[list[int]]:
     graph = coo_matrix((np.ones(len(codes)), codes.T), (ends.size, ends.size))
     count, part = connected_components(graph, directed=False)
     return [[int(e) for e in ends[part == p]] for p in range(count)]
-
-
-def is_pipeline(kind: str) -> bool:
-    """Whether lanes of ``kind`` connect stages."""
-    return kind == PP

@@ -13,21 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.front.parameters import (
+    EXACT_BYTES,
+    FREQUENT_SIZES,
+    HIDDEN_RANKS,
+    TENSOR_DOUBLING,
+    TENSOR_SIZES,
+    UNUSUAL_RANKS,
+    WHOLE_RECORDS,
+    WHOLE_STEP,
+)
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Codes, Floats
-
-TENSOR_SIZES = (1, 2, 4, 8)
-EXACT = 0.9
-"""Chance that n - 1 divides bytes that hold whole collectives: some packets are sent twice."""
-WHOLE_STEP, WHOLE_RECORDS = 0.8, 0.4
-"""Prior probability that the bytes of a step, or records, hold whole collectives."""
-DISTINCT = 4
-"""Most frequent sizes of records that are evidence."""
-UNUSUAL, HIDDEN = 1.0, 1.5
-"""Log odds against ranks that are neither as many as NICs nor fill all servers but one, and for each
-hidden rank of a NIC."""
-PREFERRED = 0.5
-"""Log odds against each doubling of a tensor group."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
             if number % tensor or number // tensor < 2:
                 continue
             members = number // tensor
-            score = prior - PREFERRED * np.log2(tensor) + _prior(members)
+            score = prior - TENSOR_DOUBLING * np.log2(tensor) + _prior(members)
             score += _evidence(members, totals, WHOLE_STEP)
             score += _evidence(members, messages, WHOLE_RECORDS)
             scores[members, tensor] = score
@@ -77,7 +74,7 @@ def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
     fewest = int(seen.min()) * shared
     numbers: dict[int, float] = {}
     for number in range(endpoints.size, int(room.sum()) + 1):
-        numbers[number] = -UNUSUAL - HIDDEN * (number / (endpoints.size * shared) - 1)
+        numbers[number] = -UNUSUAL_RANKS - HIDDEN_RANKS * (number / (endpoints.size * shared) - 1)
     most = int(room.max())
     for number in {endpoints.size, endpoints.size * shared, most * (servers.size - 1) + fewest}:
         if number <= room.sum():
@@ -87,7 +84,9 @@ def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:
 
 def _prior(members: int) -> float:
     """Log prior of a number of members: people choose products of small factors."""
-    largest = max(factor for factor in range(1, members + 1) if members % factor == 0 and _prime(factor))
+    largest = max(
+        factor for factor in range(1, members + 1) if members % factor == 0 and _prime(factor)
+    )
     return -float(np.log(max(largest / 3, 1.0)))
 
 
@@ -109,7 +108,7 @@ def _frequent_messages(cut: list[CutLane]) -> list[float]:
 def _usual(sizes: Floats) -> list[float]:
     """The most frequent sizes, each at least a third as frequent as the first."""
     values, often = np.unique(sizes, return_counts=True)
-    top = np.argsort(-often, kind="stable")[:DISTINCT]
+    top = np.argsort(-often, kind="stable")[:FREQUENT_SIZES]
     return [float(values[k]) for k in top if often[k] > 1 and 3 * often[k] >= often[top[0]]]
 
 
@@ -121,6 +120,6 @@ def _evidence(members: int, sizes: list[float], whole: float) -> float:
             odd //= factor
     ratio = 0.0
     for size in sizes:
-        hit = EXACT + (1 - EXACT) / odd
+        hit = EXACT_BYTES + (1 - EXACT_BYTES) / odd
         ratio += np.log(hit * odd) if size % odd == 0 else np.log((1 - hit) / (1 - 1 / odd))
     return float(np.log(whole * np.exp(ratio) + 1 - whole))

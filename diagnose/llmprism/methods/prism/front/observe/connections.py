@@ -69,7 +69,7 @@ def find_connections(flows: FlowTable, topology: Topology) -> Connections:
     of_pair = (distinct >> 34).astype(np.int32)
     sizes = sizes_of(flows).astype(np.float64)
     count = np.bincount(of_row, minlength=distinct.size)
-    total = np.bincount(of_row, sizes, distinct.size)
+    total: Floats = np.bincount(of_row, sizes, distinct.size).astype(np.float64)
     squares = np.bincount(of_row, sizes * sizes, distinct.size)
     connections = Connections(
         src[of_pair],
@@ -135,9 +135,7 @@ def _answers(found: Connections) -> Bools:
     typical = np.bincount(found.pair, weight * found.typical, pairs) / np.maximum(total, 1.0)
     src, dst = np.zeros(pairs, np.int64), np.zeros(pairs, np.int64)
     src[found.pair], dst[found.pair] = found.src, found.dst
-    there = pd.MultiIndex.from_arrays([src, dst]).get_indexer(
-        pd.MultiIndex.from_arrays([dst, src])
-    )
+    there = pd.MultiIndex.from_arrays([src, dst]).get_indexer(pd.MultiIndex.from_arrays([dst, src]))
     has = there >= 0
     answers = has & (total < ANSWER_BYTES * total[there])
     answers &= typical <= ANSWER_RECORD * typical[there]
@@ -163,4 +161,4 @@ def _conserve(found: Connections, server: Codes) -> None:
         worst = int(np.argmin(ratio))
         if ratio[worst] >= ONE_SIDED:
             return
-        found.trains &= (home != worst) & (goal != worst)
+        found.trains[(home == worst) | (goal == worst)] = False

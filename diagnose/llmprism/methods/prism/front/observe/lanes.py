@@ -83,10 +83,10 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
     """Read the records of training connections into lanes."""
     origin = int(flows.start_ns[0]) if len(flows) else 0
     rows = np.flatnonzero(connections.trains[connections.of_row])
-    of_row = connections.of_row[rows]
-    by = rows[order_in_groups(of_row, flows.start_ns[rows])]
+    by = rows[order_in_groups(connections.of_row[rows], flows.start_ns[rows])]
     sizes = sizes_of(flows)
-    columns = (connections.of_row[by], flows.start_ns[by], flows.end_ns[by], sizes[by])
+    of_record: Ints = connections.of_row[by].astype(np.int64)
+    columns = (of_record, flows.start_ns[by], flows.end_ns[by], sizes[by])
     exporter = describe_exporter(*columns)
     if exporter.doubled:
         by = by[~_repeats(*columns)]
@@ -98,7 +98,7 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
     end = (flows.end_ns[by] - origin).astype(np.float64)
     size = sizes[by].astype(np.float64)
     lanes = []
-    for first, last in zip(opens, np.append(opens[1:], by.size), strict=True):
+    for first, last in zip(opens, [*opens[1:], by.size][: opens.size], strict=True):
         part = slice(first, last)
         keep = _significant(size[part])
         ends = int(flows.src[by[first]]), int(flows.dst[by[first]])
@@ -109,8 +109,8 @@ def observe(flows: FlowTable, connections: Connections) -> Observation:
 
 def _significant(size: Floats) -> Bools:
     """Records without those much smaller than usual that carry hardly anything together."""
-    total = size.sum()
-    small = size < CONTROL_RECORD * (size**2).sum() / max(total, 1.0)
+    total = float(size.sum())
+    small: Bools = size < CONTROL_RECORD * (size**2).sum() / max(total, 1.0)
     if size[small].sum() < CONTROL_SHARE * total:
         return ~small
     return np.ones(size.size, bool)

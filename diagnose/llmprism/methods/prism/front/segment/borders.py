@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.front.observe.lanes import Lane
-from llmprism.methods.prism.front.parameters import DEEP
+from llmprism.methods.prism.front.parameters import (
+    DEEP,
+    FEW_SILENT,
+    SOON,
+)
 from llmprism.methods.prism.front.segment.balance import Balance
 from llmprism.methods.prism.front.segment.vote import Election
 from llmprism.numerics.arrays import Bools, Floats, Ints
-
-
-FEW = 0.5  # of the deepest overlap: silence enough for a border at the end of gradients
-SOON = 0.25  # of a period, after the end of gradients: the next step begins by then
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _window(
     depth = np.searchsorted(np.sort(a), middle, "right") - np.searchsorted(np.sort(b), middle)
     heavy = silences.gradients[lane.astype(int)]
     after_heavy = np.isin(edges[:-1], a[heavy & (a > low)])
-    after_heavy &= depth >= FEW * depth.max()
+    after_heavy &= depth >= FEW_SILENT * depth.max()
     open_to = after_heavy if after_heavy.any() else np.ones(depth.size, bool)
     able = np.flatnonzero(open_to & (depth >= DEEP * depth[open_to].max()))
     chosen = int(able[_clean(middle[able], balances)][0])

@@ -6,23 +6,23 @@ near the border of the job, with the usual bytes since the one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import (
     BYTES_COST,
+    CANDIDATE_SILENCES,
     CUT_RANGE,
     DISTANCE_COST,
+    ENDED,
+    EVALUATION_BYTES,
+    LATE_SILENCE,
     SILENCE_COST,
 )
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.numerics.arrays import Bools, Floats, Ints
-
-EXTRA = 0.04  # of the usual bytes of a step: more is an evaluation before it
-LATE = 0.15  # weight of the distance of a silence's begin: gradients end a step
-CANDIDATES = 24  # silences tried for one border of a lane; the longest and nearest ones
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,14 @@ class CutLane:
         return np.where(self.active, self.lane.start[at], np.nan)
 
     def begin(self) -> Floats:
-        """First packet in each step [ns], after what an evaluation before it sends more than usual."""
+        """First packet in each step [ns], after the excess bytes of an evaluation before it."""
         steps = self.bytes
         usual = np.median(steps[self.active]) if self.active.any() else 0.0
         excess = np.maximum(steps - usual, 0.0)
-        excess[excess < EXTRA * usual] = 0.0
+        excess[excess < EVALUATION_BYTES * usual] = 0.0
         at = np.searchsorted(self.lane.sent, self.lane.sent[self.bounds[:-1]] + excess)
-        return np.where(self.active, self.lane.start[np.minimum(at, self.lane.start.size - 1)], np.nan)
+        at = np.minimum(at, self.lane.start.size - 1)
+        return np.where(self.active, self.lane.start[at], np.nan)
 
     def last(self) -> Floats:
         """Last packet in each step [ns]; NaN if there is none."""
@@ -86,13 +87,22 @@ def cut_lane(lane: Lane, borders: Borders, answered: bool) -> CutLane:
     inner = np.searchsorted(lane.start, borders.middle)
     usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
     usual_bytes = float(np.median(usual[usual > 0])) if (usual > 0).any() else 1.0
-    late = 0.0 if answered else LATE
+    late = 0.0 if answered else LATE_SILENCE
     if lane.silent.size:
         inner = _choose(lane, borders, usual_bytes, 0.0, late)
         shift = _offset(lane, borders, inner)
         if shift:
             inner = _choose(lane, borders, usual_bytes, shift, late)
     return CutLane(lane, np.concatenate(([0], inner, [count])))
+
+
+def ended(cut: list[CutLane], borders: Borders) -> tuple[list[CutLane], Borders]:
+    """Lanes and borders without a last step that lacks bytes: recording or job stopped in it."""
+    total = np.sum([c.bytes for c in cut], axis=0)
+    if total.size < 3 or total[-1] >= ENDED * np.median(total):
+        return cut, borders
+    shorter = replace(borders, low=borders.low[:-1], high=borders.high[:-1])
+    return [replace(c, bounds=c.bounds[:-1]) for c in cut], shorter
 
 
 def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
@@ -102,8 +112,8 @@ def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
         return 0.0
     low = lane.reached[inner[inside] - 1] - borders.high[inside]
     high = lane.start[inner[inside]] - borders.low[inside]
-    low, high = float(np.median(low)), float(np.median(high))
-    return low if low > 0 else high if high < 0 else 0.0
+    after, before = float(np.median(low)), float(np.median(high))
+    return after if after > 0 else before if before < 0 else 0.0
 
 
 def _choose(lane: Lane, borders: Borders, usual: float, shift: float, late: float) -> Ints:
@@ -123,7 +133,7 @@ def _choose(lane: Lane, borders: Borders, usual: float, shift: float, late: floa
         score = SILENCE_COST * np.log((end - begin)[rows] / lane.floor)
         away += late * np.abs(begin[rows] - low[k])
         score -= DISTANCE_COST * away / borders.period_ns
-        best = np.argsort(-score, kind="stable")[:CANDIDATES]
+        best = np.argsort(-score, kind="stable")[:CANDIDATE_SILENCES]
         options = np.append(at[rows[best]], fallback[k])
         score = np.append(score[best], -1.0)
         passed = lane.sent[options][None, :] - lane.sent[choice][:, None]

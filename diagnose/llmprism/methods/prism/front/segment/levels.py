@@ -125,7 +125,7 @@ def _neighbourhoods(levels: list[Level]) -> list[Level]:
 def _is_habit(fine: Level, coarse: Level) -> bool:
     """Whether the silences of ``coarse`` are saves or evaluations after some steps of ``fine``.
 
-    Messages become a step when the silence between steps is a larger share of time than that between
+    Messages become a step if the silence between steps is a larger share of time than that between
     messages. Micro-batches become a step if the silence between steps is hardly longer.
     """
     if coarse.parts < 4 and fine.quality > 0.5:

@@ -13,17 +13,19 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.front.observe.lanes import Lane
-from llmprism.methods.prism.front.parameters import BYTES_COST, EQUAL_BYTES
+from llmprism.methods.prism.front.parameters import (
+    BORDER_WORTH,
+    BYTES_CAP,
+    BYTES_COST,
+    CANDIDATE_SILENCE,
+    COMPARED_LANES,
+    EQUAL_BYTES,
+    LEAST_BYTES,
+    MOST_BYTES,
+)
 from llmprism.methods.prism.front.segment.balance import Balance
 from llmprism.methods.prism.front.segment.vote import Election
 from llmprism.numerics.arrays import Floats, Ints
-
-SHORTEST = 0.25  # of the usual silence between steps: silences that are candidates
-REACH = 2.6  # usual bytes of a step that one step can have
-LEAST = 0.3  # usual bytes of a step that one has at least
-CAP = 0.5  # relative deviation of bytes beyond which more costs nothing
-WORTH = 1.5  # of a silence beyond the threshold of its level, against deviations of bytes
-LANES = 24  # lanes whose bytes are compared: the heaviest ones
 
 
 def refine(
@@ -33,7 +35,7 @@ def refine(
     lead, level = lanes[election.lead], election.levels[election.lead]
     at = _candidates(lead, level.cuts, level.silence_ns, balances.get(election.lead))
     moments = np.concatenate(([-np.inf], (lead.reached[at - 1] + lead.start[at]) / 2, [np.inf]))
-    heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:LANES]
+    heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:COMPARED_LANES]
     before = np.array([_sent_before(lanes[i], moments) for i in {*heaviest, election.lead}])
     nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
     usual = _usual(before, nodes)
@@ -41,7 +43,7 @@ def refine(
     lead_before = _sent_before(lead, moments)
     threshold = level.silence_ns * np.exp(-level.contrast / 2)
     gain = np.log((lead.start[at] - lead.reached[at - 1]) / threshold)
-    gain = WORTH * np.clip(gain, -1.0, 1.0)
+    gain = BORDER_WORTH * np.clip(gain, -1.0, 1.0)
     step = float(np.median(np.diff(lead_before[nodes])))
     chosen = _solve(before / usual[:, None], lead_before / max(step, 1.0), np.append(gain, 0.0))
     cuts = at[chosen - 1]
@@ -63,7 +65,7 @@ def _equal(lead: Lane, cuts: Ints) -> float:
 def _candidates(lead: Lane, cuts: Ints, silence: float, balance: Balance | None) -> Ints:
     """Records of the lead lane that may begin a step."""
     at = lead.silent
-    able = lead.gaps[at - 1] >= SHORTEST * silence
+    able = lead.gaps[at - 1] >= CANDIDATE_SILENCE * silence
     if balance is not None:
         able &= balance.clean(lead.reached[at - 1], lead.start[at])
     return at[able] if 2 * able.sum() > cuts.size else np.union1d(at[able], cuts)
@@ -91,8 +93,8 @@ def _solve(before: Floats, lead: Floats, gain: Floats) -> Ints:
     count = lead.size
     value, origin = np.full(count, -np.inf), np.zeros(count, np.int64)
     value[0] = 0.0
-    first = np.searchsorted(lead, lead - REACH)
-    last = np.searchsorted(lead, lead - LEAST, side="right")
+    first = np.searchsorted(lead, lead - MOST_BYTES)
+    last = np.searchsorted(lead, lead - LEAST_BYTES, side="right")
     for j in range(1, count):
         low, high = int(first[j]), min(max(int(last[j]), int(first[j]) + 1), j)
         high = j if j == count - 1 else high
@@ -104,7 +106,7 @@ def _solve(before: Floats, lead: Floats, gain: Floats) -> Ints:
             apart = np.maximum(excess, 0.0)
         elif low == 0:
             apart[:, 0] = np.maximum(excess[:, 0], 0.0)
-        cost = BYTES_COST * np.minimum(apart, CAP).mean(axis=0)
+        cost = BYTES_COST * np.minimum(apart, BYTES_CAP).mean(axis=0)
         total = value[low:high] - cost
         best = int(np.argmax(total))
         value[j], origin[j] = total[best] + gain[j - 1], low + best

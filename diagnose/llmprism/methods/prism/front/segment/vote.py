@@ -11,16 +11,15 @@ from llmprism.methods.prism.front.observe.lanes import Lane
 from llmprism.methods.prism.front.parameters import (
     BYTES_WEIGHT,
     CONTRAST_SCALE,
+    DOUBTED,
     NEAR_BEST,
     QUALITY_WEIGHT,
+    SAME_STEPS,
 )
 from llmprism.methods.prism.front.segment.levels import Level, preferred
 
 Vote = tuple[int, float, int, Level]
 """Number of parts, weight, lane and level."""
-
-SAME_STEPS = 0.04  # numbers of parts that differ by less are of one candidate
-DOUBTED = 0.25  # weight of a level that is not the preferred one of its lane
 
 
 @dataclass(frozen=True)

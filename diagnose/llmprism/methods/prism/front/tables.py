@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import Topology
+from llmprism.kinds import DP, OTHER, UNKNOWN
 from llmprism.methods.prism.front.jobs import Part
 from llmprism.methods.prism.front.layouts.layout import Layout
-from llmprism.methods.prism.front.observe.lanes import Observation
-from llmprism.methods.prism.front.parameters import UNSURE
+from llmprism.methods.prism.front.observe.lanes import Lane, Observation
+from llmprism.methods.prism.front.parameters import CONTROL_SHARE, LIGHT_RECORD_BYTES, UNSURE
 from llmprism.methods.prism.front.timeline import Timeline
 from llmprism.model import CANNOT_TELL
 from llmprism.numerics.arrays import Array, Ints
@@ -96,21 +97,47 @@ def _steps(job: DiagnosedJob, timeline: Timeline, names: Array, origin: int) -> 
     return frame.assign(step=frame.groupby("address").cumcount()).reset_index(drop=True)
 
 
+def _opens(lane: Lane, first_border: float) -> bool:
+    """Whether nearly all of a lane is before the first border of its job [ns]."""
+    before = lane.sent[np.searchsorted(lane.start, first_border)]
+    return bool(before >= (1 - CONTROL_SHARE) * lane.bytes)
+
+
 def _pairs(seen: Observation, jobs: list[DiagnosedJob], names: Array) -> pd.DataFrame:
-    """Kinds of all directed pairs; an answer has the kind of what it answers."""
+    """Kinds of all directed pairs.
+
+    An answer has the kind of what it answers. What members of a group exchange before their first
+    step has ended, such as initial parameters, has the kind of the group.
+    """
     job_of = np.full(len(names), -1)
+    group_of = np.full(len(names), -1)
+    opening_ns = np.zeros(len(names))
     kind_of: dict[tuple[int, int], str] = {}
     for i, job in enumerate(jobs):
         job_of[job.part.endpoints] = i
-        kinds = job.layout.kinds if job.layout else ["unknown"] * len(job.part.lanes)
+        kinds = job.layout.kinds if job.layout else [UNKNOWN] * len(job.part.lanes)
         for lane, kind in zip(job.part.lanes, kinds, strict=True):
             kind_of[seen.lanes[lane].src, seen.lanes[lane].dst] = kind
+        if job.layout and job.part.borders:
+            opening_ns[job.part.endpoints] = job.part.borders.low[0] + seen.origin_ns
+            for number, members in enumerate(job.layout.groups):
+                group_of[members] = number + i * len(names)
     found = seen.connections
+    within = (group_of[found.src] == group_of[found.dst]) & (group_of[found.src] >= 0)
+    opens = within & (found.last_ns <= opening_ns[found.src])
+    opens &= found.typical >= LIGHT_RECORD_BYTES
+    early = {(c.src, c.dst) for c in seen.lanes if _opens(c, opening_ns[c.src] - seen.origin_ns)}
+    opens |= (
+        within & found.trains & [pair in early for pair in zip(found.src, found.dst, strict=True)]
+    )
     rows = set()
     ends = zip(found.src.tolist(), found.dst.tolist(), strict=True)
-    for (a, b), trains, answers in zip(ends, found.trains, found.answers, strict=True):
+    for (a, b), trains, answers, opening in zip(
+        ends, found.trains, found.answers, opens, strict=True
+    ):
         shown = kind_of.get((a, b)) if trains else kind_of.get((b, a)) if answers else None
+        shown = DP if shown in (None, OTHER) and opening else shown
         same = job_of[a] == job_of[b] and job_of[a] >= 0
-        rows.add((f"job-{job_of[a]}" if same else "", names[a], names[b], shown or "other"))
+        rows.add((f"job-{job_of[a]}" if same else "", names[a], names[b], shown or OTHER))
     frame = pd.DataFrame(sorted(rows), columns=["job", "src", "dst", "kind"])
     return frame.assign(kind_unrefined=frame["kind"], confidence=0.9)

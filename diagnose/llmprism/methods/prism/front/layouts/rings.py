@@ -48,9 +48,10 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
     ranks = _rank_numbers(endpoints, topology)
     totals, messages = _usual_totals(cut), _frequent_messages(cut)
     scores: dict[tuple[int, int], float] = {}
+    widest = _most_in_server(endpoints, topology)
     for number, prior in ranks.items():
         for tensor in TENSOR_SIZES:
-            if number % tensor or number // tensor < 2:
+            if number % tensor or number // tensor < 2 or tensor > widest:
                 continue
             members = number // tensor
             score = prior - TENSOR_DOUBLING * np.log2(tensor) + _prior(members)
@@ -64,6 +65,13 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
     weight = np.exp(values - values.max())
     same = np.array([members == best[0] for members, _ in scores])
     return Replicas(*best, float(weight[same].sum() / weight.sum()))
+
+
+def _most_in_server(endpoints: Codes, topology: Topology) -> int:
+    """GPUs of the largest server of a job."""
+    shared = np.median([len(topology.endpoints[e].gpus or (0,)) for e in endpoints])
+    rooms = [np.sum(topology.servers == s) for s in np.unique(topology.servers[endpoints])]
+    return int(max(rooms) * max(1, shared))
 
 
 def _rank_numbers(endpoints: Codes, topology: Topology) -> dict[int, float]:

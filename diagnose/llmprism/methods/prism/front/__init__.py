@@ -17,6 +17,7 @@ from llmprism.methods.prism.front.jobs import Part, find_parts, join_parts
 from llmprism.methods.prism.front.layouts.layout import find_layout
 from llmprism.methods.prism.front.observe.connections import find_connections
 from llmprism.methods.prism.front.observe.lanes import Observation, observe
+from llmprism.methods.prism.front.refusal import reason
 from llmprism.methods.prism.front.segment.cutting import cut_lane, ended
 from llmprism.methods.prism.front.tables import DiagnosedJob, tables_of
 from llmprism.methods.prism.front.timeline import find_timeline
@@ -43,9 +44,10 @@ def diagnose(
 def diagnosed(seen: Observation, part: Part, topology: Topology) -> DiagnosedJob:
     """The layout and timeline of one job."""
     borders = part.borders
-    if borders is None:
-        return DiagnosedJob(part)
+    why = reason(part, seen.lanes)
+    if borders is None or why is not None:
+        return DiagnosedJob(part, why)
     cut = [cut_lane(seen.lanes[lane], borders, lane in part.balances) for lane in part.lanes]
     cut, borders = ended(cut, borders)
     layout = find_layout(cut, part.endpoints, borders, seen.exporter, topology)
-    return DiagnosedJob(part, layout, find_timeline(cut, part.endpoints, borders, layout))
+    return DiagnosedJob(part, None, layout, find_timeline(cut, part.endpoints, borders, layout))

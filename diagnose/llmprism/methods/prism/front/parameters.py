@@ -164,3 +164,15 @@ UNSURE = 0.4
 
 ENDED = 0.8
 """Of the usual bytes of a step: with less, the last step of a recording has not ended."""
+
+LONGEST_RECORD = 1.0
+"""Of a step: a typical record that lasts longer holds several steps."""
+
+FEWEST_STEPS, MOSTLY_EQUAL, HARDLY_EQUAL = 4, 0.7, 0.45
+"""So few steps have to be equal in most of their bytes; and what is hardly equal is no step."""
+
+PRIOR_ALONE = 0.7
+"""Confidence at most of a size that no bytes show, and of pipelines that no gradients confirm."""
+
+EXCHANGES = 0.5
+"""Factor of the confidence where each of several members sends to several: no ring, a mesh."""

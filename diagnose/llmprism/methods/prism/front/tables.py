@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +22,13 @@ from llmprism.numerics.arrays import Array, Ints
 
 @dataclass(frozen=True)
 class DiagnosedJob:
-    """All that is known of one job; without steps, layout and timeline are None."""
+    """All that is known of one job; without steps, layout and timeline are None.
+
+    ``unknown`` says why its steps cannot be told.
+    """
 
     part: Part
+    unknown: str | None = None
     layout: Layout | None = None
     timeline: Timeline | None = None
 
@@ -44,7 +49,7 @@ def tables_of(
 def _of_job(job: DiagnosedJob, names: Array, origin: int) -> dict[str, pd.DataFrame]:
     tables = {"jobs": pd.DataFrame({"address": names[job.part.endpoints]})}
     if job.layout is None or job.timeline is None:
-        return tables
+        return tables | {"layouts": _unknown_layout(job)}
     assert job.part.borders is not None
     tables["groups"] = _groups(job.layout, names)
     tables["steps"] = _steps(job, job.timeline, names, origin)
@@ -52,11 +57,20 @@ def _of_job(job: DiagnosedJob, names: Array, origin: int) -> dict[str, pd.DataFr
     row = {axis: getattr(lay, axis) for axis in ("dp", "pp", "tp", "ep", "cp")}
     if lay.confidence < UNSURE:
         row |= {"dp": CANNOT_TELL, "tp": CANNOT_TELL}
-    row |= {"micro_batches": -1, "schedule": "unknown", "sharding": "unknown"}
+    row |= {"micro_batches": -1, "schedule": UNKNOWN, "sharding": UNKNOWN}
     row |= {"period_ns": int(job.part.borders.period_ns)}
     row |= {"confidence": lay.confidence, "evidence": "{}"}
     tables["layouts"] = pd.DataFrame([row])
     return tables
+
+
+def _unknown_layout(job: DiagnosedJob) -> pd.DataFrame:
+    row: dict[str, Any] = dict.fromkeys(
+        ("dp", "pp", "tp", "ep", "cp", "micro_batches"), CANNOT_TELL
+    )
+    row |= {"schedule": UNKNOWN, "sharding": UNKNOWN, "period_ns": CANNOT_TELL}
+    evidence = json.dumps({"unknown": job.unknown})
+    return pd.DataFrame([row | {"confidence": 0.0, "evidence": evidence}])
 
 
 def _groups(layout: Layout, names: Array) -> pd.DataFrame:

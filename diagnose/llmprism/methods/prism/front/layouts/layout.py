@@ -18,8 +18,9 @@ from llmprism.methods.prism.front.layouts.chains import (
     lockstep,
 )
 from llmprism.methods.prism.front.layouts.kinds import classify
-from llmprism.methods.prism.front.layouts.rings import find_replicas
+from llmprism.methods.prism.front.layouts.rings import find_replicas, replicas_of_stages
 from llmprism.methods.prism.front.observe.exporter import Exporter
+from llmprism.methods.prism.front.parameters import EXCHANGES, PRIOR_ALONE
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Codes
@@ -89,9 +90,13 @@ def _pipelines(
                 groups.setdefault((stage, position), []).append(end)
     members = [sorted(set(ends)) for ends in groups.values() if len(set(ends)) > 1]
     certain = np.mean([c.stages == stages and c.certain for c in chains])
-    if any(c.hidden for c in chains) or DP not in kinds:
-        certain = 0.7 * certain
-    dp = max(1, len(chains) // tp)
+    data = [c for c, kind in zip(cut, kinds, strict=True) if kind == DP]
+    if any(c.hidden for c in chains) or not _confirmed(data, members):
+        certain = PRIOR_ALONE * certain
+    if _is_mesh(data):
+        certain = EXCHANGES * certain
+    dp, sure = replicas_of_stages(data, max(1, len(chains) // tp))
+    certain = min(certain, sure) if dp * tp > len(chains) else certain
     return Layout(dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain))
 
 
@@ -101,6 +106,22 @@ def _replicas(cut: list[CutLane], endpoints: Codes, kinds: list[str], topology: 
     ring = find_replicas(data, endpoints, topology)
     members, tp, sure = ring.members, ring.tensor, ring.posterior
     return Layout(members, 1, tp, -1, -1, kinds, [], _split(endpoints, tp, parts, topology), sure)
+
+
+def _confirmed(data: list[CutLane], groups: list[list[int]]) -> bool:
+    """Whether data-parallel traffic stays inside the groups that the pipelines imply."""
+    group_of = {end: number for number, ends in enumerate(groups) for end in ends}
+    inside = [group_of.get(c.lane.src, -1) == group_of.get(c.lane.dst, -2) for c in data]
+    return bool(inside) and all(inside)
+
+
+def _is_mesh(data: list[CutLane]) -> bool:
+    """Whether most members send to several others, as exchanges do and rings do not."""
+    goals: dict[int, set[int]] = {}
+    for c in data:
+        goals.setdefault(c.lane.src, set()).add(c.lane.dst)
+    several = [len(ends) > 1 for ends in goals.values()]
+    return bool(several) and 2 * sum(several) > len(several)
 
 
 def _split(

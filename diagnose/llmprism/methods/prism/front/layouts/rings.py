@@ -17,6 +17,7 @@ from llmprism.methods.prism.front.parameters import (
     EXACT_BYTES,
     FREQUENT_SIZES,
     HIDDEN_RANKS,
+    PRIOR_ALONE,
     TENSOR_DOUBLING,
     TENSOR_SIZES,
     UNUSUAL_RANKS,
@@ -64,7 +65,33 @@ def find_replicas(cut: list[CutLane], endpoints: Codes, topology: Topology) -> R
     values = np.array(list(scores.values()))
     weight = np.exp(values - values.max())
     same = np.array([members == best[0] for members, _ in scores])
-    return Replicas(*best, float(weight[same].sum() / weight.sum()))
+    posterior = float(weight[same].sum() / weight.sum())
+    shown = _odd_part(best[0] - 1) > 1 and len(scores) > 1
+    return Replicas(*best, posterior if shown else min(posterior, PRIOR_ALONE))
+
+
+def replicas_of_stages(cut: list[CutLane], shown: int) -> tuple[int, float]:
+    """Replicas of a pipeline of which ``shown`` are seen between servers, and their posterior.
+
+    Replicas whose stages share servers are hidden, but they are members of the rings.
+    """
+    totals, messages = _usual_totals(cut), _frequent_messages(cut)
+    if not totals:
+        return shown, 1.0
+    numbers = list(range(shown, 2 * shown + 1))
+    score = np.array(
+        [
+            _prior(n)
+            - (n > shown) * (UNUSUAL_RANKS + HIDDEN_RANKS * (n / shown - 1))
+            + _evidence(n, totals, WHOLE_STEP)
+            + _evidence(n, messages, WHOLE_RECORDS)
+            for n in numbers
+            if n > 1
+        ]
+    )
+    weight = np.exp(score - score.max())
+    best = int(np.argmax(weight))
+    return [n for n in numbers if n > 1][best], float(weight[best] / weight.sum())
 
 
 def _most_in_server(endpoints: Codes, topology: Topology) -> int:
@@ -120,12 +147,17 @@ def _usual(sizes: Floats) -> list[float]:
     return [float(values[k]) for k in top if often[k] > 1 and 3 * often[k] >= often[top[0]]]
 
 
+def _odd_part(number: int) -> int:
+    """A positive number without its factors 2 and 3."""
+    for factor in (2, 3):
+        while number % factor == 0:
+            number //= factor
+    return number
+
+
 def _evidence(members: int, sizes: list[float], whole: float) -> float:
     """Log likelihood ratio of sizes, under rings of ``members`` against any other number."""
-    odd = members - 1
-    for factor in (2, 3):
-        while odd and odd % factor == 0:
-            odd //= factor
+    odd = _odd_part(members - 1)
     ratio = 0.0
     for size in sizes:
         hit = EXACT_BYTES + (1 - EXACT_BYTES) / odd

@@ -30,6 +30,7 @@ def classify(cut: list[CutLane], borders: Borders, exporter: Exporter) -> list[s
     least = max(min(0.004 * borders.period_ns, 3e6), 2 * exporter.tick_ns)
     pairs = [(i, at[(d, s)]) for (s, d), i in at.items() if (d, s) in at and s < d]
     pairs = [(i, j) for i, j in pairs if kinds[i] == kinds[j] == DP]
+    pairs = [(i, j) for i, j in pairs if not _are_simultaneous(cut[i], cut[j], least)]
     lead = np.array([_lead(cut[i], cut[j], least) for i, j in pairs])
     rate = np.array([_rate(cut[i]) + _rate(cut[j]) for i, j in pairs])
     for members in _classes(rate):
@@ -61,19 +62,30 @@ def _classes(rate: Floats) -> list[list[int]]:
     return found
 
 
-def _lead(lane: CutLane, back: CutLane, least: float) -> int:
-    """1 if ``lane`` is first in nearly every step, -1 if ``back`` is, 0 if neither."""
-    differences = np.stack(
+def _delays(lane: CutLane, back: CutLane) -> Floats:
+    """First, mean and last time of ``back`` less those of ``lane`` [ns], shape (3, steps)."""
+    delays = np.stack(
         [
             back.first() - lane.first(),
             back.mean() - lane.mean(),
             back.last() - lane.last(),
         ]
     )
-    known = ~np.isnan(differences).any(axis=0)
-    if not known.any():
+    known: Floats = delays[:, ~np.isnan(delays).any(axis=0)]
+    return known
+
+
+def _are_simultaneous(lane: CutLane, back: CutLane, least: float) -> bool:
+    """Whether both directions send at once in nearly every step, as a ring of two does."""
+    delays = np.abs(_delays(lane, back))
+    return bool(delays.size) and bool(np.mean((delays < least).all(axis=0)) >= USUALLY_FIRST)
+
+
+def _lead(lane: CutLane, back: CutLane, least: float) -> int:
+    """1 if ``lane`` is first in nearly every step, -1 if ``back`` is, 0 if neither."""
+    differences = _delays(lane, back)
+    if not differences.size:
         return 0
-    differences = differences[:, known]
     for sign in (1, -1):
         if np.mean((sign * differences >= least).all(axis=0)) >= USUALLY_FIRST:
             return sign

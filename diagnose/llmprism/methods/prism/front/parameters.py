@@ -83,7 +83,7 @@ LOCKED_SHARE, LOCKED_APART = 0.75, 0.95
 ACTIVE = 0.5
 """Of the steps in which a lane that takes part in them has traffic."""
 
-SUBSTANTIAL = 1e-3
+SUBSTANTIAL = 3e-5
 """Bytes of a NIC, as a share of those of the busiest job, that can be training."""
 
 ANSWERED = 0.1
@@ -119,8 +119,9 @@ COMPARED_LANES, CANDIDATE_SILENCES = 24, 24
 EVALUATION_BYTES = 0.04
 """Of the usual bytes of a step: more than usual is an evaluation before it."""
 
-LATE_SILENCE = 0.15
-"""Weight of the distance at which a silence of gradients begins: gradients end a step."""
+LATE_SILENCE, LEARNED_SILENCE = 0.15, 0.5
+"""Weight of the distance at which a silence of gradients begins from the border of the job, since
+gradients end a step; and of any silence from where those of its lane usually begin."""
 
 EQUAL_RATES = 0.12
 """Relative difference of bytes in a step of pairs of one class."""

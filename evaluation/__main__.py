@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evaluation.exam.command import exam
-from llmprism.program import run_program
+from prism_common.program import run_program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation.paths import ROOT
-from llmprism.files import replacing
 from llmprism.pipeline import diagnose_files
+from prism_common.files import replacing
 from prism_sim.loading.loader import load
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.paint import write_png

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import isolation, needs
 from lab.case import CASES, LabCase, find, read_case
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 
 SHOWN_LINES = 60
 

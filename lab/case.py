@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.job import Job
 from prism_sim.loading.loader import validate
 from prism_sim.loading.scenario import Scenario

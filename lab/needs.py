@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 TOOLS = {
     "ip": "iproute2",

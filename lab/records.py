@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from lab.capture import OUT
 from lab.network import Network
-from llmprism.files import replacing
 from llmprism.ingest.coarser import coarser
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source, find
+from prism_common.files import replacing
 
 GAPS_MS = (1, 2, 5, 10)
 DEFAULT_GAP_MS = 5

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.toolkit import Content, Piece, did_you_mean, do_missing, kept_content
 from reproduction import EXPERIMENTS
 from reproduction.base import Done, Experiment, Trial

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llmprism.files import replacing
+from prism_common.files import replacing
 from prism_sim.toolkit import paint
 from reproduction import pages
 from reproduction.base import OTHER_METHOD, PageFigure

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.program import run_program
-from llmprism.version import __version__
+from prism_common.program import run_program
+from prism_common.version import __version__
 
 if TYPE_CHECKING:
     from llmlog.streams import Intake

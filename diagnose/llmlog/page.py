@@ -14,8 +14,8 @@ from jinja2 import PackageLoader
 
 from llmlog.errors import LogError
 from llmlog.tables import Results, ranges
-from llmprism.files import is_foreign, replacing
-from llmprism.templates import filled
+from prism_common.files import is_foreign, replacing
+from prism_common.templates import filled
 
 _LINES = 60
 """Lines of a failure that are shown; causes come first, then what the others reported."""

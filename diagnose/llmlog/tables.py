@@ -20,7 +20,7 @@ from llmlog.events import Event
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
-from llmprism.files import replacing
+from prism_common.files import replacing
 
 _SCHEMAS = {
     "jobs": pa.schema(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llmprism.errors import UserError
-from llmprism.version import __version__
+from prism_common.errors import UserError
+from prism_common.version import __version__
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis

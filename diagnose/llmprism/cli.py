@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmprism.command import AtOnce, Cluster, Command, MemoryLimit, TimeLimit, new_app
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
-from llmprism.program import run_program
+from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
+from prism_common.command import Command, new_app
+from prism_common.program import run_program
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
@@ -39,7 +40,7 @@ usage; 4 the records do not suffice for a diagnosis, and the message gives the r
 app = new_app()
 _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
-    "check": "llmprism.ingest.commands:check_app",
+    "check": "llmprism.check.command:check_app",
     "report": "llmprism.page.command:report_app",
     "watch": "llmprism.watch.command:watch_app",
     "history": "llmprism.watch.history.command:history_app",
@@ -85,9 +86,9 @@ def run(
 ) -> None:
     """Diagnose flow records."""
     from llmprism import methods
-    from llmprism.errors import UserError
     from llmprism.isolation.runner import Limits
     from llmprism.pipeline import diagnose_files
+    from prism_common.errors import UserError
 
     try:
         methods.check(method)
@@ -121,10 +122,11 @@ def _diagnosed(
     diagnose: Callable[..., Diagnosis], out: str | None, names: Path | None, quiet: bool
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
+    from prism_common.progress import reporting
+
     from llmprism.diagnosis import check_target
-    from llmprism.errors import Problem, UserError
-    from llmprism.ingest.commands import reporting
     from llmprism.ingest.scheduler_jobs import read_names
+    from prism_common.errors import Problem, UserError
 
     if out is not None:
         check_target(out)  # before the work

@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from llmprism.errors import Problem, UserError
-from llmprism.version import code_of
+from prism_common.errors import Problem, UserError
+from prism_common.version import code_of
 
 if TYPE_CHECKING:
     from distributed import Client, Future

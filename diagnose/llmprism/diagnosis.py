@@ -13,8 +13,6 @@ from typing import Any, cast
 import pandas as pd
 
 from llmprism.conclusion import Conclusion, conclude
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
 from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
@@ -27,7 +25,9 @@ from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of, finding_text, name_of
 from llmprism.slow_steps import SlowSteps, slow_steps
 from llmprism.verdict import RecordsVerdict
-from llmprism.version import __version__
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
+from prism_common.version import __version__
 
 _MARK = "intake.json"  # shows that a folder is a diagnosis of ours
 _OTHER_FOLDER = "name another folder"

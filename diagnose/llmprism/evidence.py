@@ -12,7 +12,7 @@ from typing import Any
 
 from llmprism.finding_fields import names_in, plain, text
 from llmprism.part_names import Parts
-from llmprism.quantities import CLOCK_FROM_NS, clock_time, duration, percent, shortened
+from prism_common.quantities import CLOCK_FROM_NS, clock_time, duration, percent, shortened
 
 PHRASES: dict[str, str] = {
     "time_ratio": "takes {} times the usual time",

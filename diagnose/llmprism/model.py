@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism import kinds
 from llmprism.numerics.arrays import Codes, Floats, Ints
+from prism_common import kinds
 
 KINDS = kinds.INFERRED
 DP, PP = KINDS.index(kinds.DP), KINDS.index(kinds.PP)

@@ -20,7 +20,6 @@ from llmprism.batches import diagnose_in_batches
 from llmprism.cluster import workers_at
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.diagnosis import Diagnosis, conform, with_servers
-from llmprism.errors import Problem, UserError
 from llmprism.io.flows import FlowTable, Intake, Rest, place
 from llmprism.io.foreign import read_tables
 from llmprism.io.loading import adopt, load, row_count
@@ -32,6 +31,7 @@ from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
 from llmprism.standing import scopes_of
 from llmprism.verdict import judge, without_servers
+from prism_common.errors import Problem, UserError
 
 ANSWERS = ("truth", "manifest.json", "score.json", "trace.json", "report.html", "diagnosis")
 """Files and folders of a run folder that a method in a process of its own cannot read."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from llmprism.evidence import numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
 from llmprism.part_names import Parts
-from llmprism.quantities import clock_time, duration, percent, shortened
+from prism_common.quantities import clock_time, duration, percent, shortened
 
 if TYPE_CHECKING:
     import pandas as pd

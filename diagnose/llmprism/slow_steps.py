@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.quantities import percent
+from prism_common.quantities import percent
 
 LONGER = 0.1  # of a usual step, at least
 DEVIATIONS = 6.0  # of the lengths of neighbouring steps, at least

@@ -21,9 +21,9 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.kinds import OTHER, UNKNOWN
 from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 from llmprism.part_names import Parts
+from prism_common.kinds import OTHER, UNKNOWN
 
 PEERS = 4  # transfers that show what is usual
 ALIKE = 2.0  # times the volume of a peer, at most

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.command import PLAIN_WIDTH
-from llmprism.kinds import AXES, OTHER, UNKNOWN
 from llmprism.part_names import condensed
-from llmprism.quantities import duration, known_size, percent, shortened
+from prism_common.command import PLAIN_WIDTH
+from prism_common.kinds import AXES, OTHER, UNKNOWN
+from prism_common.quantities import duration, known_size, percent, shortened
 
 if TYPE_CHECKING:
     from rich.table import Table

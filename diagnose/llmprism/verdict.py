@@ -39,8 +39,8 @@ from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
 from llmprism.numerics.independence import nothing_circulates
-from llmprism.quantities import duration
 from llmprism.standing import Scope
+from prism_common.quantities import duration
 
 CANNOT_TELL_EXIT = 4
 GUESS = 0.5  # the confidence of a finding that the records do not support, at most

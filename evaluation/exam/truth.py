@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from evaluation.exam.peers import has_peers
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evaluation.ideas import findings, graph, jobs, kinds, outside, records, rings, steps, stops
 from evaluation.ideas.scenes import scene
 from evaluation.paths import ROOT
-from llmprism.files import replacing
+from prism_common.files import replacing
 from prism_sim.render import paint
 
 if TYPE_CHECKING:

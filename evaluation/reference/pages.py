@@ -25,8 +25,8 @@ from evaluation.paths import REFERENCE, ROOT, TEMPLATES
 from evaluation.reference.exported_periods import COLUMNS, export_rows
 from evaluation.reference.host_work import steps_of_jobs
 from evaluation.reference.known_windows import known_windows_error
-from llmprism.errors import Problem, UserError
 from llmprism.pipeline import diagnose_files
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prism_sim.version import __version__
 
 if TYPE_CHECKING:
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
     from prism_sim.api import (
         RunResult,
         Simulation,
@@ -41,7 +41,7 @@ __all__ = [
     "whatif",
 ]
 
-_HOME = {"UserError": "llmprism.errors"} | dict.fromkeys(
+_HOME = {"UserError": "prism_common.errors"} | dict.fromkeys(
     (name for name in __all__ if name not in ("UserError", "__version__")), "prism_sim.api"
 )
 

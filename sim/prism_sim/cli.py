@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from llmprism.options import MemoryLimit, TimeLimit
 
-from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
-from llmprism.program import run_program
+from prism_common.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
 from llmprism.io.notes import json_object
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 
 RECORD = ".prism-sim.json"
 LOCK = ".prism-sim.lock"

@@ -92,7 +92,7 @@ def prism_case(
 
     See :class:`prism_sim.RunResult`: ``score``, ``diagnosis``, ``truth``, ``flows``, ``folder``.
     """
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
 
     marker = request.node.get_closest_marker(MARKER)
     if marker is None or not marker.args:
@@ -132,7 +132,7 @@ def _scored(marker: pytest.Mark, folder: Path, simulated: Simulate) -> RunResult
 
 
 def _check_options(marker: pytest.Mark) -> None:
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
     from prism_sim.scenario.words import did_you_mean
 
     problems = [
@@ -145,7 +145,7 @@ def _check_options(marker: pytest.Mark) -> None:
 
 
 def _bounds(marker: pytest.Mark) -> list[Bound]:
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
     from prism_sim.commands.bounds import parse_bound
 
     try:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar, Union
 from pydantic import BeforeValidator, Discriminator, Field, WrapSerializer
 from pydantic_core.core_schema import SerializerFunctionWrapHandler
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 K = TypeVar("K")
 

@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
 from llmprism.io import stored_tables
 from llmprism.io.stored_tables import read_stored
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 
 TRUTH: dict[str, pa.Schema] = {
     "ranks": pa.schema(

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 from prism_sim.loading.scenario import Scenario
 from prism_sim.logs.config import Logs
 from prism_sim.logs.corpus import CorpusWriter, Logged, drawn_jobs

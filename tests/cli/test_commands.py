@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from llmprism import pipeline
-from llmprism.errors import Problem, UserError
 from llmprism.verdict import Reason, RecordsVerdict
+from prism_common.errors import Problem, UserError
 from prism_sim import __version__
 from prism_sim.commands.session import CANNOT_TELL
 from prism_sim.faults import KINDS

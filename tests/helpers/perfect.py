@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.run_folder import Run
 from prism_sim.score.busy import true_work
 from prism_sim.score.load import Case

@@ -9,7 +9,7 @@ import pytest
 from lab.case import CASES, find, read_case, twin
 from lab.plan import plans
 from lab.trainers import MPI, TORCH
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 
 PATHS = sorted(CASES.glob("*.yaml"))
 

@@ -23,7 +23,7 @@ from lab.resolver import answer
 from lab.trainers.order import one_forward_one_backward
 from lab.trainers.recording import Passes, RankRecorder
 from lab.truth import kind_of
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.cluster.topology import topology_of
 
 

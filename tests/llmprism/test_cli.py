@@ -15,15 +15,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import typer
+from llmprism.check.command import check_app
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import llmprism
 from llmprism.cli import app
-from llmprism.errors import UserError
-from llmprism.ingest.commands import check_app, ingest_app
+from llmprism.ingest.commands import ingest_app
 from llmprism.page.command import report_app
 from llmprism.terminal import findings_table
+from prism_common.errors import UserError
 
 Call = Callable[..., Result]
 APPS = [app, ingest_app, check_app, report_app]

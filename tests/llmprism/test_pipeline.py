@@ -15,12 +15,12 @@ import pytest
 
 from llmprism import methods
 from llmprism.diagnosis import Diagnosis
-from llmprism.errors import UserError
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.paper import StagedMethod, paper
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import DP, Pairs
 from llmprism.pipeline import diagnose, diagnose_files
+from prism_common.errors import UserError
 
 
 @pytest.fixture

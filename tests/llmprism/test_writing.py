@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.diagnosis import Diagnosis
-from llmprism.errors import UserError
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
 from llmprism.pipeline import diagnose
+from prism_common.errors import UserError
 
 
 @pytest.fixture

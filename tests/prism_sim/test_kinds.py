@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from llmprism import kinds, model
-from llmprism.kinds import GroupKind
+from llmprism import model
+from prism_common import kinds
+from prism_common.kinds import GroupKind
 from prism_sim.render import paint
 from prism_sim.run_folder import TRUTH
 from prism_sim.score.parallelism import AXES

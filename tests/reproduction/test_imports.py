@@ -12,8 +12,8 @@ from processes import completed
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
     "prism_sim.toolkit",
-    "llmprism.errors",
-    "llmprism.files",
+    "prism_common.errors",
+    "prism_common.files",
     "llmprism.io.flows",
     "llmprism.io.topology",
     "llmprism.io.writing",

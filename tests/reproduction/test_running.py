@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
 from prism_sim.studies import fingerprints

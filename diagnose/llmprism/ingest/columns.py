@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 COMMON: dict[str, str] = {
     "start_ns": "start ts first start_time first_switched flow_start first_seen time_flow_start "

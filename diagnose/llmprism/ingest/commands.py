@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
 from llmprism.ingest import arguments
+from prism_common.command import Command, new_app, user_errors
 
 if TYPE_CHECKING:
     from llmprism.ingest.ingesting import Ingested, Progress
@@ -58,7 +58,7 @@ def check_command(
 ) -> None:
     """Say what flow records allow."""
     with user_errors(debug):
-        from llmprism.ingest.check import as_dict, check
+        from llmprism.check.checking import as_dict, check
 
         with reporting(quiet) as progress:
             found, lines, diagnosis = check(flows, topology, progress)
@@ -136,7 +136,7 @@ def ingest_command(
             _write_notes(done, Path(out))
         _print_ingested(done, Path(out), as_json, quiet)
     if not done.notes.records:
-        from llmprism.verdict import CANNOT_TELL_EXIT
+        from prism_common.program import CANNOT_TELL_EXIT
 
         raise typer.Exit(CANNOT_TELL_EXIT)
 
@@ -183,8 +183,8 @@ def _homes(network: Content | None) -> dict[str, str]:
 
 def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
     """Write the network as described, or else what the records show of it."""
-    from llmprism.files import replacing
     from llmprism.ingest.network.inferred import infer
+    from prism_common.files import replacing
 
     if described:
         content = described
@@ -223,7 +223,7 @@ def _first(names: list[str]) -> str:
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:
-    from llmprism.files import replacing
+    from prism_common.files import replacing
 
     with replacing(folder / _NOTES) as partial:
         partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")
@@ -242,7 +242,7 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
 
 def _check_target(out: str) -> None:
     """Refuse a folder in which files would be replaced that no ingest wrote."""
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
 
     how = "name another folder with --out"
     folder = Path(out)

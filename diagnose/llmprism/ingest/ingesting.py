@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest import readers
 from llmprism.ingest.merging import TimeOrder
 from llmprism.ingest.notes import Notes
@@ -22,6 +21,7 @@ from llmprism.ingest.screening import screen
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, write_flows
+from prism_common.errors import Problem, UserError
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 DEFAULT_IDLE_GAP_NS = 5_000_000

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.slurm import expanded
 from llmprism.io.sources import read_text
 from llmprism.job_names import ScheduledJob
+from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
 _COLUMNS = ("job", "servers", "begin", "end")

@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS, MAY_BE_NULL
+from prism_common.errors import Problem, UserError
 
 _HOW = "the columns of each table are in docs/methods.md"
 _FRACTIONS = ("confidence",)

@@ -20,9 +20,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.sources import seekable
-from llmprism.program import NO_MEMORY
+from prism_common.errors import Problem, UserError
+from prism_common.program import NO_MEMORY
 
 REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}
 NAMES = ("src", "dst")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 STANDARD_INPUT = "-"
 _FIRST = 8  # bytes that show the format of a file

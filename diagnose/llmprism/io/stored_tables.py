@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.tables import DERIVED, DIAGNOSIS, MAY_BE_NULL
+from prism_common.errors import Problem, UserError
 
 _HOW = "repeat the stage that writes it"
 

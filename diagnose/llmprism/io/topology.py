@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.sources import read_text
 from llmprism.numerics.arrays import Bools, Codes, Floats
+from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
 _LISTED = 50  # problems in one message; the others are counted

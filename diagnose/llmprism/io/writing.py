@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.files import replacing
 from llmprism.io.parts import InParts
+from prism_common.files import replacing
 
 ROWS = 1 << 20  # of a row group
 

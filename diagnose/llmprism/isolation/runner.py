@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
-from llmprism.errors import Problem, UserError
 from llmprism.io.flows import FlowTable
 from llmprism.io.foreign import read_tables
 from llmprism.io.topology import Topology, as_content
 from llmprism.isolation.inside import FLOWS, TABLES, TOPOLOGY
 from llmprism.isolation.supervisor import Ending, Task
+from prism_common.errors import Problem, UserError
 
 _PATIENCE_S = 30.0  # for the supervisor, beyond the time limit of the method
 _BOOT = (

@@ -32,11 +32,11 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import JoiningPairs, PairVolumes
 from llmprism.methods.base import Method
 from llmprism.numerics.arrays import Bools
+from prism_common.errors import Problem, UserError
 
 M = TypeVar("M", bound=Method)
 GROUP = "llmprism.methods"

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import compile_early
+from prism_common.compiled import compiled
+from prism_common.early import compile_early
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]

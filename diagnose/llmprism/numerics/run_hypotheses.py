@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 
 Numbers = tuple[float, float, float, float]
 """Mean, kappa, alpha and beta of a prior."""

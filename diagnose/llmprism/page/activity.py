@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from llmprism.kinds import COMPUTE, DP, PP
+from prism_common.kinds import COMPUTE, DP, PP
 
 WAIT = "wait"
 """Kind of a span without traffic in which a rank waits."""

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from llmprism.conclusion import conclude
-from llmprism.kinds import PP
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
 from llmprism.slow_steps import slow_steps
 from llmprism.standing import scopes_from
+from prism_common.kinds import PP
 
 CARDS = 8
 FEW_STEPS = 6  # as many show what is usual: the least that the method compares

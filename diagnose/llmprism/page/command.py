@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
+from prism_common.command import Command, new_app, user_errors
 
 HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.kinds import AXES
 from llmprism.page.tables import Tables, natural
 from llmprism.part_names import condensed
-from llmprism.quantities import duration, known_size, percent
 from llmprism.sentences import name_of
+from prism_common.kinds import AXES
+from prism_common.quantities import duration, known_size, percent
 
 
 def found_jobs(tables: Tables) -> list[dict[str, Any]]:

@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 from jinja2 import PackageLoader
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import is_foreign, replacing
 from llmprism.page import reading
 from llmprism.page.answers import answers
 from llmprism.page.found import found_jobs, utc
 from llmprism.page.tables import Tables
-from llmprism.quantities import duration, percent
-from llmprism.templates import filled
+from prism_common.errors import Problem, UserError
+from prism_common.files import is_foreign, replacing
+from prism_common.quantities import duration, percent
+from prism_common.templates import filled
 
 FILE = "report.html"
 _FINDINGS = 40  # rows of the table; a method with many false alarms has thousands

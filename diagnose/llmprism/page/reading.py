@@ -18,9 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
 from llmprism.io.stored_tables import Where, read_stored, readable, required_columns
 from llmprism.io.tables import DIAGNOSIS
+from prism_common.errors import Problem, UserError
 
 _read_already: ContextVar[dict[Path, pd.DataFrame] | None] = ContextVar("tables", default=None)
 

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from llmprism.kinds import COMPUTE
 from llmprism.page import reading
 from llmprism.page.activity import WAIT, codes_in, of_pipelines, waiting
 from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of
+from prism_common.kinds import COMPUTE
 
 Floats = NDArray[np.float64]
 

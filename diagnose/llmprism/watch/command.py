@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import AtOnce, Cluster, Command, new_app, user_errors
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
+from llmprism.options import AtOnce, Cluster
+from prism_common.command import Command, new_app, user_errors
 
 HELP = """Watch records as they come, and tell what is slow as soon as it is.
 

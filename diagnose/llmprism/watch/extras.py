@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 
 def with_monitor(module: str, asked_by: str = "") -> ModuleType:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from llmprism.quantities import duration, percent
 from llmprism.watch.alerts import Alert, of_blindness
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Blindness, State
+from prism_common.quantities import duration, percent
 
 NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags", "DatagramsDropped"
 TOPOLOGY, NO_DIAGNOSIS = "TopologyRefused", "NoDiagnosis"

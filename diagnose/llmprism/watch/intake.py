@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.errors import UserError
 from llmprism.ingest.ingesting import records_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -25,6 +24,7 @@ from llmprism.ingest.sources import Source as File
 from llmprism.io.topology import Topology
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
+from prism_common.errors import UserError
 
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import pandas as pd
 
 from llmprism.diagnosis import Diagnosis
-from llmprism.errors import UserError
 from llmprism.ingest.options import Options
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
@@ -33,6 +32,7 @@ from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part
+from prism_common.errors import UserError
 
 WAIT_S = 1.0  # for records, before health is looked at
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmprism.errors import UserError
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
+from prism_common.errors import UserError
 
 
 class Network:

@@ -23,8 +23,8 @@ from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 
 _FILE, _LOCK = "state.json", "lock"
 

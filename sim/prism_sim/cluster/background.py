@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 import numpy as np
 import simpy
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.cluster.network import Bundle, Connection, Network
 from prism_sim.draws import Draws
 from prism_sim.scenario.habits import Background

@@ -9,7 +9,7 @@ Reference: ``tc-tbf(8)``, and the token bucket of RFC 2697.
 
 from __future__ import annotations
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from prism_sim.cluster.maxmin import uses_of
 from prism_sim.cluster.state import Net
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.bucket import take_tokens
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of

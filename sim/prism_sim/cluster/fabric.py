@@ -18,7 +18,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import Bound
+from prism_common.compiled import Bound
 from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
 from prism_sim.cluster.history import Spare, spare_of

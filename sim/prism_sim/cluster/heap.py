@@ -5,7 +5,7 @@ Ends change with the rates, so each entity stores its own ``place`` in the heap.
 
 from __future__ import annotations
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from prism_sim.cluster.state import HEAP_SIZE, Net, to_int64
 
 

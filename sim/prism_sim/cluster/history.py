@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
-from llmprism.numerics.early import compile_early
+from prism_common.compiled import compiled, compiled_part
+from prism_common.early import compile_early
 from prism_sim.cluster.state import NOTES, Int64s, Net, example_net
 
 

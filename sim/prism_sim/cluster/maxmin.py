@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from prism_sim.cluster.heap import sift
 from prism_sim.cluster.history import note_room
 from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, to_int64

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.maxmin import NOTHING
 from prism_sim.cluster.state import (
     FREE_LOG,

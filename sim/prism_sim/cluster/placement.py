@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import OnServers, Strategy

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws

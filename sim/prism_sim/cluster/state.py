@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 
 Array = NDArray[np.void]
 Int64s = NDArray[np.int64]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.cluster.network import Bundle, Connection, Network
 
 

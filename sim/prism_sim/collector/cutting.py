@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.state import grown
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.delay import HORIZON_NS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 
 ENTRY = np.dtype([("start_ns", "i8"), ("key", "i8")])
 

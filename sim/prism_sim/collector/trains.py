@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, compile_early
+from prism_common.compiled import compiled
+from prism_common.early import BOOLS, compile_early
 from prism_sim.cluster.wire import TRAIN, Trains
 
 RECORD = np.dtype(

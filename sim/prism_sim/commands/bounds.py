@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from prism_sim.score import Score

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from typer.core import TyperGroup
 
-from llmprism.command import Command as PlainCommand
-from llmprism.command import answer_version
+from prism_common.command import Command as PlainCommand
+from prism_common.command import answer_version
 from prism_sim.version import __version__
 
 _VERSION = f"prism-sim {__version__}"

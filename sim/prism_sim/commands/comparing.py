@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from llmprism.options import MemoryLimit, TimeLimit
 
-from llmprism.command import MemoryLimit, TimeLimit
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
 from prism_sim.commands.session import Session, counted, open_session

@@ -151,7 +151,7 @@ def _compared(
 
 def _sentences(found: dict[str, Any]) -> list[str]:
     """What each repair would give back, and the rerun's answer."""
-    from llmprism.quantities import percent
+    from prism_common.quantities import percent
 
     lines = []
     for row in found["repairs"]:
@@ -168,7 +168,7 @@ def _sentences(found: dict[str, Any]) -> list[str]:
 def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
     from rich.text import Text
 
-    from llmprism.quantities import percent
+    from prism_common.quantities import percent
 
     heads = ("job", "predicted [s]", "share", "rerun [s]", "share", "GPU-hours", "faults removed")
     table = _empty_table("repair of", heads)
@@ -187,7 +187,7 @@ def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
     """The name of a change, and a row for each job."""
     from rich.text import Text
 
-    from llmprism.quantities import percent
+    from prism_common.quantities import percent
 
     heads = ("steps", "step [s]", "without", "change", "extra [s]", "GPU-hours", "effective",
              "without")  # fmt: skip
@@ -206,7 +206,7 @@ def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
 
 def _change(slower: float | None) -> str:
     """A difference of step times in words."""
-    from llmprism.quantities import percent
+    from prism_common.quantities import percent
 
     if slower is None:
         return "-"

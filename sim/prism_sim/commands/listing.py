@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from llmprism.command import PLAIN_WIDTH
+from prism_common.command import PLAIN_WIDTH
 from prism_sim.commands.session import counted
 from prism_sim.loading.bundled import bundled, bundled_operations, bundled_studies, question_of
 
@@ -92,7 +92,7 @@ def listing(topic: str | None) -> tuple[dict[str, Any], str]:
     ------
     UserError : there is no such section.
     """
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
     from prism_sim.scenario.words import did_you_mean
 
     if topic == FIGURES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 _TEMPLATE = Path(__file__).with_name("new.yaml")
 _METHOD = Path(__file__).with_name("method")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.commands.options import Debug, Json, Processes, Quiet
 from prism_sim.commands.session import BELOW, Session, counted, open_session
 
@@ -132,7 +132,7 @@ def _update(
 
 
 def _write(path: Path, text: str) -> None:
-    from llmprism.files import replacing
+    from prism_common.files import replacing
 
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")

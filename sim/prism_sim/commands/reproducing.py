@@ -13,7 +13,7 @@ from types import ModuleType
 
 import typer
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.session import open_session
 from prism_sim.version import PACKAGE

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from llmprism.command import PLAIN_WIDTH
-from llmprism.errors import Problem, UserError
-from llmprism.program import is_memory_error
+from prism_common.command import PLAIN_WIDTH
+from prism_common.errors import Problem, UserError
+from prism_common.program import is_memory_error
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes: success; scenario or data is wrong; wrong usage; a bound of the score is missed;

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
 from prism_sim.products import PRODUCTS, own_products, refuse_other_files, stage_files
 
@@ -33,12 +33,12 @@ def compile_early(method: str | None = None) -> None:
 
     The functions of the simulation come first, then those of the ``method`` of diagnosis.
     """
-    from llmprism.numerics.compiled import must_be_compiled
+    from prism_common.compiled import must_be_compiled
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
         from llmprism import methods
-        from llmprism.numerics.early import start_helper
+        from prism_common.early import start_helper
 
         of_diagnosis = [methods.module_of(method)] if method in methods.OWN else []
         start_helper(["prism_sim.world", *of_diagnosis])

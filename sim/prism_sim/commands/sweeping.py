@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
 from prism_sim.commands.session import WRONG, Session, counted, open_session
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.draws import Draws
 from prism_sim.families.dice import Dice, rounded
 from prism_sim.families.family import Family

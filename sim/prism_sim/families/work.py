@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.families.dice import Dice, Maybe, Share, Span, Whole
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.job import Model, Strategy

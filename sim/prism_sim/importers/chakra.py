@@ -26,8 +26,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llmprism.errors import UserError
-from llmprism.kinds import GroupKind
+from prism_common.errors import UserError
+from prism_common.kinds import GroupKind
 from prism_sim.importers import consistency
 from prism_sim.importers.base import LARGEST_BYTES, Remark, TraceProblems, unread
 from prism_sim.importers.chakra_files import nodes_of, rank_files

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.importers.base import TraceProblems, contents
 from prism_sim.importers.chakra_json import from_json
 from prism_sim.importers.chakra_nodes import NODE_TYPES, Node

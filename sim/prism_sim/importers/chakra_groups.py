@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from llmprism.kinds import GroupKind
+from prism_common.kinds import GroupKind
 from prism_sim.importers.base import TraceProblems
 from prism_sim.importers.chakra_nodes import Node
 from prism_sim.scenario.graph import GroupSet, Task

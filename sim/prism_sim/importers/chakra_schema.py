@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.importers import KINDS, TIMINGS
 from prism_sim.scenario.base import Loc
 from prism_sim.scenario.source import Source

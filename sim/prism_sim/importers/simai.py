@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
-from llmprism.kinds import GroupKind
+from prism_common.errors import Problem, UserError
+from prism_common.kinds import GroupKind
 from prism_sim.importers.base import (
     LARGEST_BYTES,
     Remark,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.importers.base import Remark, TraceFile, TraceProblems, contents, unread
 from prism_sim.scenario.timings import LONGEST_NS, Timings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.version import PACKAGE
 
 _IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)

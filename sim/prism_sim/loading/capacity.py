@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
 from prism_sim.loading.job import AnyJob, Job

@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.source import Source, read_source
 from prism_sim.scenario.words import did_you_mean, in_yaml_words

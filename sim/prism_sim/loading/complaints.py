@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from llmprism.errors import Problem
+from prism_common.errors import Problem
 from prism_sim.loading import foreign
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc

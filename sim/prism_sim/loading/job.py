@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.importers import TIMINGS, GraphTrace, TimedTrace
 from prism_sim.scenario.graph import Graph
 from prism_sim.scenario.timings import Timings

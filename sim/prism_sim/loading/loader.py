@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.importers.reading import read_traces
 from prism_sim.loading import checks
 from prism_sim.loading.complaints import problem_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationInfo, model_validator
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
 
 Figures = Mapping[str, Mapping[str, float]]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import yaml
 
-from llmprism.files import replacing
 from llmprism.page.page import rendered
+from prism_common.files import replacing
 from prism_sim.operations import figures, results, worth_figure
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter.study import Quarter

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.complaints import plain_loc
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.measured import Figures, read_figures

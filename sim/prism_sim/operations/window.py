@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.operations.detections.base import Detected
 from prism_sim.operations.failure import Failure

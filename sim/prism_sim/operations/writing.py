@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from llmprism.files import replacing
+from prism_common.files import replacing
 from prism_sim.operations import figures, page, results, worth_figure
 from prism_sim.operations.evaluating import results as makespans
 from prism_sim.operations.evaluating.study import Evaluation

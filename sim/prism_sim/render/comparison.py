@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from llmprism.quantities import duration
+from prism_common.quantities import duration
 from prism_sim.render.markdown import table as markdown_table
 
 Estimates = Mapping[str, Any]

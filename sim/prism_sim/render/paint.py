@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llmprism import kinds
-from llmprism.files import replacing
+from prism_common import kinds
+from prism_common.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from llmprism.files import replacing
 from llmprism.page.page import as_text, content, cut, rendered, window
 from llmprism.page.tables import Tables
-from llmprism.quantities import percent
+from prism_common.files import replacing
+from prism_common.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.logged import failures

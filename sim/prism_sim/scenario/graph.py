@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from llmprism.kinds import GroupKind
+from prism_common.kinds import GroupKind
 from prism_sim.scenario.base import Closed
 
 KINDS = ("compute", "host", "wait", "send", "recv", "collective")

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.scenario.base import Loc
 
 _TAG = "tag:yaml.org,2002:"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.run_folder import Run
 from prism_sim.score.catalogue import Catalogue
 from prism_sim.score.declare import Figure, Table, Words, declared

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import pandas as pd
 
-from llmprism.kinds import UNKNOWN
+from prism_common.kinds import UNKNOWN
 from prism_sim.score.declare import COUNT, Better, Figure, Table, descriptive, lower, right
 from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio

@@ -29,7 +29,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import AXES, DP, PP
+from prism_common.kinds import AXES, DP, PP
 from prism_sim.score.declare import (
     Figure,
     Named,

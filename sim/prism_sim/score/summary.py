@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llmprism.quantities import duration, percent
+from prism_common.quantities import duration, percent
 from prism_sim.score.faults import FaultsScore
 from prism_sim.score.stats import RelativeErrors
 from prism_sim.score.timeline import TimelineFigures

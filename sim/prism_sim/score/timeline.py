@@ -32,7 +32,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from llmprism import kinds
+from prism_common import kinds
 from prism_sim.score.busy import pack, true_work, union_length
 from prism_sim.score.declare import (
     FRACTION,

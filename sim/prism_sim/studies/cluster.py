@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprism.cluster import client_of, room
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.studies.fingerprints import fingerprint
 from prism_sim.studies.pool import DIED, Outcome, attempt
 

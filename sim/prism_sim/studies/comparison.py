@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.files import replacing
 from llmprism.isolation.runner import LIMITS, Limits
+from prism_common.files import replacing
 from prism_sim.families import draw, read_family
 from prism_sim.families.family import Family, bundled_families
 from prism_sim.loading.bundled import find
@@ -88,7 +88,7 @@ def families_called(names: Sequence[str]) -> list[Family]:
     ------
     UserError : there is no such family.
     """
-    from llmprism.errors import Problem, UserError
+    from prism_common.errors import Problem, UserError
 
     known = bundled_families()
     found = []

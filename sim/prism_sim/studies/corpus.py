@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from llmprism.errors import Problem
+from prism_common.errors import Problem
 from prism_sim.families import draw
 from prism_sim.families.family import Family
 from prism_sim.loading.scenario import Scenario

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import llmprism
-from llmprism.version import code_of
+from prism_common.version import code_of
 from prism_sim.version import PACKAGE
 
 _OURS = ("prism_sim", "llmprism")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from llmprism.files import replacing
 from llmprism.io.notes import json_object
+from prism_common.files import replacing
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Workers
 from prism_sim.studies.remaining import Remaining

@@ -17,9 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.errors import Problem, UserError
 from llmprism.isolation.runner import INVALID, Limits, MethodError
 from llmprism.pipeline import diagnose_apart, empty_diagnosis
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run

@@ -29,9 +29,9 @@ from itertools import chain, islice
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
-from llmprism.errors import UserError
-from llmprism.numerics.threads import cores
-from llmprism.program import NO_MEMORY, is_memory_error
+from prism_common.errors import UserError
+from prism_common.program import NO_MEMORY, is_memory_error
+from prism_common.threads import cores
 
 T = TypeVar("T")
 R = TypeVar("R")

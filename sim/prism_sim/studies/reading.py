@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc

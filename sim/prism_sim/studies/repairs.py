@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.faults.base import Culprit
 from prism_sim.loading.loader import validate
 from prism_sim.loading.scenario import Scenario

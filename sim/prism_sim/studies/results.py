@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.quantities import percent
+from prism_common.quantities import percent
 from prism_sim.products import exclusive, stage_files
 from prism_sim.run_folder import Run
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.closed import read_closed
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.source import Source

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source

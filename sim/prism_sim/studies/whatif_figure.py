@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmprism.quantities import percent
+from prism_common.quantities import percent
 from prism_sim.render import paint
 from prism_sim.run_folder import Run
 from prism_sim.studies.whatif import RESULT

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from llmprism.kinds import DP, OTHER
+from prism_common.kinds import DP, OTHER
 from prism_sim.cluster.network import Connection, Network
 from prism_sim.scenario.library import Library
 from prism_sim.training.collectives import ALGORITHMS, Builder, Collective, Group

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from llmprism.kinds import AXES, DP, EP, PP, GroupKind
+from prism_common.kinds import AXES, DP, EP, PP, GroupKind
 from prism_sim.cluster.network import Connection, Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.kinds import PP
+from prism_common.kinds import PP
 from prism_sim.cluster.network import Connection
 from prism_sim.training.compute import ComputeSpeed
 from prism_sim.training.context import JobContext

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout

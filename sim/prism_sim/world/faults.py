@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from llmprism.errors import Problem
+from prism_common.errors import Problem
 from prism_sim.faults import FaultBase
 from prism_sim.faults.target import Target, Undo
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import AXES
+from prism_common.kinds import AXES
 from prism_sim.run_folder import TRUTH, Run
 from prism_sim.training.placed import PlacedJob
 from prism_sim.world.faults import ActiveFault, FaultSchedule

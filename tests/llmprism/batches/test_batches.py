@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from llmprism.cli import app
 from llmprism.diagnosis import Diagnosis
-from llmprism.errors import UserError
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose_files
+from prism_common.errors import UserError
 
 
 def tables(diagnosis: Diagnosis) -> dict[str, pd.DataFrame]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from llmprism.check.command import check_app
 from typer.testing import CliRunner
 
 from llmprism.cli import app
-from llmprism.ingest.commands import check_app, ingest_app
+from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network.inferred import infer
 from llmprism.ingest.options import Options

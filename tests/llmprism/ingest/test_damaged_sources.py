@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmprism.errors import UserError
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from prism_common.errors import UserError
 
 QUICK = settings(
     max_examples=25,

@@ -28,7 +28,7 @@ from datagrams import (
     v5,
     v9,
 )
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 
 Read = Callable[..., Any]
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"

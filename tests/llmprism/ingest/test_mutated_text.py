@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmprism.errors import UserError
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network import read_network
 from llmprism.ingest.network.hosts import read_hosts
@@ -21,6 +20,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
 from mutations import mutations
+from prism_common.errors import UserError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DAY = 1_767_225_600

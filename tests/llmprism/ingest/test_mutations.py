@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmprism.errors import UserError
 from llmprism.ingest.bounds import LARGEST
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from prism_common.errors import UserError
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 SOURCES = {

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from llmprism.errors import UserError
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.network import read_network
 from llmprism.ingest.network.parts import Content
 from llmprism.ingest.notes import Notes
+from prism_common.errors import UserError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 CASES = FIXTURES / "cases"

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from llmprism.errors import UserError
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.network import read_network
 from llmprism.ingest.network.containerlab import OUTSIDE
@@ -23,6 +22,7 @@ from llmprism.ingest.network.lldp import NAMELESS
 from llmprism.ingest.network.parts import Content
 from llmprism.ingest.network.slurm import expanded
 from llmprism.ingest.notes import Notes
+from prism_common.errors import UserError
 
 NETWORKS = Path(__file__).parents[2] / "fixtures" / "networks"
 

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from datagrams import FIELDS, NOW_S, V9_TIMES, a_set, template, v5, v9
-from llmprism.errors import UserError
 from llmprism.ingest.exports import WAITED
 from llmprism.ingest.ingesting import Ingested, ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from prism_common.errors import UserError
 
 QUICK = settings(
     max_examples=25,

@@ -7,9 +7,9 @@ import json
 import pandas as pd
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.ingest.scheduler_jobs import read_names
 from llmprism.job_names import matched
+from prism_common.errors import UserError
 
 S = 10**9
 SACCT = {"jobs": [

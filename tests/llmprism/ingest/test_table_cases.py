@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from llmprism.errors import UserError
 from llmprism.ingest.columns import OURS
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.readers.vpc_flow_log import REJECTED
+from prism_common.errors import UserError
 
 Read = Callable[..., Any]
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"

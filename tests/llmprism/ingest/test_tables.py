@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.io.flows import read_flows
 from llmprism.io.topology import read_topology
+from prism_common.errors import UserError
 
 Read = Callable[..., Any]
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"

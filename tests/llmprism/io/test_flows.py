@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.io.flows import canonical_order, read_flows
 from llmprism.io.topology import Link, Topology, read_topology
+from prism_common.errors import UserError
 
 GOOD = {
     "start_ns": [10, 20, 30],

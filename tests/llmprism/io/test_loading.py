@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.io.loading import COLUMNS, adopt, load, row_count
 from llmprism.io.topology import read_topology
 from llmprism.pipeline import diagnose
+from prism_common.errors import UserError
 
 FRAME = pd.DataFrame(
     {

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.io.topology import Topology, read_topology
+from prism_common.errors import UserError
 
 NETWORK: dict[str, Any] = {
     "endpoints": [

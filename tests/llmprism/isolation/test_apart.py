@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.isolation.runner import Limits, MethodError
 from llmprism.pipeline import diagnose
+from prism_common.errors import UserError
 
 METHODS = """
 import os, subprocess, sys, time

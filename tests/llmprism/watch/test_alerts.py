@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmprism.errors import UserError
 from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
+from prism_common.errors import UserError
 from receivers import receiver
 from watching import SETTINGS, Watched, pieces, put
 

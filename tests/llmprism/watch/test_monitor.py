@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.pipeline import diagnose
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.state import StateFolder
+from prism_common.errors import UserError
 from processes import started, wait_until
 from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put
 

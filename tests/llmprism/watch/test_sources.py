@@ -16,7 +16,6 @@ from confluent_kafka import Producer
 
 from datagrams import FIELDS, IPFIX_TIMES, a_set, ipfix, template
 from goflow2_messages import after_length, message
-from llmprism.errors import UserError
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network import read_network
@@ -26,6 +25,7 @@ from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source
 from llmprism.watch.sources import open_source
 from llmprism.watch.sources.templates import Templates
+from prism_common.errors import UserError
 from watching import LLMPRISM, Watched, events_in, pieces
 
 GOFLOW2 = {"start_ns": "time_flow_start_ns", "end_ns": "time_flow_end_ns"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabrics import clusters
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import FAILED, Router
 from prism_sim.cluster.templates import Templates

@@ -186,7 +186,7 @@ def test_each_effect_once():
 
 
 def test_an_unknown_leaf_is_refused_at_its_line(tmp_path):
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
 
     path = tmp_path / "s.yaml"
     path.write_text(

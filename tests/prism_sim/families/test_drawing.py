@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.families import Family, bundled_families, draw, read_families, read_family
 from prism_sim.loading import checks
 from prism_sim.loading.bundled import folder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.importers import chakra_schema
 from prism_sim.importers.chakra import Chakra
 from prism_sim.importers.chakra_files import nodes_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.importers.chakra import Chakra
 from prism_sim.loading.loader import load_with_warnings
 from traces import as_json, as_messages, coll, comp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from traces import comp, write_chakra

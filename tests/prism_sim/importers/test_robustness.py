@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.importers import KINDS
 from prism_sim.scenario.graph import Graph, Task, task_of
 from prism_sim.scenario.timings import Timings

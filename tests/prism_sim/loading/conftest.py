@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.loader import load
 
 Complaints = Callable[..., list[tuple[int | str, str]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.loading.foreign import NAMES
 from prism_sim.loading.job import Job
 from prism_sim.loading.loader import validate

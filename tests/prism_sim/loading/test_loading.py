@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.faults import SlowGpu
 from prism_sim.loading.loader import load, load_with_warnings, parse_override
 from prism_sim.scenario.job import OnServers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load, load_with_warnings
 from prism_sim.loading.size import estimate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.render import look
 from prism_sim.run_folder import TRUTH
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from llmprism.quantities import duration, percent
+from prism_common.quantities import duration, percent
 from prism_sim.render.table import score_table
 from prism_sim.score import score_run
 from prism_sim.score.summary import summary_lines

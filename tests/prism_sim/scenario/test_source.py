@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.scenario.source import parse_source, parse_value, read_source
 
 

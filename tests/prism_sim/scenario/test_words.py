@@ -2,7 +2,7 @@
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.loader import load
 from prism_sim.scenario.words import did_you_mean
 

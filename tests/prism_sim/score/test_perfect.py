@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.score import Score
 
 

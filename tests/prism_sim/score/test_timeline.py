@@ -232,7 +232,7 @@ def test_an_absurd_time_does_not_disturb_other_records(world):
 
 
 def test_missing_truth_is_a_user_error(tmp_path):
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
     from prism_sim.score import score_run
 
     with pytest.raises(UserError, match=r"no ranks\.parquet here"):

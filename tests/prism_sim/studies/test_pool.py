@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from llmprism.program import NO_MEMORY
+from prism_common.program import NO_MEMORY
 from prism_sim.studies.pool import DIED, UNREADABLE, attempt, outcomes
 
 

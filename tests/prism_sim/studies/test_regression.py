@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.studies.pool import Outcome
 from prism_sim.studies.regression.comparing import Comparison, Move, as_data, compare
 from prism_sim.studies.regression.documents import junit, markdown

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.errors import UserError
 from llmprism.io.tables import DIAGNOSIS
+from prism_common.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate

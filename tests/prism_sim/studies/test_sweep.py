@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.errors import UserError
+from prism_common.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.studies import whatif, whatif_figure

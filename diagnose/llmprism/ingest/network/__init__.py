@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.content import content
 from llmprism.ingest.network.hosts import Hosts
 from llmprism.ingest.network.parts import Content, Parts
@@ -20,6 +19,7 @@ from llmprism.ingest.network.registry import known
 from llmprism.ingest.notes import Notes
 from llmprism.io.sources import read_text
 from llmprism.io.topology import parse_topology, read_topology
+from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
 _OWN = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "slurm_yaml", "containerlab")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import csv
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.parts import Cable, Nic, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 _NEEDED = ("server", "address", "switch")
 _RATES = ("gbps", "gbit/s", "speed", "rate")

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Cable, Nic, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 OUTSIDE = "containerlab link that leaves the lab"
 _SERVER_KINDS = {"linux", "ext-container", "generic_vm", "k8s-kind"}

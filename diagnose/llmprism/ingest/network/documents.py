@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 _MOST_VALUES = 1 << 22
 

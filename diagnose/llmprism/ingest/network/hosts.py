@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.tables import plain_address
 from llmprism.io.sources import read_text
+from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
 _JOINTS = "-.:_"  # between a server's name and its NIC's

@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.parts import Cable, Nic, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 _DEVICE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
 _PORT = re.compile(

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.parts import Neighbour, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 NAMELESS = "LLDP neighbour without a name"
 _SONIC, _SONIC_PORT = "LLDP_ENTRY_TABLE:", "PORT_TABLE:"

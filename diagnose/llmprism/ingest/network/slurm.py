@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.parts import Cable, Nic, Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 _KEY = re.compile(r"(\w+)\s*=\s*(\S+)")
 _MOST_NAMES = 1 << 20

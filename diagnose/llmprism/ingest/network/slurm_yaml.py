@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Parts
 from llmprism.ingest.network.registry import register
 from llmprism.ingest.network.slurm import add_switch
 from llmprism.ingest.notes import Notes
+from prism_common.errors import Problem, UserError
 
 _TYPES = ("tree", "block", "ring", "torus3d", "flat")
 

@@ -16,10 +16,10 @@ from importlib.metadata import entry_points
 
 import pyarrow as pa
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from prism_common.errors import Problem, UserError
 
 Read = Callable[[Source, Options, Notes], Iterator[pa.Table]]
 Recognise = Callable[[bytes, str], bool]

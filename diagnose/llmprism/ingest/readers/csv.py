@@ -16,13 +16,13 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.columns import choose, recognised, unused
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
+from prism_common.errors import Problem, UserError
 
 _DELIMITERS = ",;\t|"
 SPACES = " "

@@ -24,7 +24,6 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.bounds import EARLIEST_NS
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -35,6 +34,7 @@ from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from llmprism.ingest.times import times_ns
 from llmprism.ingest.volumes import NO_BYTES
+from prism_common.errors import Problem, UserError
 
 UNREADABLE = "record of nfdump that cannot be read"
 _MAGICS = (b"\x0c\xa5", b"\xa5\x0c")

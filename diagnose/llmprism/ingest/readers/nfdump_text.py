@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.columns import choose
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -23,6 +22,7 @@ from llmprism.ingest.readers.nfdump_csv import LOCAL
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
+from prism_common.errors import Problem, UserError
 
 _TIME = r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)"
 _SECONDS = r"(\d+\.\d+)"

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.columns import choose, unused
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -18,6 +17,7 @@ from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from prism_common.errors import Problem, UserError
 
 _FAILURES = (pa.ArrowException, OSError, ValueError, OverflowError)
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints
 from llmprism.numerics.bocd import CutRule, Prior, cut_upward
-from llmprism.numerics.compiled import compiled
+from prism_common.compiled import compiled
 
 TYPICAL_QUANTILE = 0.4
 TOGETHER = 0.1  # of the shorter flow's length

@@ -33,7 +33,7 @@ from llmprism.io.parts import PART_ROWS
 from llmprism.methods.paper.cutting import cut_steps
 from llmprism.model import DP, PP, SPAN_KINDS, Kinds, Pairs, Spans, Steps, Timeline
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 
 _UNCONFIRMED = 0.5  # a boundary without a cut
 _COMPUTE = SPAN_KINDS.index("compute")

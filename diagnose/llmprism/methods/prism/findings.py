@@ -54,7 +54,7 @@ from llmprism.methods.prism.windows import (
 )
 from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
-from llmprism.numerics.threads import both
+from prism_common.threads import both
 
 
 @dataclass(frozen=True)

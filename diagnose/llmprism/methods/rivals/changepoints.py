@@ -23,12 +23,12 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.kinds import UNKNOWN
 from llmprism.methods import register
 from llmprism.methods.rivals.connected import connected_jobs, job_table, pair_table
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.bocd import Prior, run_lengths
+from prism_common.kinds import UNKNOWN
 
 _LAGS = 200
 _ALIKE = 0.7  # of the records equal those one period earlier

@@ -9,8 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.kinds import DP
 from llmprism.model import Jobs
+from prism_common.kinds import DP
 
 
 def connected_jobs(flows: FlowTable, topology: Topology) -> Jobs:

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.alerts import Alert, of_blindness, of_incident, rfc3339
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
+from prism_common.errors import Problem, UserError
 
 AGAIN_S, LASTS_S = 60.0, 300.0
 _RETRY_S = 5.0

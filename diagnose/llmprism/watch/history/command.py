@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llmprism.command import Command, new_app, user_errors
+from prism_common.command import Command, new_app, user_errors
 
 HELP = """Answer a question about what a monitor has found.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.history.recording import TABLES
+from prism_common.errors import Problem, UserError
 
 _INCIDENTS = """
     select incident, arg_max(place, number) as place, arg_max(alertname, number) as alertname,

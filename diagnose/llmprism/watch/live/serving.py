@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 
 LOCAL = "127.0.0.1"
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.sources import Source as File
+from prism_common.errors import Problem, UserError
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources import Taken, register
+from prism_common.errors import Problem, UserError
 
 _UNFINISHED = (".*", "nfcapd.current*", "*.tmp", "*.partial", "*.part")
 _MOST_BYTES = 1 << 28  # taken together

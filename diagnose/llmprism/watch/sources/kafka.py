@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from llmprism.errors import Problem, UserError
 from llmprism.ingest.protobuf import fields_of
 from llmprism.ingest.readers.goflow2_protobuf import delimited
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
+from prism_common.errors import Problem, UserError
 
 _MOST_MESSAGES = 200_000  # taken together
 _AT_ONCE = 10_000

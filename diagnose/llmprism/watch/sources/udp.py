@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from llmprism.errors import Problem, UserError
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool
+from prism_common.errors import Problem, UserError
 
 _BUFFER_BYTES = 1 << 26
 _LARGEST = 65_535

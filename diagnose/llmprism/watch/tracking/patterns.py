@@ -14,12 +14,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from llmprism import kinds
 from llmprism.batches.chains import SAME_END
 from llmprism.diagnosis import Diagnosis
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 from llmprism.watch.tracking.records import MOST_POINTS, Numbers, Records
+from prism_common import kinds
 
 FEWEST = 8  # steps that show what repeats
 ALIKE = 0.02  # by which the bytes of a step may differ from those of the others

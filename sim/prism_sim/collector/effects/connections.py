@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.collector.control_traffic import exchange, handshake, when_due
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.job_hosts import ALWAYS_NS, JobHosts

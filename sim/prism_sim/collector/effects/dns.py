@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.cluster.routes import UDP
 from prism_sim.collector.control_traffic import datagram, exchange, when_due
 from prism_sim.collector.effects.base import Scene, Stage

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.collector.control_traffic import Periodic, Turn, exchange, segments
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase

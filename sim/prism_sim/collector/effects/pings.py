@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.collector.control_traffic import Periodic, Turn, exchange
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from llmprism.kinds import OTHER
+from prism_common.kinds import OTHER
 from prism_sim.collector.control_traffic import ANSWER_NS, exchange, handshake, segments, when_due
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.job_hosts import JobHosts

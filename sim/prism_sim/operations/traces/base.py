@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.operations.causes import Symptom
 from prism_sim.scenario.base import Closed
 

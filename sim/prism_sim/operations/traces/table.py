@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import Literal
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.operations.traces.base import Outage, TraceBase
 
 _COLUMNS = ("server", "from_days", "until_days", "cause")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import OTHER, UNKNOWN
-from llmprism.quantities import percent
+from prism_common.kinds import OTHER, UNKNOWN
+from prism_common.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
 from prism_sim.score import read_score

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import AXES, COMPUTE, DP, PP
 from llmprism.page.activity import of_pipelines, waiting
-from llmprism.quantities import percent
+from prism_common.kinds import AXES, COMPUTE, DP, PP
+from prism_common.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
 from prism_sim.score import read_score

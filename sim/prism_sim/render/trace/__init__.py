@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.files import replacing
 from llmprism.page.found import utc
 from llmprism.page.tables import Tables
+from prism_common.files import replacing
 from prism_sim.render import look
 from prism_sim.render.logged import failures, reports
 from prism_sim.render.trace.arrows import arrows

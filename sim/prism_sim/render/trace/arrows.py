@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from llmprism.kinds import PP
 from llmprism.page.activity import codes_in
 from llmprism.page.tables import Tables
+from prism_common.kinds import PP
 from prism_sim.render.trace.lines import lines, microseconds, numbers
 from prism_sim.render.trace.selection import Selection
 from prism_sim.render.trace.tracks import Tracks

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import COMPUTE
 from llmprism.page.activity import WAIT
 from llmprism.page.tables import Tables
+from prism_common.kinds import COMPUTE
 from prism_sim.render import look
 from prism_sim.render.trace.selection import Selection
 from prism_sim.run_folder import Run

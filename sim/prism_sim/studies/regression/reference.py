@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from llmprism.errors import Problem, UserError
-from llmprism.files import replacing
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 from prism_sim.run_folder import Run
 from prism_sim.studies.regression.headlines import Headline
 from prism_sim.studies.regression.running import CaseRun, Figures

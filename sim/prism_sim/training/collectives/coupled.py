@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import Bound, compiled, compiled_part
+from prism_common.compiled import Bound, compiled, compiled_part
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 import simpy
 
-from llmprism.errors import Problem, UserError
+from prism_common.errors import Problem, UserError
 from prism_sim.cluster.network import Network
 from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
 from prism_sim.training.collectives.ring import rings

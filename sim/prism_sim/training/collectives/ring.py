@@ -31,8 +31,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import simpy
 
-from llmprism.numerics.compiled import Bound, compiled
-from llmprism.numerics.early import FLOATS, INTS, compile_early
+from prism_common.compiled import Bound, compiled
+from prism_common.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.history import Spare, sent_by, without_short_notes
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.pace import take_log

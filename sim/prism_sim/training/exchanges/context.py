@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
-from llmprism.kinds import CP
+from prism_common.kinds import CP
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.collectives import ALGORITHMS

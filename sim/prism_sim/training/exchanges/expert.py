@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar, Self
 
-from llmprism.kinds import EP
+from prism_common.kinds import EP
 from prism_sim.cluster.network import Connection
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig

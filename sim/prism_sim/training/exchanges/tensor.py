@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
-from llmprism.kinds import TP
+from prism_common.kinds import TP
 from prism_sim.cluster.network import Connection
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.collectives import Group

@@ -23,7 +23,7 @@ from llmprism.methods.prism.cycles.balance import EVEN
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY, QUARTER, SMALL
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 UPDATE = 0.5  # of the median update: shorter ones are none
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less

@@ -15,7 +15,7 @@ import numpy as np
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, SMALL
 from llmprism.numerics.arrays import Bools, Ints
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 
 def ends_of_pairs(traffic: Traffic, parts: Division) -> Ints:

@@ -19,8 +19,8 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import TOLERANCES
 from llmprism.methods.prism.parameters import EQUAL, MOSTLY, SMALL
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.early import INTS
 from llmprism.numerics.missing import nanmedian
+from prism_common.early import INTS
 
 MOST = 7  # parts of a step that are looked at: gathers differ from both neighbours
 REPEATS = 2  # steps that show that the order repeats

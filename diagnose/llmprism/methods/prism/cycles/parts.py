@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, CODES, FLOATS, INTS, compile_early
+from prism_common.compiled import compiled
+from prism_common.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular

@@ -25,7 +25,7 @@ import numpy as np
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.parameters import QUARTER
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 SAME_PLACE = 2e-3  # of a part
 AT_PLACE = 0.6  # share of cuts at one place, from which parts are equal

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import Topology
-from llmprism.kinds import DP, OTHER, UNKNOWN
 from llmprism.methods.prism.front.jobs import Part
 from llmprism.methods.prism.front.layouts.layout import Layout
 from llmprism.methods.prism.front.observe.lanes import Lane, Observation
@@ -18,6 +17,7 @@ from llmprism.methods.prism.front.parameters import CONTROL_SHARE, LIGHT_RECORD_
 from llmprism.methods.prism.front.timeline import Timeline
 from llmprism.model import CANNOT_TELL
 from llmprism.numerics.arrays import Array, Ints
+from prism_common.kinds import DP, OTHER, UNKNOWN
 
 
 @dataclass(frozen=True)

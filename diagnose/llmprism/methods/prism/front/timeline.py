@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.kinds import DP, PP
 from llmprism.methods.prism.front.layouts.layout import Layout
 from llmprism.methods.prism.front.parameters import (
     FORWARD_SHARE,
@@ -22,6 +21,7 @@ from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.methods.prism.front.segment.known import median_known
 from llmprism.numerics.arrays import Codes, Floats
+from prism_common.kinds import DP, PP
 
 
 @dataclass(frozen=True)

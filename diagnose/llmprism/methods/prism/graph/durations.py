@@ -25,9 +25,9 @@ import numpy as np
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
+from prism_common.compiled import compiled
+from prism_common.early import BOOLS, FLOATS, INTS, compile_early
 
 NONE, STEP_BEFORE = -2, -1
 OWN_JOINS = 2  # joins of a rank before another one that are tried: it does one thing at a time

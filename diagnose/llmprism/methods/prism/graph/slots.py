@@ -10,9 +10,9 @@ import numpy as np
 from llmprism.methods.prism.graph.bursts import Bursts, Records
 from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SLOTS, NEAR
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanmedian
+from prism_common.compiled import compiled
+from prism_common.early import FLOATS, INTS, compile_early
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from llmprism.methods.prism.jobs.sent import Sent, sent_by_classes, typical_ns_o
 from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
-from llmprism.numerics.compiled import compiled
+from prism_common.compiled import compiled
 
 TOLERANCE = 0.04  # of the volume, by which positions differ from its multiples
 OUTLIERS = 0.05  # share of positions that differ by more

@@ -42,8 +42,8 @@ from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
-from llmprism.numerics.early import INTS
-from llmprism.numerics.threads import in_threads
+from prism_common.early import INTS
+from prism_common.threads import in_threads
 
 LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate

@@ -26,7 +26,7 @@ from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.parameters import QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
-from llmprism.quantities import duration
+from prism_common.quantities import duration
 
 BELIEVED = 6  # steps from which records as long as a step are believed to be one each
 LONG = 0.4  # of a step: a record this long may hold the end of one

@@ -11,8 +11,8 @@ import numpy as np
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
+from prism_common.compiled import compiled
+from prism_common.early import BOOLS, CODES, INTS, compile_early
 
 
 def share_outstanding(traffic: Traffic, step: Codes) -> tuple[float, float]:

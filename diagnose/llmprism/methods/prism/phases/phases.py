@@ -32,7 +32,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
-from llmprism.numerics.threads import in_threads
+from prism_common.threads import in_threads
 
 LOST = 1.5  # of the most that is missing in another step: with less, records may have been lost
 GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))

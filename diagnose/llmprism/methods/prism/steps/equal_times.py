@@ -27,7 +27,7 @@ from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.parameters import EQUAL, HALF, QUARTER, SMALL
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 REPEATED = 4  # steps that show that they repeat
 MOST_STEPS = 1000  # up to which 1,400 numbers of bytes are tried

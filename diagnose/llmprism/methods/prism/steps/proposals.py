@@ -10,7 +10,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.numerics.arrays import Ints
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 GOOD = 0.5  # quality of a division that is believed
 

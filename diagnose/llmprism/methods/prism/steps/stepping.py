@@ -35,7 +35,7 @@ from llmprism.methods.prism.steps.proposals import extent, of_count, standing
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.methods.prism.steps.votes import QUALITY, agreement_of
 from llmprism.numerics.arrays import Codes, Ints
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 UNDIVIDED = 0.8  # quality of steps without a silence between them

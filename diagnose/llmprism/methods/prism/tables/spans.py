@@ -23,8 +23,8 @@ from llmprism.io.parts import PART_ROWS
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Codes, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import CODES, INTS, compile_early
+from prism_common.compiled import compiled
+from prism_common.early import CODES, INTS, compile_early
 
 Marks = NDArray[np.int8]
 KINDS = ("dp", "pp", "compute")

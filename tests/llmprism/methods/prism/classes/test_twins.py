@@ -15,7 +15,7 @@ from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.jobs.together import twins_of
 from llmprism.methods.prism.records.connections import find_connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 CLUSTER = """\
 cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4,

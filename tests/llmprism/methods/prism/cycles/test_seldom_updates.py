@@ -12,7 +12,7 @@ from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.steps.stepping import Part, find_steps
-from llmprism.numerics.early import INTS
+from prism_common.early import INTS
 
 MS = 1_000_000
 MEMBERS = 4

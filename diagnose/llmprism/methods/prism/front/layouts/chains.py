@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 
 from llmprism.io.topology import Topology
-from llmprism.kinds import PP
 from llmprism.methods.prism.front.observe.exporter import Exporter
 from llmprism.methods.prism.front.parameters import (
     TENSOR_JUMP,
@@ -17,6 +16,7 @@ from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.methods.prism.front.segment.known import median_known
 from llmprism.numerics.arrays import Bools, Floats
+from prism_common.kinds import PP
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.kinds import DP, OTHER, PP
 from llmprism.methods.prism.front.observe.exporter import Exporter
 from llmprism.methods.prism.front.parameters import (
     EQUAL_RATES,
@@ -19,6 +18,7 @@ from llmprism.methods.prism.front.parameters import (
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Floats
+from prism_common.kinds import DP, OTHER, PP
 
 Pair = tuple[int, int]
 

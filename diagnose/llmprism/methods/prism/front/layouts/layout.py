@@ -9,7 +9,6 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.topology import Topology
-from llmprism.kinds import DP
 from llmprism.methods.prism.front.layouts.chains import (
     Chain,
     directed,
@@ -24,6 +23,7 @@ from llmprism.methods.prism.front.parameters import EXCHANGES, PRIOR_ALONE
 from llmprism.methods.prism.front.segment.borders import Borders
 from llmprism.methods.prism.front.segment.cutting import CutLane
 from llmprism.numerics.arrays import Codes
+from prism_common.kinds import DP
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from llmprism.io.flows import FlowTable, Intake, sampling_of
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
 from llmprism.numerics.arrays import order_in_groups
-from llmprism.quantities import EVEN
+from prism_common.quantities import EVEN
 
 COVERED = 0.9
 """Share of the time: where records cover more, no silence is left but that of a timeout."""

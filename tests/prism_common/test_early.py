@@ -12,8 +12,8 @@ from processes import completed, started, wait_until
 
 KERNELS = """
 import numpy as np
-from llmprism.numerics.compiled import compiled, compiled_part
-from llmprism.numerics.early import FLOATS, compile_early
+from prism_common.compiled import compiled, compiled_part
+from prism_common.early import FLOATS, compile_early
 
 @compiled_part
 def double(x):
@@ -32,8 +32,8 @@ compile_early(total, lambda: (FLOATS,))
 """
 PROGRAM = """
 import numpy as np
-from llmprism.numerics import early
-from llmprism.numerics.compiled import must_be_compiled
+from prism_common import early
+from prism_common.compiled import must_be_compiled
 import kernels
 assert must_be_compiled(kernels.total) == {empty}
 early.start_helper({modules})
@@ -111,7 +111,7 @@ def test_a_helper_that_cannot_save_ends(run, tmp_path):
 def test_the_helper_ends_with_the_main_process(tmp_path):
     (tmp_path / "slow.py").write_text("import time; time.sleep(600)")
     program = (
-        "import time; from llmprism.numerics import early; early.start_helper(['slow'])\n"
+        "import time; from prism_common import early; early.start_helper(['slow'])\n"
         "print(early._helper.process.pid, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", program]
@@ -127,8 +127,8 @@ FIRST_RUN = """
 import sys
 from numba.core.dispatcher import Dispatcher
 import prism_sim as ps
-from llmprism.numerics.compiled import name_of
-from llmprism.numerics.early import registered
+from prism_common.compiled import name_of
+from prism_common.early import registered
 
 ps.run("tiny/pair", out="run")
 known = dict(registered())

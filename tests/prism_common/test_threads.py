@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmprism.numerics.threads import both, in_threads
+from prism_common.threads import both, in_threads
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50])

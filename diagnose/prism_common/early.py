@@ -8,7 +8,7 @@ else: without it, or if it dies, the run takes longer.
 
 A function is compiled early if its module registers it, with an example of its arguments:
 
->>> from llmprism.numerics.compiled import compiled
+>>> from prism_common.compiled import compiled
 >>> @compiled
 ... def total(values, factor):
 ...     return values.sum() * factor
@@ -33,7 +33,7 @@ from numba import typeof
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import ForgivingCache, keep_code, must_be_compiled, name_of
+from prism_common.compiled import ForgivingCache, keep_code, must_be_compiled, name_of
 
 Example = Callable[[], tuple[Any, ...]]
 """Gives arguments of the types with which a function is called; they may be empty."""

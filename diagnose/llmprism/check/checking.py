@@ -1,7 +1,7 @@
 """``llmprism check``: one page on what this telemetry allows, with the figures behind it.
 
 The records are measured and diagnosed with the default method: what a stage finds in them is the
-best evidence of what it can do. :mod:`llmprism.ingest.stages` says what follows.
+best evidence of what it can do. :mod:`llmprism.check.stages` says what follows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from llmprism import pipeline
+from llmprism.check.facts import Facts, measure
+from llmprism.check.stages import Stage, stages
 from llmprism.diagnosis import Diagnosis
-from llmprism.ingest.facts import Facts, measure
 from llmprism.ingest.network.inferred import infer
-from llmprism.ingest.stages import Stage, stages
 from llmprism.io.flows import place
 from llmprism.io.loading import load
 from llmprism.io.topology import Topology, parse_topology, read_topology

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from llmprism.program import is_memory_error
-from llmprism.version import __version__
+from prism_common.program import is_memory_error
+from prism_common.version import __version__
 
 TimeLimit = Annotated[
     float,
@@ -66,7 +66,7 @@ def answer_version(arguments: list[str], line: str) -> None:
 @contextmanager
 def user_errors(debug: bool) -> Iterator[None]:
     """Print what the user can mend in a line each, and exit 1."""
-    from llmprism.errors import UserError
+    from prism_common.errors import UserError
 
     try:
         yield

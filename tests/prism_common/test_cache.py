@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-from llmprism.numerics.compiled import compiled
+from prism_common.compiled import compiled
 import function_of_user
 print(function_of_user.double(21))
 """
 FUNCTION = """
-from llmprism.numerics.compiled import compiled
+from prism_common.compiled import compiled
 
 @compiled
 def double(x):
@@ -65,7 +65,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(run, tmp_path):
 
 
 PART = """
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 
 @compiled_part
 def double(x):
@@ -100,7 +100,7 @@ def test_a_part_works_inside_and_refuses_calls_from_python(tmp_path):
 
 MODULES = {
     "entry": """
-from llmprism.numerics.compiled import compiled
+from prism_common.compiled import compiled
 import middle
 
 @compiled
@@ -110,7 +110,7 @@ def answer(x):
 print(answer(10))
 """,
     "middle": """
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 from bottom import FACTOR, shifted
 
 @compiled_part
@@ -118,7 +118,7 @@ def through(x):
     return FACTOR * shifted(x)
 """,
     "bottom": """
-from llmprism.numerics.compiled import compiled_part
+from prism_common.compiled import compiled_part
 
 FACTOR = 2
 
@@ -159,7 +159,7 @@ def test_a_change_of_called_code_or_constants_compiles_again(tmp_path, before, a
 
 ARRAYS = """
 import numpy as np
-from llmprism.numerics.compiled import compiled, compiled_part
+from prism_common.compiled import compiled, compiled_part
 
 @compiled_part
 def part(x):

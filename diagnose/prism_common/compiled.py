@@ -7,7 +7,7 @@ branches. A cache that is damaged, or cannot be written, costs only time.
 
 ``compiled_part`` is for functions that only other compiled functions call. They get no wrapper
 for calls from Python, and no file in the cache unless they are compiled early
-(:mod:`llmprism.numerics.early`). This halves the time to compile ``core.advance``.
+(:mod:`prism_common.early`). This halves the time to compile ``core.advance``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What each stage of a diagnosis can do with flow records, and which setting would allow more.
 
-A stage is judged by figures alone (:mod:`llmprism.ingest.facts`). A figure that decides is shown,
+A stage is judged by figures alone (:mod:`llmprism.check.facts`). A figure that decides is shown,
 and a setting is named with the value that would do.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from llmprism.ingest.facts import COVERED, Facts
+from llmprism.check.facts import COVERED, Facts
 from llmprism.io.screening import TOO_FAST
-from llmprism.quantities import duration, percent
+from prism_common.quantities import duration, percent
 
 CAN, PARTLY, CANNOT = "can", "partly", "cannot"
 _FINE = 100  # ticks or idle gaps in a step, for its length to about 1 %

@@ -5,24 +5,24 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak constraints clean
+.PHONY: fuzz help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing prism-sim into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e .
-	@echo "compiling ..."
-	@$(BIN)/python -m compileall -q sim diagnose
-	@made=$$(mktemp -d) && $(BIN)/prism-sim run tiny/pair --out $$made/run >$$made/log 2>&1 \
-		|| cat $$made/log; rm -r $$made
+# A phase of an installation: a line when it begins, and its time when it ends.
+define phase
+	@echo "$(1) ..."; began=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - began)) s"
+endef
+
+# Python compiles what a program imports when it does so; all libraries would take three times as long.
+$(VENV)/.installed: pyproject.toml diagnose/pyproject.toml constraints.txt
+	$(call phase,environment in $(VENV),{ test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); })
+	$(call phase,llmprism and prism-sim with 40 libraries,$(PIP) install --no-compile -c constraints.txt -e diagnose -e .)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "installing the development tools into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	$(call phase,development tools,$(PIP) install --no-compile -c constraints.txt -e diagnose -e '.[dev]')
 	@touch $@
 
 quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev ## All checks of a change, without the larger ones;
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
 # tests of whole runs come last, and only the reproduction is measured in them.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
-MODULE_TESTS := tests/prism_sim tests/llmprism tests/llmlog tests/cli tests/evaluation
+MODULE_TESTS := tests/prism_sim tests/llmprism tests/llmlog tests/prism_common tests/cli tests/evaluation
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
@@ -75,8 +75,7 @@ pictures: $(VENV)/.installed-dev ## Draw the pictures of the README and of docs/
 	@$(BIN)/python -m evaluation pictures
 
 $(VENV)/.installed-lab: $(VENV)/.installed
-	@echo "installing the libraries of the lab's trainers into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[lab]'
+	$(call phase,libraries of the lab's trainers,$(PIP) install -c constraints.txt -e diagnose -e '.[lab]')
 	@touch $@
 
 lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (root, Linux).
@@ -88,14 +87,20 @@ lab-test: $(VENV)/.installed-lab ## One short case of the lab from end to end; u
 benchmark: $(VENV)/.installed-dev ## Measure speed and memory, also compared with SimGrid; about 8 CPU minutes.
 	@$(BIN)/python benchmarks/run.py
 
+fuzz: $(VENV)/.installed-dev ## Attack all programs for a minute, with a new seed; prints it.
+	@$(BIN)/python -m evaluation fuzz --seconds 60
+
 benchmark-quick: $(VENV)/.installed-dev ## The same with small sizes, for each change; about a minute.
 	@$(BIN)/python benchmarks/run.py --quick
 
 soak: $(VENV)/.installed-dev ## Watch hours of 20 jobs in compressed time, over UDP; into results/reference/monitor.md.
 	@$(BIN)/python -m evaluation soak
 
+release-check: $(VENV)/.installed-dev ## Build both distributions and try them: Python 3.11 to 3.13, lowest versions of libraries.
+	@$(BIN)/python .ci/release_check.py
+
 constraints: $(VENV)/.installed-dev ## Write the installed versions to constraints.txt.
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt
 
 clean:          ## Remove all made files and the private environment.
-	@rm -rf $(VENV) dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) dist build diagnose/dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

@@ -46,6 +46,7 @@ class Sizes:
     repeats : runs of each measurement; ``short_repeats`` of those that take seconds.
     job_s, short_s : cluster time of the job, and of the run whose memory it is compared with [s].
     growth_s : cluster time of 256 GPUs and of 16,384 GPUs, about as many records each [s].
+    scale : number of GPUs and cluster time [s] of the largest job.
     iterations, short_iterations : of the job that writes logs, as for the job.
     """
 
@@ -54,6 +55,7 @@ class Sizes:
     job_s: float = 120
     short_s: float = 30
     growth_s: tuple[float, float] = (220, 5)
+    scale: tuple[int, float] = (100_032, 10)
     iterations: int = 6_000
     short_iterations: int = 600
 
@@ -378,7 +380,26 @@ def large(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     ], figures  # fmt: skip
 
 
-LONG_MEASUREMENTS: dict[str, Measurement] = {"large": large}
+def scale(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
+    """Measure the same job on 100,032 GPUs for ten seconds of cluster time."""
+    gpus, seconds = sizes.scale
+    run = _train(folder / "scale", gpus, seconds)
+    records, peak = _records(run), run.peak_bytes
+    rate = records / run.cpu_seconds
+    figures = {
+        "scale_records": records,
+        "scale_records_per_cpu_s": rate,
+        "scale_peak_rss_bytes": peak,
+    }
+    return [
+        Row(f"job, {gpus:,} GPUs, {seconds:g} s of cluster time",
+            f"{rate / K:,.0f} k records/CPU s", f"{records / 1e6:.1f} M records"),
+        Row("  its peak memory", f"{peak / MIB:,.0f} MiB", "",
+            f"{peak / gpus / K:.0f} kB/GPU", "< 8 GiB", _met(peak < 2**33)),
+    ], figures  # fmt: skip
+
+
+LONG_MEASUREMENTS: dict[str, Measurement] = {"large": large, "scale": scale}
 """Only made if they are named."""
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evaluation.exam.command import exam
+from evaluation.exam.command import exam, measure, paired
 from prism_common.program import run_program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)
+app.command()(measure)
+app.command()(paired)
 
 
 @app.callback()
@@ -41,11 +44,44 @@ def logs(
 
 
 @app.command()
+def foreign(
+    folder: Annotated[Path, typer.Argument(help="Copies of public repositories, see the page.")],
+) -> None:
+    """Judge the diagnosis of public logs: results/reference/foreign.md."""
+    from evaluation.foreign.page import write
+
+    typer.echo(write(folder))
+
+
+@app.command()
 def operations() -> None:
     """Compare studies of operations with published figures: results/reference/operations.md."""
     from evaluation.operations import page
 
     page.write()
+
+
+@app.command()
+def attacks(
+    examples: Annotated[int, typer.Option(min=10, help="Of each drawn attack.")] = 40,
+) -> None:
+    """Repeat all attacks and count the good ones: results/reference/attacks.md."""
+    from evaluation.attacks.table import write
+
+    typer.echo(write(examples))
+
+
+@app.command()
+def fuzz(
+    seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 60.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Left out: a new one.")] = None,
+) -> None:
+    """Put damaged files, messages, states and foreign folders before all programs."""
+    from evaluation.attacks.fuzzing import fuzz as attack
+
+    tried = attack(seconds, seed, lambda text: typer.echo(text, err=True))
+    for name, count in tried.items():
+        typer.echo(f"{name}: {count}")
 
 
 @app.command()
@@ -68,6 +104,19 @@ def soak(
     from evaluation.monitoring.page import write_soak
 
     typer.echo(write_soak(jobs, hours, speed))
+
+
+@app.command()
+def alerts(
+    seconds: Annotated[int, typer.Option(min=300, help="Of each stream.")] = 1_200,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="That is watched; 0: only judge what was.")
+    ] = 1.0,
+) -> None:
+    """Count false alerts and delays of true ones: a part of results/reference/monitor.md."""
+    from evaluation.monitoring.page import write_alerts
+
+    typer.echo(write_alerts(seconds, share))
 
 
 @app.command()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
+from llmlog.catalogue import CAUSES, MEANINGS
 from llmlog.connections import many_nodes_lost
-from llmlog.events import Event, Evidence
-from llmlog.roles import Culprit
+from llmlog.evidence import Event, Evidence
+from llmlog.roles import Culprit, signal_of
 
 Shares = dict[str, float]
 
@@ -22,65 +23,31 @@ _XIDS = {
     "79": {"gpu_lost": 1.0},
     "92": {"hbm_error": 1.0},
     "94": {"hbm_error": 1.0},
+    "109": {"gpu_hang": 1.0},
     "119": {"gsp_timeout": 1.0},
     "120": {"gsp_timeout": 1.0},
+    **{str(code): {"nvlink_error": 1.0} for code in (136, 137, *range(144, 151))},
+    "140": {"hbm_error": 84.0, "sram_error": 19.0},  # Llama 3, Table 5
+    "167": {"gpu_lost": 1.0},
     "171": {"hbm_error": 1.0},
     "172": {"sram_error": 1.0},
 }
 _ECC = {"hbm_error": 84.0, "sram_error": 19.0}  # Llama 3, Table 5
 _ILLEGAL = {"illegal_access_user": 41.0, "illegal_access_hardware": 21.0}
-_NAN = {"nan_hardware": 3.0, "nan_user": 1.0}
 _HANG = {"gpu_hang": 14.0, "transport_stall": 7.0, "loader_deadlock": 5.0}
 _PROGRAM = {"loader_deadlock": 5.0, "process_stopped": 2.0, "lock_held": 1.0}
 _NETWORK = {"cable_fault": 35.0, "nic_down": 12.0}
-_NODE = {"node_power": 16.0, "kernel_panic": 8.0}
-_KINDS: dict[str, Shares] = {
-    "nvswitch": {"switch_not_ready": 1.0},
-    "panic": {"kernel_panic": 1.0},
-    "node_failed": _NODE,
-    "segfault": {"segmentation_fault": 1.0},
-    "fatal": {"segmentation_fault": 1.0},
-    "machine_check": {"memory_error": 1.0},
-    "disk": {"disk_error": 1.0},
-    "blocked": {"storage_hang": 1.0},
-    "stuck": {"lock_held": 1.0},
-    "link": {"nic_down": 1.0},
-    "port": {"nic_down": 1.0},
-    "no_interface": {"no_interface": 1.0},
-    "preempted": {"host_maintenance": 1.0},
-    "killed": {"agent_killed": 1.0},
-}
 _SLOW: dict[str, str] = {
     "throttled": "thermal_slowdown",
     "link": "link_errors",
     "bus": "pcie_errors",
     "late": "slow_disk",
 }
-_TEXTS: tuple[tuple[re.Pattern[str], Shares], ...] = tuple(
-    (re.compile(pattern), shares)
-    for pattern, shares in (
-        (r"uncorrectable ECC", _ECC),
-        (r"uncorrectable NVLink", {"nvlink_error": 1.0}),
-        (r"illegal memory access", _ILLEGAL),
-        (r"CUDA error: out of memory", {"false_out_of_memory": 1.0}),
-        (r"CUDA out of memory|OutOfMemoryError", {"cuda_out_of_memory": 1.0}),
-        (r"driver on your system is too old|driver version is insuff", {"driver_mismatch": 1.0}),
-        (r"system not yet initialized", {"switch_not_ready": 1.0}),
-        (r"CUDA error: (?:unknown|unspecified)", {"gpu_unknown_error": 1.0}),
-        (r"found NaN|is nan\b|loss is NaN", _NAN),
-        (r"DataLoader worker .* killed", {"loader_killed": 1.0}),
-        (r"no socket interface found", {"no_interface": 1.0}),
-        (r"loading state_dict|missing keys in state", {"model_loading_error": 1.0}),
-        (r"\[Errno 28\]|No space left", {"disk_full": 1.0}),
-        (r"\[Errno 5\]|Input/output error", {"disk_error": 1.0}),
-        (r"botocore|An error occurred \(\w+\) when calling", {"storage_error": 1.0}),
-        (r"EADDRINUSE|[Aa]ddress already in use", {"address_in_use": 1.0}),
-        (r"timed out .* trying to connect|RendezvousConnection", {"rendezvous_failed": 1.0}),
-        (r"DistNetworkError|DistStoreError|Connection refused", {"connection_error": 1.0}),
-        (r"unrecognized arguments|SystemExit: 2", {"bad_argument": 1.0}),
-        (r"ValueError: .*\b(?:samples|dataset)\b", {"dataset_loading_error": 1.0}),
-    )
-)
+_STATING = ("exception", "death", "cuda_failure", "abort")
+"""Kinds of events whose text states the fault."""
+_PROGRAM_XIDS = {"13", "31"}
+"""Numbers that a program's own mistake causes as well."""
+_HOST_MEMORY, _CRASH = {"host_out_of_memory": 1.0}, {"segmentation_fault": 1.0}
 _EXCEPTIONS = {
     "ImportError": "import_error",
     "ModuleNotFoundError": "import_error",
@@ -125,24 +92,40 @@ def _of_kernel(event: Event) -> Shares:
 
 def _of_text(event: Event) -> Shares:
     """What an exception says."""
-    if event.kind not in ("exception", "death", "cuda_failure"):
-        return _KINDS.get(event.kind, {}) if event.writer.kernel else {}
-    for pattern, shares in _TEXTS:
-        if pattern.search(event.text):
-            return shares
-    if not event.error:
+    if event.kind not in _STATING and event.group != "report":
+        return CAUSES.get(event.kind, {}) if event.writer.kernel else {}
+    if event.group == "report" and not event.error:
+        return {}
+    for text in dict.fromkeys((event.statement, event.text)):
+        for meaning in MEANINGS:
+            if meaning.pattern.search(text):
+                return meaning.causes
+        if event.group == "fault" and event.error:
+            break
+    if not event.error or event.group == "report":
         return {}
     name = _EXCEPTIONS.get(event.error) or _WORD.sub("_", event.error).lower()
     return {name: 1.0}
 
 
 def _of_kind(event: Event) -> Shares:
-    if event.kind in ("out_of_memory", "job_out_of_memory"):
-        return {"host_out_of_memory": 1.0}
-    if event.kind == "failed":
-        code = event.fields.get("code")
-        return {"segmentation_fault": 1.0} if code == "-11" else {"host_out_of_memory": 1.0}
-    return _KINDS.get(event.kind, {})
+    """What the kind of an event, the signal of a process or its exit code say."""
+    if event.kind == "xid":
+        return _ILLEGAL if event.fields.get("code") in _PROGRAM_XIDS else {}
+    if event.kind in ("failed", "died", "killed", "summary", "exited"):
+        return _of_signal(event)
+    return CAUSES.get(event.kind, {})
+
+
+def _of_signal(event: Event) -> Shares:
+    """A process that was killed; -9 is by far most often the memory of the host."""
+    ended = signal_of(event)
+    if ended is None:
+        return {}
+    agent = event.kind == "killed" and event.fields.get("node") and event.rank is None
+    if agent and event.fields.get("signal") == "Killed":
+        return {"agent_killed": 1.0}
+    return {"9": _HOST_MEMORY, "11": _CRASH, "7": _CRASH, "4": _CRASH, "8": _CRASH}.get(ended, {})
 
 
 def _of_hang(culprit: Culprit, evidence: Evidence) -> Shares:

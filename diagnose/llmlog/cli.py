@@ -1,7 +1,7 @@
 """``llmlog LOGS...``: find what failed first in training jobs, from their logs alone.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read; 2 wrong
-usage; 4 the logs say nothing about a failure.
+usage; 4 no failure is stated, or the logs are not understood.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.escapes import printable
 from prism_common.program import run_program
 from prism_common.version import __version__
 
@@ -28,10 +29,11 @@ job, dumps of PyTorch's flight recorder among them. Files may be compressed (gzi
 xz) and rotated (.log.1, .log.2, ...).
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read;
-2 wrong usage; 4 the logs say nothing about a failure.
+2 wrong usage; 4 no failure is stated, or the logs are not understood.
 """
 TOLD_NOTHING = 4
-_NOTES = 20
+_NOTES, _LIKE = 20, 4
+"""Notes that are printed, and lines that are shown of a job that is not understood."""
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
 
@@ -81,6 +83,7 @@ def run(
     from llmlog.errors import LogError
     from llmlog.page import write_page
     from llmlog.streams import Intake
+    from llmlog.tables import check_target
 
     if method is not Method.l4 and (healthy or library or confirm):
         raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
@@ -90,6 +93,8 @@ def run(
         raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
     try:
+        if out is not None:
+            check_target(out)  # before the work
         if method is Method.l4:
             results = _compared(logs, healthy or [], library, confirm or [], intake)
         else:
@@ -102,13 +107,15 @@ def run(
     except LogError as error:
         if debug:
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(1) from None
     if not quiet:
-        _report(intake)
+        _report(intake, results)
+        for row in results.rows["jobs"]:
+            _tell_unread(row)
     typer.echo(results.summary() if as_json else _table(results.rows["failures"]))
     if not results.rows["failures"]:
-        typer.echo("no job failed, or the logs do not say so", err=True)
+        _tell_nothing(results)
         raise typer.Exit(TOLD_NOTHING)
 
 
@@ -117,11 +124,12 @@ def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
     from llmlog.flows import Flows
     from llmlog.reading import find_jobs
     from llmlog.tables import Results
+    from llmlog.understanding import known
 
     results = Results()
     seen = None if flows is None else Flows.read(flows)
     for evidence, failure in diagnose(find_jobs(logs), intake, seen):
-        results.add(evidence.job, evidence.progress, failure)
+        results.add(evidence.job, evidence.progress, failure, known(evidence))
     return results
 
 
@@ -144,7 +152,7 @@ def _compared(
     if confirmed:
         raise typer.BadParameter(f"no failed job is called {', '.join(confirmed)}")
     if confirm and file is not None:
-        library.write(file)
+        library.add_to(file)
     return results
 
 
@@ -164,17 +172,39 @@ def _check_read(logs: list[Path], intake: Intake) -> None:
         raise LogError(where, f"no line could be read{reason}", "give files of text")
 
 
-def _report(intake: Intake) -> None:
+def _report(intake: Intake, results: Results) -> None:
     if intake.files:
-        typer.echo(
-            f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files", err=True
-        )
+        text = f"read {intake.lines} lines, {intake.nbytes} bytes, of {intake.files} files"
+        rows = [row for row in results.rows["jobs"] if row["lines"]]
+        if total := sum(row["lines"] for row in rows):
+            known = sum(row["understood"] * row["lines"] for row in rows)
+            text += f"; {100 * known / total:.0f} % of the lines are of known kinds"
+        typer.echo(text, err=True)
     if intake.dumps:
         typer.echo(f"read {intake.dumps} dumps of the flight recorder", err=True)
     for text in intake.notes[:_NOTES]:
-        typer.echo(_printable(text), err=True)
+        typer.echo(printable(text), err=True)
     if len(intake.notes) > _NOTES:
         typer.echo(f"... and {len(intake.notes) - _NOTES} more notes of this kind", err=True)
+
+
+def _tell_unread(row: dict[str, Any]) -> None:
+    """Lines with words of errors that were not read, of a job that is not said to have failed."""
+    if row["failed"] or row["state"] is not None:
+        return
+    for text in json.loads(row["unread"]):
+        typer.echo(f"  not read: {printable(text)}", err=True)
+
+
+def _tell_nothing(results: Results) -> None:
+    """Why there is no answer: nothing failed, or too little was understood to say so."""
+    dark = [row for row in results.rows["jobs"] if row["failed"] is None]
+    if not dark:
+        typer.echo("no job failed, or the logs do not say so", err=True)
+    for row in dark:
+        typer.echo(f"{row['job']}: not understood: {row['lines']} lines, such as", err=True)
+        for text in json.loads(row["samples"])[:_LIKE]:
+            typer.echo(f"  {printable(text)}", err=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
@@ -191,11 +221,7 @@ def _cell(value: object) -> str:
     from llmlog.tables import ranges
 
     text = "-" if value in (None, "[]") else str(value)
-    return _printable(ranges(json.loads(text)) if text.startswith("[") else text)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(ranges(json.loads(text)) if text.startswith("[") else text)
 
 
 def main() -> None:

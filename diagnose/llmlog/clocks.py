@@ -17,8 +17,17 @@ from statistics import median
 from typing import NamedTuple
 
 ITERATION = "iteration"
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_DAY = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<part>\d+))?"
+_FORMS = tuple(
+    re.compile(form + _CLOCK)
+    for form in (
+        r"\d{4}[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T_]",
+        r"(?P<month>\d{1,2})(?P<day>\d\d) ",
+        r"(?P<month>\d\d)/(?P<day>\d\d)/\d{4} ",
+        r"(?:[A-Z][a-z]{2} )?(?P<name>[A-Z][a-z]{2}) (?P<day>[ \d]\d) ",
+    )
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 KINDS = ("timeout", "state", "rendezvous", "ready", ITERATION)
 """Kinds of moments, the most exact first."""
 _YEAR = 2000
@@ -39,19 +48,22 @@ def seconds(text: str) -> float | None:
 
     >>> seconds("0102 00:00:01.5") == seconds("2026-01-02 00:00:01,500")
     True
+    >>> seconds("Fri Jan  2 00:00:01 2026") == seconds("01/02/2026 00:00:01")
+    True
     """
-    if match := _ISO.match(text):
-        groups = match.groups()[1:]
-    elif match := _DAY.match(text):
-        groups = match.groups()
-    else:
+    match = next((match for form in _FORMS if (match := form.match(text))), None)
+    if match is None:
         return None
-    month, day, hour, minute, second, part = groups
+    found = match.groupdict()
     try:
-        whole = datetime(_YEAR, int(month), int(day), int(hour), int(minute), int(second))
+        month = int(found["month"]) if found.get("month") else _MONTHS.index(found["name"]) + 1
+        day, hour, minute, second = (
+            int(found[name]) for name in ("day", "hour", "minute", "second")
+        )
+        whole = datetime(_YEAR, month, day, hour, minute, second)
     except ValueError:
         return None
-    return whole.replace(tzinfo=UTC).timestamp() + float(f"0.{part or 0}")
+    return whole.replace(tzinfo=UTC).timestamp() + float(f"0.{found['part'] or 0}")
 
 
 def offsets(moments: Iterable[Moment]) -> dict[str, float]:

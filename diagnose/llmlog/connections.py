@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from llmlog.events import Event, Evidence, is_reaction
+from llmlog.evidence import Event, Evidence
+from llmlog.names import short
+from llmlog.tracebacks import is_reaction
 
 _OF_NETWORK = {"link", "port"}
 
 
 def lost_connections(evidence: Evidence) -> list[Event]:
     """Lines that say that a connection was lost, and ends of processes because of it."""
-    aborted = evidence.of("death", "exception")
+    aborted = evidence.of("death", "exception", "abort", "async_error")
     reasons = [event for event in aborted if is_reaction(event) and "caught" not in event.text]
-    return evidence.of("peer") + reasons
+    return evidence.of("peer", "connection") + reasons
 
 
 def shared_ends(evidence: Evidence) -> Counter[str]:
@@ -40,7 +42,16 @@ def of_own_network(evidence: Evidence, faults: list[Event]) -> list[Event]:
 
 def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
     """Who lost a connection, and to whom; peers of unknown nodes are left out."""
-    found = (
-        (e.node, evidence.addresses.get(e.fields.get("peer") or "")) for e in evidence.of("peer")
-    )
+    events = evidence.of("peer", "connection")
+    found = ((event.node, _peer(evidence, event.fields.get("peer") or "")) for event in events)
     return [(node, peer) for node, peer in found if node is not None and peer is not None]
+
+
+def _peer(evidence: Evidence, name: str) -> str | None:
+    """The node of an address or a name of a peer."""
+    by_name = {short(node): node for node in evidence.addresses.values()}
+    return (
+        evidence.addresses.get(name)
+        or evidence.addresses.get(short(name))
+        or by_name.get(short(name))
+    )

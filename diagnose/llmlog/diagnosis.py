@@ -7,19 +7,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from llmlog.causes import Shares, name_causes
-from llmlog.events import Event, Evidence, Writer, read_job
+from llmlog.events import read_job
+from llmlog.evidence import Event, Evidence, Writer
 from llmlog.flows import Flows, Sighting, joined
 from llmlog.reading import Job
 from llmlog.roles import SURE, Culprit, find_culprit
 from llmlog.streams import Intake
+from llmlog.understanding import COMPLETED
 
-COMPLETED = "COMPLETED"
 _HANGS = {"blocked", "stuck"}
 _HANG_XIDS = {"119", "120"}
 _SETTING_UP = re.compile(
     r"setup_model_and_optimizer|initialize_megatron|init_process_group|deepspeed\.initialize"
 )
 """Calls before training in a stack: other ranks may be ready while one still sets up."""
+_TRAINING = re.compile(
+    r"(?i)\bin (?:\w*train_(?:step|batch)|training_step|\w*backward\w*|forward_backward\w*)\b"
+)
+"""Functions of a training step in a stack, for logs without their beginning."""
 
 
 @dataclass
@@ -56,7 +61,7 @@ def diagnose_job(evidence: Evidence, sightings: Iterable[Sighting] = ()) -> Fail
         return None
     culprit, seen = joined(find_culprit(evidence), sightings)
     if evidence.job.state is None and culprit.how == "unknown" and not culprit.nodes:
-        return None
+        return None  # nothing says that it failed
     causes = name_causes(culprit, evidence)
     best = next(iter(causes.values()), 0.5)
     stage = _stage(culprit, evidence)
@@ -90,11 +95,12 @@ def _stage(culprit: Culprit, evidence: Evidence) -> str:
         event.kind in _HANGS or (event.fields.get("code") in _HANG_XIDS and event.kind == "xid")
         for event in culprit.events
     )
-    if hangs and (evidence.of("timeout") or evidence.dumps):
+    if culprit.how == "hang" or (hangs and (evidence.of("timeout") or evidence.dumps)):
         return "hang"
     setting_up = any(_SETTING_UP.search(event.text) for event in culprit.events)
     progress = evidence.progress
-    begun = bool(progress.iterations) or (progress.begun and not setting_up)
+    begun = progress.last is not None or (progress.begun and not setting_up)
+    begun |= bool(progress.beats) or any(_TRAINING.search(event.text) for event in culprit.events)
     return "crash" if begun else "launch"
 
 

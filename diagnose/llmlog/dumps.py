@@ -1,21 +1,21 @@
 """Reading dumps of PyTorch's flight recorder: what each rank had given to NCCL, and what was done.
 
 A dump is a pickle of one rank (``nccl_trace_rank_3``), its JSON form, or a JSON object whose key
-``ranks`` has the dumps of several. Pickles are read by a loader that admits plain types only:
-numbers, text, lists, tuples and dictionaries. The format is that of torch/csrc/distributed/c10d
-(FlightRecorder), versions 2.x.
+``ranks`` has the dumps of several. Of pickles, :mod:`llmlog.pickles` reads plain values only. The
+format is that of torch/csrc/distributed/c10d (FlightRecorder), versions 2.x.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from llmlog.pickles import check_values, unpickled
+from prism_common.untrusted import parsed, whole
 
 LARGEST = 256 << 20
 """Bytes of a dump that is read."""
@@ -25,6 +25,9 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _JSON = re.compile(rb'\s*\{.*?"(?:entries|pg_config|pg_status|nccl_version|ranks)"\s*:', re.DOTALL)
 _ALL = re.compile(rb'\s*\{.*?"ranks"\s*:\s*\{', re.DOTALL)
 _RANK = re.compile(r"(\d+)(?:\.\w+)?$")
+_MOST_RANKS = 1 << 31
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_WHAT = ("enqueued", "completed")
 _PAIR = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
 
@@ -86,7 +89,10 @@ def has_all_ranks(path: Path) -> bool:
 
 
 def _head(path: Path) -> bytes:
+    """The first bytes of a file; none of a pipe, which gives each of its bytes once."""
     try:
+        if not path.is_file():
+            return b""
         with path.open("rb") as stream:
             return stream.read(_HEAD)
     except OSError:  # noted where its lines are read
@@ -103,37 +109,20 @@ def read_dumps(path: Path) -> list[Dump]:
     if path.stat().st_size > LARGEST:
         raise DumpError(f"larger than {LARGEST >> 20} MiB")
     data = path.read_bytes()
-    content = _unpickled(data) if _PICKLE.match(data) else _parsed(data)
+    try:
+        content = unpickled(data) if _PICKLE.match(data) else _parsed(data)
+    except ValueError as error:
+        raise DumpError(str(error)) from None
     try:
         return [_dump(rank, one) for rank, one in _by_rank(content, path)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DumpError(f"no flight-recorder dump ({type(error).__name__}: {error})") from None
 
 
-class _PlainOnly(pickle.Unpickler):
-    """Builds no objects: whatever a pickle would import is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain types are read")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to objects outside")
-
-
-def _unpickled(data: bytes) -> Any:
-    try:
-        return _PlainOnly(io.BytesIO(data)).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
-        raise DumpError(f"a pickle that cannot be read ({error})") from None
-    except (IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise DumpError(f"a broken pickle ({type(error).__name__})") from None
-
-
 def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise DumpError(f"broken JSON ({error})") from None
+    content = parsed(data)
+    check_values(content)
+    return content
 
 
 def _by_rank(content: Any, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -141,14 +130,14 @@ def _by_rank(content: Any, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     if not isinstance(content, dict):
         raise TypeError(f"its content is a {type(content).__name__}")
     if isinstance(content.get("ranks"), dict):
-        yield from ((int(rank), one) for rank, one in content["ranks"].items())
+        yield from ((whole(rank, 0, _MOST_RANKS), one) for rank, one in content["ranks"].items())
         return
     if not _KEYS & content.keys():
         raise KeyError("entries")
     match = _RANK.search(path.name)
     if match is None:
         raise ValueError("its name does not end with the number of its rank")
-    yield int(match[1]), content
+    yield whole(match[1], 0, _MOST_RANKS), content
 
 
 def _dump(rank: int, content: dict[str, Any]) -> Dump:
@@ -156,8 +145,8 @@ def _dump(rank: int, content: dict[str, Any]) -> Dump:
     for key, config in (content.get("pg_config") or {}).items():
         name = str(config.get("name", key))
         ranks = config.get("ranks") or []
-        ranks = json.loads(ranks) if isinstance(ranks, str) else ranks
-        dump.members[name] = tuple(int(each) for each in ranks)
+        ranks = parsed(ranks) if isinstance(ranks, str) else ranks
+        dump.members[name] = tuple(whole(each, 0, _MOST_RANKS) for each in ranks)
         dump.names[name] = str(config.get("desc") or name)
     numbers = {}
     for entry in content.get("entries") or []:
@@ -166,9 +155,9 @@ def _dump(rank: int, content: dict[str, Any]) -> Dump:
         numbers[str(entry.get("pg_id"))] = call.group
     states = content.get("pg_status") or {}
     for key, name in {**_by_order(states, dump), **numbers}.items():
-        if state := states.get(key, states.get(int(key)) if key.isdigit() else None):
-            given = int(state["last_enqueued_collective"])
-            dump.status[name] = Status(given, int(state["last_completed_collective"]))
+        if state := states.get(key, states.get(int(key)) if _NUMBER.fullmatch(key) else None):
+            given, done = (whole(state[f"last_{what}_collective"], -1) for what in _WHAT)
+            dump.status[name] = Status(given, done)
     return dump
 
 
@@ -180,12 +169,12 @@ def _call(entry: dict[str, Any], dump: Dump) -> Call:
     done = entry.get("state") == "completed" or bool(entry.get("retired"))
     operation = str(entry["profiling_name"]).split(":", 1)[-1]
     sizes = [entry.get(key) for key in ("input_sizes", "output_sizes", "input_dtypes")]
-    return Call(name, int(number or 0), operation, json.dumps(sizes), done)
+    return Call(name, whole(number or 0), operation, json.dumps(sizes), done)
 
 
 def _by_order(states: dict[Any, Any], dump: Dump) -> dict[str, str]:
     """Names of groups by their local numbers: both count groups in the order of creation."""
     names, keys = list(dump.members), [str(key) for key in states]
-    if len(names) != len(keys) or not all(text.isdigit() for text in names + keys):
+    if len(names) != len(keys) or not all(map(_NUMBER.fullmatch, names + keys)):
         return {}
     return dict(zip(sorted(keys, key=int), sorted(names, key=int), strict=True))

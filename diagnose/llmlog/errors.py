@@ -16,4 +16,4 @@ class LogError(Exception):
 
 def without_extra(name: str) -> LogError:
     """The error of a method that needs ``name``, which the extra ``logs`` installs."""
-    return LogError("method l4", f"needs {name}", "run: pip install 'prism-sim[logs]'")
+    return LogError("method l4", f"needs {name}", "run: pip install 'llmprism[logs]'")

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmlog.errors import LogError
-from llmlog.events import Event, Writer
+from llmlog.evidence import Event, Writer
 from llmlog.reading import Job
 from llmlog.roles import SURE, Culprit
 

@@ -18,22 +18,24 @@ class Ordinary:
     """Shapes of lines of one kind of file; memory is bounded."""
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, bool] = {}
+        self._shapes: dict[bytes, tuple[bool, bool]] = {}
         self._heads: set[bytes] = set()
 
-    def knows(self, raw: bytes) -> bool:
-        """Whether a line says nothing that is not known."""
-        names = self._shapes.get(shape(raw))
-        return names is False or (names is True and _head(raw) in self._heads)
+    def knows(self, raw: bytes) -> bool | None:
+        """Whether a line's kind is known, if it says nothing new; None if it has to be read."""
+        found = self._shapes.get(shape(raw))
+        if found is None or (found[0] and _head(raw) not in self._heads):
+            return None
+        return found[1]
 
-    def add(self, raw: bytes, names_process: bool) -> None:
-        """Learn that a line is ordinary, but perhaps names the process that prints it."""
+    def add(self, raw: bytes, names_process: bool, known: bool) -> None:
+        """Learn that a line is ordinary, of a known kind or not; it may name who prints it."""
         if len(raw) > _LONGEST:
             return
         if len(self._shapes) > _MOST or len(self._heads) > _MOST:
             self._shapes.clear()
             self._heads.clear()
-        self._shapes[shape(raw)] = names_process
+        self._shapes[shape(raw)] = names_process, known
         if names_process:
             self._heads.add(_head(raw))
 

@@ -1,118 +1,189 @@
-"""How far a job came: its iterations and how long they took, and whether training had begun."""
+"""How far a job came: its iterations, and whether training had begun or came to its end.
+
+Readers of trainers are data (``catalogue/progress.toml``). A progress bar (tqdm, rich) shows
+many things: that of training has no description or one that says so, and of several totals the
+one with most steps counts."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
-from statistics import median
 
-_ITERATION = re.compile(
-    r"iteration +(\d+)/ *\d+ \|.*?elapsed time per iteration \((m?s)\): ([\d.]+)"
+from llmlog.catalogue import MARK_WORDS, MARKS, READERS
+from llmlog.paces import Iteration, slower, timed
+
+_CONTINUED = re.compile(
+    r"(?i)(?:load\w*|resum\w*) .*(?:checkpoint|training)\b.*?\b(?:iteration|step)[ :=]*(\d+)"
 )
-_STEP = re.compile(r"\bstep=(\d+), skipped=.*?(?:iter time \(s\): ([\d.]+)|$)")
-_CONTINUED = re.compile(r"(?:loading|loaded) .*checkpoint .*at iteration (\d+)")
-_BEGUN = ("training ...", "before the start of training step", "DeepSpeed Engine is ready")
+_BAR = re.compile(
+    r"(?:^|[\r}\])])(?P<about>[^|%\r{}]*?)\s*\d+%\|[^|]*\|"
+    r" *(?P<n>\d+)/(?P<of>\d+) \[(?P<past>[\d:]+)<"
+)
+_RICH = re.compile(r"^Epoch (?P<epoch>\d+)(?:/\d+)? +[━╸╺ ]+ *(?P<n>\d+)/(?P<of>\d+) ")
+_TRAINING = re.compile(
+    r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*"
+    r"|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?"
+)
+_NO_STEP = re.compile(r"(?i)\b(?:error|exception|nan|failed|overflow)\b")
 MOST = 1_000_000
 """Iterations that are kept; of later ones, only the highest number is known."""
-_FEWEST = 2
-"""Iterations on either side of a change."""
-_SLOWER = 1.1
-_DEVIATIONS = 5.0
-_BLOCKS = 250
+_AFTER_BAR = re.compile(r"^(.*?\d+%\|[^|]*\| *[\d.]+\w?/[\d.]+\w? \[[^\]]*\])(?=\S)")
+Place = tuple[str, int]
+"""File and line."""
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """A completed iteration: its number, length and time if known, and the line that says so."""
-
-    number: int
-    seconds: float | None
-    file: str
-    line: int
-    time: str = ""
-    node: str | None = None
+def cut(text: str) -> list[str]:
+    """A line, or a progress bar and what another writer printed behind it on the same line."""
+    match = _AFTER_BAR.match(text) if "%|" in text else None
+    return [match[1], text[match.end() :]] if match else [text]
 
 
 @dataclass
 class Progress:
-    """Completed iterations in order, and the one that the job continued from."""
+    """Completed iterations in order, and the one that the job continued from.
+
+    Attributes
+    ----------
+    begun : whether a line says that training begins.
+    launches : lines of each file in which a launcher starts the processes.
+    beats, ends : lines that show that it goes on, without a number, and that it is at its end.
+    """
 
     iterations: list[Iteration] = field(default_factory=list)
     continued: int | None = None
     begun: bool = False
-    last: int | None = None
+    beats: list[tuple[Place, str]] = field(default_factory=list)
+    ends: list[Place] = field(default_factory=list)
+    launches: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _bars: dict[int, list[Iteration]] = field(default_factory=lambda: defaultdict(list))
+    _last: dict[str, int | None] = field(default_factory=dict)
 
     def read(
         self, text: str, file: str, line: int, time: str = "", node: str | None = None
     ) -> bool:
-        """Note what ``text`` says about progress; return whether an iteration was completed."""
-        if "iteration" in text and (match := _ITERATION.search(text)):
-            seconds = float(match[3]) / (1000 if match[2] == "ms" else 1)
-            self._add(Iteration(int(match[1]), seconds, file, line, time, node))
+        """Note what ``text`` says about progress; return whether it says that training goes on."""
+        bar = ("%|" in text or "━" in text) and self._bar(text, file, line, time, node)
+        for reader in READERS:
+            if reader.word not in text:
+                continue
+            if reader.general and (bar or _NO_STEP.search(text)):
+                continue
+            if match := reader.pattern.search(text):
+                self._step(match.groupdict(), (file, line), time, node)
+                return True
+        return bar or self._mark(text, file, line)
+
+    def _mark(self, text: str, file: str, line: int) -> bool:
+        """Note a line about the phases of a job."""
+        lowered = text.lower()
+        if not any(word in lowered for word in MARK_WORDS):
+            return False
+        if match := _CONTINUED.search(text):
+            self.continued, self._last[file] = int(match[1]), None
             return True
-        if "step=" in text and (match := _STEP.search(text)):
-            seconds_of = float(match[2]) if match[2] else None
-            self._add(Iteration(int(match[1]), seconds_of, file, line, time, node))
-            return True
-        if "checkpoint" in text and (match := _CONTINUED.search(text)):
-            self.continued = int(match[1])
-            return True
-        if any(word in text for word in _BEGUN):
-            self.begun = True
+        for what, pattern in MARKS:
+            if pattern.search(text):
+                self.begun |= what == "begun"
+                if what == "ended":
+                    self.ends.append((file, line))
+                elif what == "launch":
+                    self.launches[file].append(line)
+                return what != "begun"
         return False
 
+    def _step(self, found: dict[str, str | None], at: Place, time: str, node: str | None) -> None:
+        number = found.get("n")
+        if number is None:
+            self.beats.append((at, time))
+            return
+        size = int(text) if (text := found.get("size")) else None
+        self._add(Iteration(int(number), _length_s(found), *at, time, node, size))
+        if number == found.get("of"):
+            self.ends.append(at)
+
+    def _bar(self, text: str, file: str, line: int, time: str, node: str | None) -> bool:
+        """Note the last state of a bar of training."""
+        match = next(reversed(list(_BAR.finditer(text))), None) or _RICH.match(text)
+        if match is None:
+            return False
+        found = match.groupdict()
+        about = _TRAINING.fullmatch((found.get("about") or "").strip())
+        number, total = int(found["n"]), int(found["of"])
+        if about is None or number == 0:
+            return True
+        epoch = found.get("epoch") or about["epoch"]
+        number += int(epoch or 0) * total
+        bars = self._bars[total]
+        if (not bars or bars[-1].number != number) and len(bars) < MOST:
+            bars.append(Iteration(number, None, file, line, time or _clock(found), node))
+        return True
+
     def _add(self, iteration: Iteration) -> None:
-        self.last = max(self.last or 0, iteration.number)
+        self._last[iteration.file] = iteration.number
         if len(self.iterations) < MOST:
             self.iterations.append(iteration)
+
+    def settle(self) -> None:
+        """All lines are read: take the bar of training if no line has numbers, and find lengths."""
+        if not self.iterations and self._bars:
+            total, bars = max(self._bars.items(), key=lambda item: (len(item[1]), item[0]))
+            for one in bars:
+                self._add(one)
+            if bars[-1].number % total == 0:
+                self.ends.append((bars[-1].file, bars[-1].line))
+        self._bars.clear()
+        self.iterations = timed(self.iterations)
+        before: dict[str, int] = {}
+        for one in self.iterations:  # numbers that fall are those of another attempt
+            if one.number < before.get(one.file, 0) - 1:
+                self.launches[one.file].append(one.line)
+            before[one.file] = one.number
+
+    def begin_again(self, file: str, line: int) -> None:
+        """Only what comes after ``line`` of ``file`` counts there."""
+        after = [one for one in self.iterations if one.file == file and one.line >= line]
+        self._last[file] = after[-1].number if after else None
+        if not after:
+            self.begun, self.continued = False, None
+
+    @property
+    def last(self) -> int | None:
+        """The last completed iteration; of several files, the highest."""
+        return max((number for number in self._last.values() if number is not None), default=None)
 
     @property
     def next(self) -> int | None:
         """The iteration that was not completed; None if the logs do not tell."""
         if self.last is not None:
             return self.last + 1
-        if not self.begun:
+        if not self.begun and self.continued is None:
             return None
         return 1 if self.continued is None else self.continued + 1
 
+    @property
+    def shown(self) -> bool:
+        """Whether any line shows that training went on."""
+        return bool(self.iterations or self.beats)
+
     def slower(self) -> Iteration | None:
-        """The first iteration from which all take longer, if there is one.
-
-        The change lies where two medians explain the lengths best (least absolute deviations).
-        It counts if the later median is a tenth longer, and five deviations from its side's median.
-        """
-        timed = [(one, one.seconds) for one in self.iterations if one.seconds is not None]
-        lengths = [seconds for _, seconds in timed]
-        cuts = range(_FEWEST, len(timed) - _FEWEST + 1)
-        if not cuts:
-            return None
-        cut = _change(lengths)
-        before, after = lengths[:cut], lengths[cut:]
-        usual = median(before)
-        later = median(after)
-        rest = [abs(s - usual) for s in before] + [abs(s - later) for s in after]
-        limit = usual + max((_SLOWER - 1) * usual, _DEVIATIONS * 1.4826 * median(rest))
-        return timed[cut][0] if later > limit else None
+        """The first iteration from which all take longer, if there is one."""
+        return slower(self.iterations)
 
 
-def _change(lengths: list[float]) -> int:
-    """Where two medians explain the lengths best: among many, first by medians of blocks."""
-    first, end = _FEWEST, len(lengths) - _FEWEST + 1
-    if len(lengths) > 2 * _BLOCKS:
-        width = -(-len(lengths) // _BLOCKS)
-        block = _change([median(lengths[i : i + width]) for i in range(0, len(lengths), width)])
-        first, end = max(first, (block - 1) * width), min(end, (block + 1) * width + 1)
-    step = max(1, (end - first) // (2 * _BLOCKS))
-
-    def badness(cut: int) -> float:
-        return _spread(lengths[:cut]) + _spread(lengths[cut:])
-
-    best = min(range(first, end, step), key=badness)
-    if step == 1:
-        return best
-    return min(range(max(first, best - step), min(end, best + step + 1)), key=badness)
+def _length_s(found: dict[str, str | None]) -> float | None:
+    if text := found.get("ms"):
+        return float(text.rstrip("K")) * (1.0 if text.endswith("K") else 1e-3)
+    return float(text) if (text := found.get("s")) else None
 
 
-def _spread(lengths: list[float]) -> float:
-    middle = median(lengths)
-    return sum(abs(seconds - middle) for seconds in lengths)
+def _clock(found: dict[str, str | None]) -> str:
+    """The time that a bar shows, which counts from its begin."""
+    parts = [int(part) for part in (found.get("past") or "0").split(":")]
+    past = sum(part * 60**place for place, part in enumerate(reversed(parts)))
+    days, rest = divmod(past, 86_400)
+    return (
+        f"2000-01-{days + 1:02d} {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+        if days < 31
+        else ""
+    )

@@ -7,18 +7,22 @@ higher number first.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from llmlog.dumps import has_all_ranks
 from llmlog.errors import LogError
+from llmlog.names import of_file, rank_of_file
+from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"
+_MOST_GPUS = 1 << 16  # of a node
 _PART = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>\d+))?(?:\.(?:gz|zst|bz2|xz))?$")
+_SUFFIXES = {"log", "txt", "out", "err", "dmesg"}
+_KERNEL = re.compile(r"(?i)\bkern(?:el)?\b|dmesg|\bmessages\b|\bsyslog\b|\bjournal\b")
 _ATTEMPT = re.compile(r"(?:(?P<node>[^/]+)/)?attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log")
 
 
@@ -30,8 +34,10 @@ class LogFile:
     ----------
     path, name : where it is, and its name below the folder of all logs.
     whole : the name that all parts of it share.
-    node, local : whose output it is; None if the lines say so.
+    node, local : whose output it is by its name; None if the lines say so.
     place : ``batch`` (output of the whole job), ``kernel``, ``node`` or ``rank``.
+    sure : whether the accounting knows the node.
+    rank : in the file's name.
     """
 
     path: Path
@@ -40,6 +46,8 @@ class LogFile:
     node: str | None
     local: int | None
     place: str
+    sure: bool = False
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,26 +96,36 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
 def _indexed(folder: Path) -> list[Job]:
     place = str(folder / INDEX)
     try:
-        rows = json.loads((folder / INDEX).read_text(encoding="utf-8"))["jobs"]
+        rows = parsed((folder / INDEX).read_bytes())["jobs"]
         return [_accounted(folder, row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"is not an accounting of jobs ({type(error).__name__}: {error})"
+        reason = error if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
+        what = f"is not an accounting of jobs ({reason})"
         raise LogError(place, what, "write it again, or give the folders of the jobs") from None
 
 
 def _accounted(folder: Path, row: dict[str, Any]) -> Job:
     name = str(row["job"])
-    if Path(name).name != name:
+    if Path(name).name != name or name in ("", ".", ".."):
         raise ValueError(f"{name!r} is not the name of a folder")
+    nodes = tuple(str(node) for node in row["nodes"])
+    files = (_listed(file, nodes) for file in _files(folder / name, folder))
     return Job(
         name,
-        tuple(_files(folder / name, folder)),
-        tuple(str(node) for node in row["nodes"]),
-        int(row["gpus_per_node"]),
+        tuple(files),
+        nodes,
+        whole(row["gpus_per_node"], 0, _MOST_GPUS),
         str(row["state"]),
         str(row.get("user", "")),
-        *(None if row.get(name) is None else int(row[name]) for name in ("begin_ns", "end_ns")),
+        *(None if row.get(one) is None else whole(row[one]) for one in ("begin_ns", "end_ns")),
     )
+
+
+def _listed(file: LogFile, nodes: tuple[str, ...]) -> LogFile:
+    """A file with its node, if the accounting knows it by the name of the file or of its folder."""
+    name = file.whole.rsplit("/", 1)[-1].removesuffix(".log").removesuffix(".kernel")
+    node = next((node for node in (file.node, name) if node in nodes), file.node)
+    return replace(file, node=node, sure=node in nodes)
 
 
 def _files(folder: Path, root: Path) -> list[LogFile]:
@@ -130,8 +148,12 @@ def _file(path: Path, name: str) -> LogFile:
         return LogFile(path, name, stem, attempt["node"], int(attempt["local"]), "rank")
     if last == "agent.log":
         return LogFile(path, name, stem, path.parent.name, None, "node")
-    if last.endswith(".kernel.log"):
-        return LogFile(path, name, stem, last.removesuffix(".kernel.log"), None, "kernel")
-    if last.startswith("slurm") or not last.endswith(".log"):
-        return LogFile(path, name, stem, None, None, "batch")
-    return LogFile(path, name, stem, last.removesuffix(".log"), None, "node")
+    bare, dot, suffix = last.rpartition(".")
+    bare = bare if dot and suffix in _SUFFIXES else last
+    if _KERNEL.search(last):
+        return LogFile(path, name, stem, of_file(bare), None, "kernel")
+    rank = rank_of_file(bare)
+    if last.startswith("slurm") or suffix != "log":
+        return LogFile(path, name, stem, None, None, "batch", rank=rank)
+    node = of_file(bare) if rank is None else None
+    return LogFile(path, name, stem, node, None, "node", rank=rank)

@@ -1,38 +1,20 @@
 """Taking one line apart: who printed it, when, how severe it is, and what it says.
 
-Formats of prefixes: ``srun --label`` (``3: ``), torchrun's ``--tee`` (``[default3]:``), PyTorch's
-``[rank11]:`` and its lines of C++ and Python, DeepSpeed, Megatron-LM, NCCL, Slurm, the kernel.
-"""
+The prefix of its stream comes off first (:mod:`llmlog.prefixes`), then the head of the tool
+that printed it (:mod:`llmlog.heads`)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-_LABEL = re.compile(r"(\d+): ?(.*)", re.DOTALL)
-_LOCAL = re.compile(r"\[(?!rank\d)[a-z_]+(\d+)\]:(.*)", re.DOTALL)
-_RANK = re.compile(r"\[rank(\d+)\]:(?: (?!\s*\[)|(?=\[))(.*)", re.DOTALL)
-_HEADS = (
-    ("c10d", re.compile(r"\[(?P<level>[IWEF])(?:(?P<time>\d{3,4} [\d:.]+))? \S+\.cpp:\d+\] ?")),
-    ("agent", re.compile(r"(?P<level>[IWEF])(?P<time>\d{4} [\d:.]+) \d+ \S+:\d+\] ?")),
-    (
-        "agent",
-        re.compile(r"\[(?P<time>[\d-]{10} [\d:,]+)\] torch\.[\w.]+: \[(?P<level>[A-Z])[A-Z]+\] ?"),
-    ),
-    ("deepspeed", re.compile(r"\[(?P<time>[\d-]{10} [\d:,]+)\] \[(?P<level>[A-Z])\w+\] \[\S+\] ?")),
-    (
-        "nccl",
-        re.compile(
-            r"(?:\[(?P<time>[\d-]{10} [\d:]+)\] )?(?P<host>[\w.-]{1,255}):(?P<pid>\d+):\d+ "
-            r"\[(?P<local>\d+)\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL (?P<level>[IW])\w+ ?"
-        ),
-    ),
-    ("slurm", re.compile(r"(?:srun|slurmstepd): (?=(?P<level>e?))")),
-    ("kernel", re.compile(r"\[ *(?P<time>\d+\.\d{6})\] ")),
-    ("kernel", re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d [\d:]{8}|[\d-]{10}T\S+) \S+ kernel: ")),
-    ("megatron", re.compile(r" ?(?:\[(?P<time>[\d-]{10} [\d:.]+)\])? ?(?=iteration +\d+/)")),
-    ("program", re.compile(r"\[?(?P<time>[\d-]{10} [\d:.,]+)\]? *(?=(?P<level>[IWE]?))")),
-)
+from llmlog.heads import BEGINNINGS, HEADS
+from llmlog.learning import learned
+from llmlog.prefixes import Habit, Origin, split
+
+_FACILITY = re.compile(r"(?:kern|user|daemon|syslog|auth\w*) *:\w+ *: ?")
+_UPTIME = re.compile(r"\[ *\d+\.\d+\] ?")
 
 
 class Record(NamedTuple):
@@ -40,18 +22,20 @@ class Record(NamedTuple):
 
     Attributes
     ----------
-    number, local, rank : of the node within the job, of the rank within the node, and global;
-        None if the line does not say so.
-    tool : who printed it; empty if no prefix tells, as in lines that continue others.
+    origin : who printed it, by the prefix of the stream.
+    local, rank : of the rank within the node, and global; None if the line does not say so.
+    host : the machine that the tool itself names.
+    tool : who printed it; empty if no head tells, as in lines that continue others.
     level : ``I``, ``W``, ``E`` or ``F``; empty if unknown.
-    time : as printed.
+    time : as printed; the outermost.
     text : the rest.
     pid : of the process, if the line names it as its own.
     """
 
-    number: int | None
+    origin: Origin
     local: int | None
     rank: int | None
+    host: str | None
     tool: str
     level: str
     time: str
@@ -59,23 +43,48 @@ class Record(NamedTuple):
     pid: int | None = None
 
 
-def parse(text: str, labelled: bool) -> Record:
-    """Take a line apart; ``labelled`` is whether ``3: `` may name its node."""
-    number = local = rank = None
-    if labelled and (match := _LABEL.fullmatch(text)):
-        number, text = int(match[1]), match[2]
-    if match := _LOCAL.fullmatch(text):
-        local, text = int(match[1]), match[2]
-    if match := _RANK.fullmatch(text):
-        rank, text = int(match[1]), match[2]
-    for tool, pattern in _HEADS:
-        if match := pattern.match(text):
-            found = match.groupdict()
-            pid = int(found["pid"]) if found.get("pid") else None
-            local = int(found["local"]) if found.get("local") else local
-            level, time = (found.get("level") or "").upper(), found.get("time") or ""
-            return Record(number, local, rank, tool, level, time, text[match.end() :], pid)
-    return Record(number, local, rank, "", "", "", text)
+class Lines:
+    """Takes apart the lines of one stream, whose prefix it learns from the first ones."""
+
+    def __init__(self, first: Iterable[str] = (), habit: Habit | None = None) -> None:
+        self.habit: Habit = habit or learned(first)
+
+    def parse(self, text: str) -> Record:
+        """The parts of one line."""
+        origin, text = split(text, self.habit)
+        if origin.ident:
+            return _of_program(origin, text)
+        if match := _FACILITY.match(text):  # dmesg -x
+            text = text[match.end() :]
+        for tool, pattern in HEADS if text[:1] in BEGINNINGS else ():
+            if match := pattern.match(text):
+                return _headed(origin, tool, match, text[match.end() :])
+        level = origin.level[:1]
+        return Record(
+            origin, origin.local, origin.rank, None, "", level, origin.time, text, origin.pid
+        )
+
+
+def _headed(origin: Origin, tool: str, match: re.Match[str], text: str) -> Record:
+    found = match.groupdict()
+    pid = int(found["pid"]) if found.get("pid") else origin.pid
+    local = int(found["local"]) if found.get("local") else origin.local
+    named = found.get("level") or found.get("plain") or origin.level
+    level, time = named[:1].upper(), origin.time or found.get("time") or ""
+    return Record(origin, local, origin.rank, found.get("host"), tool, level, time, text, pid)
+
+
+def _of_program(origin: Origin, text: str) -> Record:
+    """A line of syslog: its program stands in the prefix."""
+    tool = {"kernel": "kernel", "srun": "slurm", "slurmstepd": "slurm", "slurmd": "slurm"}.get(
+        origin.ident, ""
+    )
+    if tool == "kernel" and (match := _UPTIME.match(text)):
+        text = text[match.end() :]
+    level = "E" if tool == "slurm" and text.startswith("error") else ""
+    return Record(
+        origin, origin.local, origin.rank, None, tool, level, origin.time, text, origin.pid
+    )
 
 
 _MASKS = (

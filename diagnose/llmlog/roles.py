@@ -1,16 +1,17 @@
 """Which events are the cause of a failure, by its causal structure.
 
 1. A part that states its own fault is the cause; those who report that another part does not
-   answer are not. A process that a signal ended cannot state it: its agent does.
-2. Without such a statement, the parts that *cannot* answer are the cause: the rank that shows the
-   lowest number of collectives, that waits for another collective than all others, or that is
-   silent when all others have timed out. Dumps of the flight recorder say so exactly.
-3. Without those, the part that most lost connections share is; of equals, the first by the
-   scheduler's order of the nodes that ended: its lines lie in one file, so clocks do not matter.
-4. Without any, the node that ended first.
+answer are not. A process that a signal ended cannot state it: its agent does. 2. Without such a
+statement, the parts that *cannot* answer are the cause: the rank that shows the lowest number
+of collectives, that waits for another collective than all others, or that is silent when all
+others have timed out. Dumps of the flight recorder say so exactly. 3. Without those, the part
+that most lost connections share is; of equals, the first by the scheduler's order of the nodes
+that ended: its lines lie in one file, so clocks do not matter. 4. Without those, the rank that
+a launcher reports first; without any, the node that ended first.
 
-A job whose iterations became slow, and in which nothing else failed, is slow.
-"""
+A job whose iterations became slow, and in which nothing else failed, is slow. One that was
+silent for long when its time limit ended it hung. What the job overcame, or what an earlier
+attempt met, is no cause."""
 
 from __future__ import annotations
 
@@ -18,23 +19,52 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from llmlog.attempts import set_aside
 from llmlog.clocks import seconds
 from llmlog.collectives import find_hang
 from llmlog.connections import lost_connections, of_own_network, shared_ends
-from llmlog.events import Event, Evidence, Writer, is_reaction
-from llmlog.progress import Iteration
+from llmlog.evidence import Event, Evidence, Writer
+from llmlog.paces import Iteration, usual_s
+from llmlog.tracebacks import is_reaction
 
-SIGNALS = {-4, -7, -8, -9, -11}
-"""Exit codes of processes that could not print why: illegal instruction, bus, arithmetic, kill,
+SIGNALS = {"4", "7", "8", "9", "11"}
+"""Signals of processes that could not print why: illegal instruction, bus, arithmetic, kill,
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
-SURE = {"fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "unknown": 0.2}
+SURE = {
+    "fault": 1.0,
+    "ended": 0.9,
+    "hang": 0.7,
+    "slow": 0.7,
+    "connection": 0.6,
+    "reported": 0.5,
+    "unknown": 0.2,
+}
 """How sure each way of finding the culprit is, before shares of causes."""
 _ROLES = {"teardown": "teardown", "advice": "boilerplate"}
-_ROLES |= dict.fromkeys(("benign", "slow", "moment"), "benign")
-_AFTER = 2
-"""Completed iterations after which a fault is overcome."""
-_TOLERANCE_S = 5.0
-"""By which clocks of nodes may differ."""
+_ROLES |= dict.fromkeys(("benign", "slow", "moment", "limit"), "benign")
+_NAMES = {
+    "SIGKILL": "9",
+    "Killed": "9",
+    "Out Of Memory": "9",
+    "SIGSEGV": "11",
+    "Segmentation fault": "11",
+}
+_NAMES |= {"SIGBUS": "7", "Bus error": "7", "SIGFPE": "8", "Floating point exception": "8"}
+_NAMES |= {"SIGILL": "4", "Illegal instruction": "4", "SIGABRT": "6", "SIGTERM": "15"}
+_EXIT = re.compile(r"(?:KILLED BY SIGNAL|EXIT CODE|signal): *(\d+)", re.IGNORECASE)
+_SILENT, _SILENT_S = 10, 300.0
+"""Lengths of an iteration, and seconds, after which a job that shows no progress hangs."""
+_REPORTS = (
+    "summary",
+    "failed",
+    "died",
+    "exited",
+    "task_error",
+    "actor_died",
+    "exception",
+    "task_failed",
+)
+"""Kinds of events by which a launcher says that a process failed, the most exact first."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)")
 _DONE = re.compile(r"last completed NCCL work: (-?\d+)")
 
@@ -65,14 +95,18 @@ def find_culprit(evidence: Evidence) -> Culprit:
     """Find what failed first, and give each event its role."""
     for event in evidence.events:
         event.role = _ROLES.get(event.group, "cascade")
+    set_aside(evidence)
     culprit = (
         _faulty(evidence)
         or _ended_by_signal(evidence)
+        or _awaited(evidence)
         or _lost_first(evidence)
         or _recorded(evidence)
         or _waited_for(evidence)
         or _lost(evidence)
+        or _reported(evidence)
         or _slow(evidence)
+        or _silent_until_the_limit(evidence)
         or _first_ended(evidence)
     )
     for event in culprit.events:
@@ -109,14 +143,8 @@ def _ranks(evidence: Evidence, events: list[Event], node: str | None) -> list[in
 
 def _faulty(evidence: Evidence) -> Culprit | None:
     """Parts that state their own fault."""
-    faults = [
-        event for event in evidence.events if event.group == "fault" and not is_reaction(event)
-    ]
+    faults = [event for event in evidence.of_group("fault") if not is_reaction(event)]
     faults += _links_down(evidence)
-    mended = [event for event in faults if _overcome(evidence, event)]
-    for event in mended:
-        event.role = "benign"
-    faults = [event for event in faults if event not in mended]
     if not faults:
         return None
     located = [event for event in faults if event.writer.node is not None]
@@ -134,25 +162,23 @@ def _faulty(evidence: Evidence) -> Culprit | None:
     reports = [event for event in faults if event.kind == "failed"]
     for event in reports:
         ranks = sorted({*ranks, *_reported_rank(evidence, event)})
+    if not nodes and not ranks and (killed := evidence.of("killed")[:1]):
+        nodes, faults = [node for event in killed if (node := event.node)], faults + killed
+    if not ranks and (named := _named_first(evidence)) is not None:
+        nodes = nodes or ([named.node] if named.node else [])
+        ranks = [named.rank] if named.rank is not None and named.node in (*nodes[:1], None) else []
     return Culprit("fault", faults, nodes, ranks)
 
 
-def _overcome(evidence: Evidence, event: Event) -> bool:
-    """Whether the job completed iterations after a fault: of the same file, or by their times.
-
-    One more iteration may be under way when a part fails.
-    """
-    clocks = evidence.clocks
-    at = seconds(event.time)
-    later = 0
-    for one in evidence.progress.iterations[-_AFTER:]:
-        done = seconds(one.time)
-        if one.file == event.file:
-            later += one.line > event.line
-        elif at is not None and done is not None:
-            shift = clocks.get(event.node or "", 0.0) - clocks.get(one.node or "", 0.0)
-            later += done > at - shift + _TOLERANCE_S
-    return later >= _AFTER
+def _named_first(evidence: Evidence) -> Event | None:
+    """The first report of a launcher about a rank; None if reports name several ranks."""
+    named = [
+        event
+        for event in evidence.of(*_REPORTS, "killed")
+        if event.group == "report" and event.rank is not None
+    ]
+    exact = [event for event in named if event.kind == "summary"] or named
+    return exact[0] if len({event.rank for event in exact}) == 1 else None
 
 
 def _everywhere(evidence: Evidence, faults: list[Event]) -> bool:
@@ -168,21 +194,61 @@ def _links_down(evidence: Evidence) -> list[Event]:
     last: dict[tuple[str | None, str | None], Event] = {}
     for event in evidence.of("link"):
         last[event.node, event.fields.get("device")] = event
-    return [event for event in last.values() if event.fields.get("state") == "down"]
+    down = ("down", "unplugged")
+    return [event for event in last.values() if (event.fields.get("state") or "").lower() in down]
 
 
 def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
     """What agents of ``nodes`` report about ranks that a signal ended, with their summaries."""
     died = [
         event
-        for event in evidence.of("failed")
-        if int(event.fields.get("code") or 0) in SIGNALS and (not nodes or event.node in nodes)
+        for event in evidence.of("actor_died")
+        if event.node is not None and (not nodes or event.node in nodes)
+    ]
+    died += [
+        event
+        for event in evidence.of("failed", "died", "exited")
+        if signal_of(event) in SIGNALS and (not nodes or event.node in nodes)
     ]
     places = {event.node for event in died}
     return died + [event for event in evidence.of("summary") if event.node in places]
 
 
+def _killed_first(evidence: Evidence) -> list[Event]:
+    """The first process that the scheduler saw killed, if no other had failed before."""
+    killed = evidence.of("killed")[:1]
+    failed = [event for event in evidence.of("ended") if int(event.fields.get("code") or 0)]
+    for event in killed:
+        before = [one for one in failed if one.file == event.file and one.line < event.line]
+        if any(one.fields.get("tasks") != event.fields.get("tasks") for one in before):
+            return []
+    return killed
+
+
+def signal_of(event: Event) -> str | None:
+    """The number of the signal that ended a process, as a launcher reports it; None if none did."""
+    text = event.fields.get("signal") or event.fields.get("code")
+    if text is None and (match := _EXIT.search(event.text)):
+        text = match[1]
+    if text is None:
+        return None
+    number = _NAMES.get(text, text).removeprefix("-")
+    if event.fields.get("signal") or text.startswith("-"):
+        return number
+    return (
+        str(int(number) - 128)
+        if number.isdigit() and int(number) > 128
+        else number
+        if event.kind == "died"
+        else None
+    )
+
+
 def _reported_rank(evidence: Evidence, event: Event) -> list[int]:
+    if event.rank is not None:
+        return [event.rank]
+    if not event.fields.get("local"):
+        return []
     rank = evidence.rank_of(Writer(event.node, int(event.fields.get("local") or 0)))
     return [] if rank is None else [rank]
 
@@ -191,16 +257,64 @@ def _ended_by_signal(evidence: Evidence) -> Culprit | None:
     """Processes that a signal ended, which nobody in the job sent."""
     died = _signal_reports(evidence, [])
     if not died:
-        died = evidence.of("killed")[:1]
+        died = [event for event in evidence.of("summary") if signal_of(event) in SIGNALS]
+    if not died:
+        died = _killed_first(evidence)
     if not died:
         return None
     nodes = _nodes(evidence, died)
     first = [event for event in died if event.node == nodes[0]] if nodes else died
     ranks = [
-        rank for event in first if event.kind == "failed"
+        rank for event in first if event.kind != "summary"
         for rank in _reported_rank(evidence, event)
     ]  # fmt: skip
-    return Culprit("ended", first, nodes, ranks)
+    ranks = ranks or _ranks(evidence, first, None)
+    return Culprit("ended", first, nodes, sorted(set(ranks)))
+
+
+def _awaited(evidence: Evidence) -> Culprit | None:
+    """The ranks that reports of a time-out name as those that others waited for."""
+    named = evidence.of_group("awaited")
+    ranks = Counter(rank for event in named for rank in event.numbers("ranks", "more"))
+    if not ranks:
+        return None
+    waiting = {event.rank for event in evidence.of("timeout")} | {event.rank for event in named}
+    free = {rank for rank in ranks if rank not in waiting} or set(ranks)
+    most = max(ranks[rank] for rank in free)
+    culprits = sorted(rank for rank in free if ranks[rank] == most)
+    nodes = dict.fromkeys(evidence.node_of(rank) for rank in culprits)
+    return Culprit("hang", named, [node for node in nodes if node is not None], culprits)
+
+
+def _reported(evidence: Evidence) -> Culprit | None:
+    """The process of which a launcher says first that it failed; nothing says why."""
+    for kind in _REPORTS:
+        events = [event for event in evidence.of(kind) if event.group == "report"]
+        if events:
+            first = [
+                event
+                for event in events
+                if event.rank == events[0].rank and event.node == events[0].node
+            ]
+            node = events[0].node
+            return Culprit("reported", first, [node] if node else [], _ranks(evidence, first, None))
+    return None
+
+
+def _silent_until_the_limit(evidence: Evidence) -> Culprit | None:
+    """A job that had shown no progress for long, or was at its end, when its limit ended it."""
+    done = evidence.progress.iterations
+    for event in evidence.of("time_limit"):
+        if any(file == event.file for file, _ in evidence.progress.ends):
+            return Culprit("hang", [event], [], [])
+        end, last = (
+            seconds(event.fields.get("at") or event.time),
+            seconds(done[-1].time) if done else None,
+        )
+        least = max(_SILENT_S, _SILENT * (usual_s(done) or 0.0))
+        if end is not None and last is not None and end - last > least:
+            return Culprit("hang", [event], [], [])
+    return None
 
 
 def _odd_ones(evidence: Evidence) -> list[Event]:
@@ -216,10 +330,22 @@ def _odd_ones(evidence: Evidence) -> list[Event]:
     return [event for groups, event in waits if groups != usual]
 
 
+Party = int | Writer
+"""A process: its global rank if it is known, else its writer."""
+
+
+def _party(evidence: Evidence, writer: Writer) -> Party:
+    rank = evidence.rank_of(writer)
+    return writer if rank is None else rank
+
+
 def _waited_for(evidence: Evidence) -> Culprit | None:
     """The ranks that the others waited for when they timed out."""
-    timed_out = {event.writer for event in evidence.of("timeout")}
-    if not timed_out:
+    waiting = {_party(evidence, event.writer): event.node for event in evidence.of("timeout")}
+    waiting |= {
+        event.rank: event.node for event in evidence.of("timeout") if event.rank is not None
+    }
+    if not waiting:
         return None
     named = _odd_ones(evidence) or _lowest(evidence)
     if named:
@@ -227,31 +353,36 @@ def _waited_for(evidence: Evidence) -> Culprit | None:
         shown = [e for e in evidence.of("state") if e.writer in {n.writer for n in named}]
         events = named + [event for event in shown if event not in named]
         return Culprit("hang", events, nodes, _ranks(evidence, named, nodes[0] if nodes else None))
-    silent = _silent(evidence, timed_out)
-    reached = {writer.node for writer in timed_out}
-    partly = [writer for writer in silent if writer.node in reached] or silent
+    silent = _silent(evidence, waiting)
+    reached = set(waiting.values())
+    partly = {party: node for party, node in silent.items() if node in reached} or silent
     if not partly:
         gone = [node for node in evidence.nodes if node not in reached]
         return Culprit("hang", [], gone, [])
-    counts = Counter(writer.node for writer in partly if writer.node is not None)
+    counts = Counter(node for node in partly.values() if node is not None)
     nodes = sorted(counts, key=lambda node: (counts[node], node))
-    ranks = [evidence.rank_of(writer) for writer in partly if writer.node == nodes[0]]
-    return Culprit("hang", [], nodes, sorted(rank for rank in ranks if rank is not None))
+    first = [party for party, node in partly.items() if not nodes or node == nodes[0]]
+    return Culprit("hang", [], nodes, sorted(party for party in first if isinstance(party, int)))
 
 
-def _silent(evidence: Evidence, timed_out: set[Writer]) -> list[Writer]:
-    """Ranks that showed themselves, and did not time out.
+def _silent(evidence: Evidence, waiting: dict[Party, str | None]) -> dict[Party, str | None]:
+    """Ranks that showed themselves, and did not time out, with their nodes.
 
     If there is none, those by the accounting: of nodes without any line, else of all nodes.
     """
-    known = [writer for writer in evidence.ranks if writer not in timed_out]
+    known: dict[Party, str | None] = {
+        rank: writer.node or evidence.rank_nodes.get(rank)
+        for writer, rank in evidence.ranks.items()
+        if rank not in waiting
+    }
     if known:
         return known
-    shown = {writer.node for writer in timed_out | evidence.ranks.keys()}
+    shown = set(waiting.values()) | {writer.node for writer in evidence.ranks}
     width = evidence.job.gpus_per_node or 0
     ranks = [Writer(node, local) for node in evidence.nodes for local in range(width)]
-    silent = [writer for writer in ranks if writer not in timed_out]
-    return [writer for writer in silent if writer.node not in shown] or silent
+    parties = {_party(evidence, writer): writer.node for writer in ranks}
+    silent = {party: node for party, node in parties.items() if party not in waiting}
+    return {party: node for party, node in silent.items() if node not in shown} or silent
 
 
 def _recorded(evidence: Evidence) -> Culprit | None:

@@ -16,11 +16,15 @@ import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
 from llmlog.errors import LogError
-from llmlog.events import Event
+from llmlog.evidence import Event
+from llmlog.paces import usual_s
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
+from llmlog.understanding import Known
+from prism_common.errors import UserError
 from prism_common.files import replacing
+from prism_common.folders import Names, OwnFolder
 
 _SCHEMAS = {
     "jobs": pa.schema(
@@ -30,7 +34,12 @@ _SCHEMAS = {
             ("user", pa.string()),
             ("nodes", pa.int64()),
             ("iterations", pa.int64()),
+            ("iteration_s", pa.float64()),
             ("failed", pa.bool_()),
+            ("lines", pa.int64()),
+            ("understood", pa.float64()),
+            ("unread", pa.string()),
+            ("samples", pa.string()),
         ]
     ),
     "failures": pa.schema(
@@ -63,6 +72,11 @@ _SCHEMAS = {
         ]
     ),
 }
+MARK = "llmlog.json"
+"""Shows that the tables of a folder are ours."""
+_MARK_TEXT = '{"tables_of": "llmlog"}\n'
+_NAMES = Names(r"llmlog\.json", *(rf"{name}\.parquet" for name in _SCHEMAS))
+_OTHER = "give another folder with --out"
 Row = dict[str, Any]
 _BECAUSE = 300
 """Characters of a line that is given as a reason."""
@@ -77,8 +91,10 @@ class Results:
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in _SCHEMAS}
 
-    def add(self, job: Job, progress: Progress, failure: Failure | None) -> None:
-        """Add the rows of a job."""
+    def add(
+        self, job: Job, progress: Progress, failure: Failure | None, known: Known | None = None
+    ) -> None:
+        """Add the rows of a job; ``known`` is what was understood of its lines."""
         done = progress.iterations
         row = {
             "job": job.name,
@@ -86,7 +102,12 @@ class Results:
             "user": job.user,
             "nodes": len(job.nodes) or None,
             "iterations": len({one.number for one in done}),
-            "failed": failure is not None,
+            "iteration_s": usual_s(done),
+            "failed": True if failure is not None else None if known and not known.sound else False,
+            "lines": known and known.lines,
+            "understood": known and round(known.share, 4),
+            "unread": json.dumps(known.unread if known else []),
+            "samples": json.dumps(known.samples if known else []),
         }
         self.rows["jobs"].append(row)
         if failure is not None:
@@ -95,26 +116,51 @@ class Results:
             self.rows["events"] += [event_row(job.name, event) for event in shown]
 
     def write(self, folder: Path) -> None:
-        """Write each table as ``NAME.parquet``.
+        """Write each table as ``NAME.parquet``, and the mark that shows whose they are.
 
         Raises
         ------
-        LogError : the folder cannot be written.
+        LogError : the folder cannot be written, or has files of these names that llmlog did not
+            write.
         """
+        own = check_target(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            with replacing(own.path_of(MARK)) as partial:
+                partial.write_text(_MARK_TEXT, encoding="utf-8")
             for name, schema in _SCHEMAS.items():
                 table = pa.Table.from_pylist(self.rows[name], schema)
-                with replacing(folder / f"{name}.parquet") as partial:
+                with replacing(own.path_of(f"{name}.parquet")) as partial:
                     pq.write_table(table, partial)
         except OSError as error:
             what = f"cannot be written ({error.strerror or error})"
-            raise LogError(str(folder), what, "give another folder with --out") from None
+            raise LogError(str(folder), what, _OTHER) from None
 
     def summary(self) -> str:
         """All failures and jobs as JSON; events are in the tables."""
         content = {name: self.rows[name] for name in ("failures", "jobs")}
         return json.dumps(content, indent=1, allow_nan=False)
+
+
+def check_target(folder: Path) -> OwnFolder:
+    """Return the files of llmlog in a folder.
+
+    Raises
+    ------
+    LogError : the folder has files under our names that llmlog did not write, or is none.
+    """
+    own = OwnFolder(folder, _NAMES, _OTHER)
+    try:
+        own.refuse_in_the_way()
+    except UserError as error:
+        raise LogError(str(folder), error.problems[0].what, _OTHER) from None
+    except OSError as error:
+        raise LogError(str(folder), f"cannot be written ({error.strerror})", _OTHER) from None
+    there = [*own.files()]
+    if there and not (own.holds(MARK) and (folder / MARK).read_bytes() == _MARK_TEXT.encode()):
+        what = f"holds {there[0]!r}, which llmlog did not write"
+        raise LogError(str(folder), what, _OTHER)
+    return own
 
 
 def ranges(numbers: Iterable[int]) -> str:

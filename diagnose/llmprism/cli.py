@@ -1,4 +1,4 @@
-"""``llmprism FLOWS --topology TOPO``: the diagnoser alone, for users with real flows.
+"""``llmprism``: the diagnoser alone, for users with real flows.
 
 Results go to stdout, everything else to stderr. Only the standard library and typer are
 imported here, so that ``--help`` is fast; other modules are imported when they are needed.
@@ -10,17 +10,17 @@ Exit codes: 0 success; 1 the data is wrong, or a file cannot be read or written;
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
-from prism_common.command import Command, new_app
+from prism_common.command import Command, Group, new_app
+from prism_common.escapes import printable
 from prism_common.program import run_program
 
 if TYPE_CHECKING:
@@ -28,26 +28,40 @@ if TYPE_CHECKING:
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
-More commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records,
-`llmprism check FLOWS` says what they allow, `llmprism report FOLDER` makes a page of the
-diagnosis, `llmprism watch SOURCE` diagnoses records as they come, and `llmprism history FOLDER`
-answers questions about what it found. Each has its own --help.
+llmprism FLOWS --topology FILE is short for llmprism diagnose FLOWS --topology FILE. Each command
+has its own --help.
 
 Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
-usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
+usage; 4 the records do not suffice for an answer, and the message gives the reason.
 """
 
-app = new_app()
-_COMMANDS = {  # everything else diagnoses
-    "ingest": "llmprism.ingest.commands:ingest_app",
-    "check": "llmprism.check.command:check_app",
-    "report": "llmprism.page.command:report_app",
-    "watch": "llmprism.watch.command:watch_app",
-    "history": "llmprism.watch.history.command:history_app",
-}
+
+class Commands(Group):
+    """The commands; those of other packages are imported when they are needed."""
+
+    default = "diagnose"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "ingest": "llmprism.ingest.commands:ingest_app",
+        "check": "llmprism.check.command:check_app",
+        "report": "llmprism.page.command:report_app",
+        "watch": "llmprism.watch.command:watch_app",
+        "history": "llmprism.watch.history.command:history_app",
+    }
 
 
-@app.command(help=HELP, cls=Command)
+app = new_app(cls=Commands, help=HELP, no_args_is_help=True)
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the program; :class:`Commands` answers ``--version``."""
+
+
+@app.command("diagnose", cls=Command)
 def run(
     flows: Annotated[
         Path,
@@ -84,7 +98,7 @@ def run(
         bool, typer.Option("--version", help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Diagnose flow records."""
+    """Find jobs, their parallelism, steps and slow parts in flow records."""
     from llmprism import methods
     from llmprism.isolation.runner import Limits
     from llmprism.pipeline import diagnose_files
@@ -114,7 +128,7 @@ def run(
         raise typer.Exit(1) from None
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
-        typer.echo("\n".join(lines), err=True)
+        typer.echo("\n".join(map(printable, lines)), err=True)
     raise typer.Exit(diagnosis.verdict.exit_code)
 
 
@@ -122,11 +136,10 @@ def _diagnosed(
     diagnose: Callable[..., Diagnosis], out: str | None, names: Path | None, quiet: bool
 ) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
-    from prism_common.progress import reporting
-
     from llmprism.diagnosis import check_target
     from llmprism.ingest.scheduler_jobs import read_names
     from prism_common.errors import Problem, UserError
+    from prism_common.progress import reporting
 
     if out is not None:
         check_target(out)  # before the work
@@ -147,12 +160,12 @@ def _diagnosed(
 def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
     intake = diagnosis.intake
     for reason, count in intake.set_aside.items():
-        typer.echo(f"set aside {count} of {intake.rows} records: {reason}", err=True)
+        typer.echo(f"set aside {count} of {intake.rows} records: {printable(reason)}", err=True)
     if intake.unknown_addresses:
         named = ", ".join(f"{name} ({count})" for name, count in intake.unknown_addresses.items())
         more = intake.unknown_address_count - len(intake.unknown_addresses)
         others = f", and {more} more" if more > 0 else ""
-        typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
+        typer.echo(f"addresses unknown to the topology: {printable(named)}{others}", err=True)
         typer.echo(
             "    add those of GPU servers to the topology; without them, "
             "one job may look like several",
@@ -161,7 +174,7 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
     if intake.repeated:
         typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:
-        typer.echo(f"tables written to {out}", err=True)
+        typer.echo(f"tables written to {printable(out)}", err=True)
 
 
 def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
@@ -175,16 +188,7 @@ def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
 
 def main() -> None:
     """Run the command line; what the terminal cannot show is printed as an escape."""
-    run_program(_run_command)
-
-
-def _run_command() -> None:
-    if sys.argv[1:2] and sys.argv[1] in _COMMANDS:
-        from importlib import import_module
-
-        module, _, name = _COMMANDS[sys.argv[1]].partition(":")
-        getattr(import_module(module), name)(sys.argv[2:], prog_name=f"llmprism {sys.argv[1]}")
-    app()
+    run_program(app)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import prism_common
 from prism_common.errors import Problem, UserError
 from prism_common.version import code_of
 
@@ -32,7 +33,7 @@ R = TypeVar("R")
 
 _ANSWER_S = 10  # for the scheduler to answer, and for a worker to be there
 _IN_ADVANCE = 2  # tasks handed to the scheduler, for each thread of a worker
-_EXTRA = "pip install 'prism-sim[dask]'"
+_EXTRA = "pip install 'llmprism[dask]'"
 
 
 class Map(Protocol):
@@ -129,8 +130,8 @@ def room(client: Client) -> int:
 
 @cache
 def code() -> str:
-    """Version of this package, and a hash of its sources."""
-    return code_of([Path(__file__).parent])
+    """Version of this distribution, and a hash of the sources of a diagnosis."""
+    return code_of([Path(__file__).parent, Path(str(prism_common.__file__)).parent])
 
 
 def _checked(expected: str, work: Callable[[T], R], task: T) -> R:

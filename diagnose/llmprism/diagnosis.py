@@ -18,7 +18,7 @@ from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
-from llmprism.io.writing import replacing_folder, write_table
+from llmprism.io.writing import write_table
 from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts
@@ -27,10 +27,12 @@ from llmprism.slow_steps import SlowSteps, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_common.folders import Names, OwnFolder, replacing_folder
 from prism_common.version import __version__
 
 _MARK = "intake.json"  # shows that a folder is a diagnosis of ours
 _OTHER_FOLDER = "name another folder"
+_NAMES = Names(r"intake\.json", *(rf"{name}\.parquet" for name in DIAGNOSIS))
 _LAYOUT = tuple(name for name in DIAGNOSIS["layouts"].names if name not in ("job", "evidence"))
 
 
@@ -197,15 +199,12 @@ def check_target(folder: Path | str) -> None:
             return
         if not path.is_dir():
             raise UserError(Problem("this is a file, and must be a folder", where))
-        names = {entry.name for entry in path.iterdir()}
+        own = OwnFolder(path, _NAMES, _OTHER_FOLDER)
+        own.refuse_foreign()
+        is_empty = not any(path.iterdir())
     except (OSError, ValueError) as error:
         raise UserError(_unwritable(folder, error)) from error
-    foreign = sorted(names - {_MARK, *(f"{name}.parquet" for name in DIAGNOSIS)})
-    if foreign:
-        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-        what = f"holds {foreign[0]!r}{more}, which no diagnosis wrote"
-        raise UserError(Problem(what, where, _OTHER_FOLDER))
-    if names and not _is_mark(path / _MARK):
+    if not is_empty and not _is_mark(path / _MARK):
         what = f"holds no {_MARK} of an older diagnosis, so it is not replaced"
         raise UserError(Problem(what, where, _OTHER_FOLDER))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.part_names import condensed
 from prism_common.command import PLAIN_WIDTH
+from prism_common.escapes import printable, printable_values
 from prism_common.kinds import AXES, OTHER, UNKNOWN
 from prism_common.quantities import duration, known_size, percent, shortened
 
@@ -27,7 +28,7 @@ def print_diagnosis(diagnosis: Diagnosis, topology: Path) -> None:
     """Print the tables of jobs and findings, the findings in words, and the conclusion."""
     from rich.console import Console
 
-    summary = diagnosis.summary()
+    summary = printable_values(diagnosis.summary())
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, markup=False, highlight=False)
     if summary["jobs"]:
@@ -39,7 +40,7 @@ def print_diagnosis(diagnosis: Diagnosis, topology: Path) -> None:
     if summary["findings"]:
         console.print(findings_table(summary["findings"], diagnosis.method))
         for sentence in spelled(diagnosis, topology):
-            console.print(sentence)
+            console.print(printable(sentence))
     for line in summary["conclusion"]:
         console.print(line)
 

@@ -40,9 +40,9 @@ from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
 from llmprism.numerics.independence import nothing_circulates
 from llmprism.standing import Scope
+from prism_common.program import CANNOT_TELL_EXIT
 from prism_common.quantities import duration
 
-CANNOT_TELL_EXIT = 4
 GUESS = 0.5  # the confidence of a finding that the records do not support, at most
 
 _NO_SERVERS = 0.45  # of the confidence: a layout is more likely wrong than right

@@ -1,53 +1,27 @@
-"""Commands of both programs: ``--version`` anywhere, and help without types of the language."""
+"""Commands of all programs: ``--version`` anywhere, and help without types of the language."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from prism_common.escapes import printable
 from prism_common.program import is_memory_error
 from prism_common.version import __version__
 
-TimeLimit = Annotated[
-    float,
-    typer.Option(
-        "--time-limit", metavar="S", min=0.1, help="Time of another package's method [s]."
-    ),
-]
-MemoryLimit = Annotated[
-    float,
-    typer.Option(
-        "--memory-limit", metavar="GIB", min=0.1, help="Memory of another package's method [GiB]."
-    ),
-]
-AtOnce = Annotated[
-    int,
-    typer.Option(
-        "--at-once",
-        metavar="N",
-        min=1,
-        help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
-    ),
-]
 PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
-def new_app() -> typer.Typer:
+def new_app(**settings: Any) -> typer.Typer:
     """A command line without commands yet, whose help and errors are plain text."""
     return typer.Typer(
+        **settings,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -79,35 +53,81 @@ def user_errors(debug: bool) -> Iterator[None]:
         if debug or is_memory_error(error):
             raise
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        typer.echo(f"error: {printable(f'{where}{error.strerror or error}')}", err=True)
         raise typer.Exit(1) from None
 
 
-class PlainArgument(TyperArgument):
-    """An argument that help calls by its name only, not by its type in Python."""
-
-    def display_type_rich(self, ctx: Any) -> None:
-        """Return nothing: the name tells what to give."""
-
-    def get_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the name as the usage has it: ``NAME``, ``NAME...`` or ``[NAME]``."""
-        name = self.metavar or (self.name or "").upper()
-        name = name if self.nargs == 1 or name.endswith("...") else f"{name}..."
-        return [name if self.required or name.startswith("[") else f"[{name}]"]
-
-
 class Command(TyperCommand):
-    """A command of ``llmprism``."""
+    """A command; a program of another distribution sets another ``version``."""
 
     version: ClassVar[str] = f"llmprism {__version__}"
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        for one in self.params:
-            if type(one) is TyperArgument:
-                one.__class__ = PlainArgument  # typer makes its arguments itself
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line; ``--version`` takes precedence over missing arguments."""
         answer_version(args, self.version)
         return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage; arguments as ``NAME``, ``NAME...`` or ``[NAME]``."""
+        names = [
+            name if param.required or name.startswith("[") else f"[{name}]"
+            for param, name in self._arguments(ctx)
+        ]
+        return [self.options_metavar or "", *names]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write what arguments and options mean; arguments without their types in Python."""
+        arguments = [(name, param.get_help_record(ctx)) for param, name in self._arguments(ctx)]
+        options = [it.get_help_record(ctx) for it in self.get_params(ctx) if _is_option(it)]
+        for title, rows in (
+            ("Arguments", [(name, record[1]) for name, record in arguments if record]),
+            ("Options", [record for record in options if record]),
+        ):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def _arguments(self, ctx: Any) -> Iterator[tuple[Any, str]]:
+        """Every argument and its name: what it was called, or its name in Python."""
+        for param in self.get_params(ctx):
+            if not _is_option(param):
+                name = param.metavar or (param.name or "").upper()
+                yield param, name if param.nargs == 1 or name.endswith("...") else f"{name}..."
+
+
+def _is_option(param: Any) -> bool:
+    return bool(param.param_type_name == "option")
+
+
+class Group(TyperGroup):
+    """A group of commands, of which some may be imported only when they are needed.
+
+    Attributes
+    ----------
+    version : what ``--version`` prints.
+    elsewhere : commands that are typer applications of one command, as ``module:application``.
+    default : the command that is meant if the first word is none; None: it must be one.
+    """
+
+    version: ClassVar[str] = f"llmprism {__version__}"
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    default: ClassVar[str | None] = None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; ``--version`` takes precedence over missing arguments."""
+        answer_version(args, self.version)
+        known = {*self.list_commands(ctx), *SETTINGS["help_option_names"]}
+        if self.default is not None and args and args[0] not in known:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands, those of this module first."""
+        return [*super().list_commands(ctx), *self.elsewhere]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none."""
+        if cmd_name not in self.elsewhere:
+            return super().get_command(ctx, cmd_name)
+        module, _, application = self.elsewhere[cmd_name].partition(":")
+        return typer.main.get_command(getattr(import_module(module), application))

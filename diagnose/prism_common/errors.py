@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from prism_common.escapes import printable
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -27,9 +29,9 @@ class Problem:
     how: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        mend = f"\n    {self.how}" if self.how else ""
-        return f"{place}{self.what}{mend}"
+        place = f"{printable(self.where)}: " if self.where else ""
+        mend = f"\n    {printable(self.how)}" if self.how else ""
+        return f"{place}{printable(self.what)}{mend}"
 
 
 class UserError(Exception):

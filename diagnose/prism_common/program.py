@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
 
+from prism_common.escapes import printable
+
 WRONG = 1
+"""Exit code: the data is wrong, or a file cannot be read or written."""
+CANNOT_TELL_EXIT = 4
+"""Exit code: the records do not suffice for an answer."""
 NO_MEMORY = "not enough memory"
 _REMEDY = "give the process more (ulimit -v, the limit of its container), or take less data"
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))  # by number
@@ -71,7 +76,7 @@ def _message(error: Exception) -> str | None:
 
 def _end_with(message: str) -> None:
     with suppress(OSError):
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        print(f"error: {printable(message)}", file=sys.stderr, flush=True)
     _to_null(1)  # what stdout still holds has no place to go
     raise SystemExit(WRONG) from None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from prism_sim.score.faults import FaultsScore, right_names
+from prism_sim.score.alarms import Alarms
 from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case
 from prism_sim.score.matching import match_steps
@@ -23,9 +23,9 @@ Counts = list[list[float]]
 """For each bin: answers, sum of confidences, right ones, sum of squared distances."""
 
 
-def of_case(case: Case, score: FaultsScore) -> dict[str, Counts]:
+def of_case(case: Case, alarms: Alarms) -> dict[str, Counts]:
     """The counts of every table with a confidence."""
-    return {name: counted(frame) for name, frame in _answers(case, score)}
+    return {name: counted(frame) for name, frame in _answers(case, alarms)}
 
 
 def counted(answers: pd.DataFrame) -> Counts:
@@ -46,20 +46,16 @@ def counted(answers: pd.DataFrame) -> Counts:
     return [[round(float(value), 6) for value in row] for row in np.transpose(sums)]
 
 
-def _answers(case: Case, score: FaultsScore) -> Iterator[tuple[str, pd.DataFrame]]:
+def _answers(case: Case, alarms: Alarms) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "pairs", _pairs(case)
     yield "layouts", _layouts(case)
     match = match_steps(case)
     steps = match.inferred.assign(right=False)
     steps.loc[match.row[match.row >= 0], "right"] = True
     yield "steps", steps
-    findings = case.diagnosis["findings"]
-    true = findings["finding"].isin(score.true_findings)
-    yield "findings", findings.assign(right=true)
-    names = frozenset[str]().union(
-        *(right_names(case, fault) for _, fault in case.truth["faults"].iterrows())
-    )
-    yield "culprits", findings.assign(right=true & findings["culprit"].isin(names))
+    counts = np.isin(alarms.marks, ("right", "wrong"))
+    for name, right in (("findings", alarms.of), ("culprits", alarms.right)):
+        yield name, alarms.findings.assign(right=np.asarray(right.any(axis=0)))[counts]
 
 
 def _pairs(case: Case) -> pd.DataFrame:

@@ -1,8 +1,4 @@
-"""The figures of the exam, each with its interval, for every method and set of families.
-
-A fault counts as found if a finding is a true alarm of it and the steps of its job are right. So a
-job that is refused, or whose steps are wrong, counts as missed.
-"""
+"""The figures of the exam, each with its interval, for every method and set of families."""
 
 from __future__ import annotations
 
@@ -14,11 +10,10 @@ import numpy as np
 
 from evaluation.exam.answers import BINS
 from evaluation.exam.intervals import Estimate, events, mean_of, middle, part, rate, share
+from evaluation.exam.measures import HEADLINES, PARTED, Measure, faults_of, server_or_set
 from evaluation.exam.measuring import STRUCTURE
 
 Row = dict[str, Any]
-NEAR = 0.01
-"""Of the time of the steps of a fault, by which its cost may be wrong."""
 SLOWDOWNS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, np.inf)
 WINDOWS = (1, 2, 5, 9, 21, np.inf)
 """First number of steps of each group of windows."""
@@ -34,23 +29,24 @@ def figures_of(results: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def faults_of(results: Iterable[Row], method: str) -> list[Row]:
+def all_faults(results: Iterable[Row], method: str) -> list[Row]:
     """A row for each fault: what it did, what was found of it, and its world."""
     return [
-        fault | grade | {"telemetry": result["telemetry"], "family": result["family"]}
+        row | {"telemetry": result["telemetry"], "family": result["family"]}
         for result in results
-        for fault, grade in zip(result["faults"], result["methods"][method]["faults"], strict=True)
+        for row in faults_of(result, result["methods"][method])
     ]
 
 
 def _of_method(results: Sequence[Row], method: str) -> dict[str, Any]:
-    faults = faults_of(results, method)
+    faults = all_faults(results, method)
     return {
         "worlds": len(results),
         "faults": len(faults),
         "due": sum(row["due"] for row in faults),
         "structure": _structure(results, method),
         "findings": findings(results, method),
+        "parts": estimates(PARTED, results, method),
         "groups": {name: _grouped(faults, of) for name, of in GROUPS.items()},
         "calibration": calibration(results, method),
         "cpu_s": mean_of([result["methods"][method]["cpu_s"] for result in results]),
@@ -66,38 +62,30 @@ def _structure(results: Sequence[Row], method: str) -> dict[str, Estimate]:
 
 
 def findings(results: Sequence[Row], method: str) -> dict[str, Estimate]:
-    """The figures about faults of one method."""
-    faults = faults_of(results, method)
-    due = [row for row in faults if row["due"]]
-    hits = [row for row in due if found(row)]
-    shown = [row for row in due if row["shown"] and row["culprit_seen"]]
-    costs = [row["cost"] for row in hits if row["cost"] is not None]
-    delays = [row["delay"] for row in hits if row["delay"] is not None]
-    named = [row["set_size"] for row in hits]
-    grades = [result["methods"][method] for result in results]
-    healthy = [result for result in results if not result["faults"]]
-    false = [result["methods"][method]["false"] for result in healthy]
-    return {
-        "recall": of(due, found),
-        "recall where steps show the fault": of(shown, found),
-        "steps of the job right": of(due, lambda row: row["steps_right"]),
-        "precision": part([g["true"] for g in grades], [g["findings"] for g in grades]),
-        "culprit first": of(due, lambda row: found(row) and row["first"]),
-        "culprit in the named set": of(due, lambda row: found(row) and row["in_set"]),
-        "size of the named set": mean_of(named),
-        "cause right": of(hits, lambda row: row["cause"]),
-        "cause right, or one of those named": of(hits, lambda row: row["one_of_causes"]),
-        "cost within 1 point": share(sum(cost <= NEAR for cost in costs), len(costs)),
-        "delay in steps, median": middle(delays),
-        "false findings in 1,000 healthy job-steps": events(
-            false, [result["job_steps"] / 1000 for result in healthy]
-        ),
-    }
+    """The figures about all faults and findings of one method."""
+    faults = all_faults(results, method)
+    delays = [row["delay"] for row in faults if row["due"] and row["delay"] is not None]
+    return estimates(HEADLINES, results, method) | {"delay in steps, median": middle(delays)}
 
 
-def found(row: Row) -> bool:
-    """Whether a fault is found, in a job whose steps are right."""
-    return bool(row["detected"] and row["steps_right"])
+def estimates(
+    measures: Iterable[Measure], results: Sequence[Row], method: str
+) -> dict[str, Estimate]:
+    """Every measure with its interval.
+
+    Shares and rates of events have the wider one of the bootstrap over worlds and of a formula.
+    """
+    made: dict[str, Estimate] = {}
+    for measure in measures:
+        counts = [measure.counts(result, result["methods"][method]) for result in results]
+        hits, sizes = ([pair[place] for pair in counts] for place in (0, 1))
+        if measure.unit == "share":
+            made[measure.name] = part(hits, sizes)
+        elif measure.is_rate:
+            made[measure.name] = events(hits, sizes)
+        else:
+            made[measure.name] = rate(hits, sizes)
+    return made
 
 
 def of(rows: Sequence[Row], holds: Callable[[Row], Any]) -> Estimate:
@@ -113,9 +101,9 @@ def _grouped(faults: Sequence[Row], groups_of: Callable[[Row], Iterable[str]]) -
             groups.setdefault(name, []).append(row)
     return {
         name: {
-            "recall": of(own, found),
-            "culprit first": of(own, lambda row: found(row) and row["first"]),
-            "culprit in the named set": of(own, lambda row: found(row) and row["in_set"]),
+            "recall": of(own, lambda row: row["detected"]),
+            "culprit first": of(own, lambda row: row["first"]),
+            "right server, or in the set": of(own, server_or_set),
         }
         for name, own in sorted(groups.items())
     }

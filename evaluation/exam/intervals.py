@@ -21,7 +21,7 @@ Estimate = dict[str, Any]
 """``value``, ``low`` and ``high`` (None where undefined), and ``of``, the number it is based on."""
 
 
-def share(hits: int, of: int) -> Estimate:
+def share(hits: float, of: float) -> Estimate:
     """``hits`` of ``of`` with Wilson's score interval.
 
     >>> {name: round(value, 3) for name, value in share(9, 10).items()}
@@ -34,7 +34,7 @@ def share(hits: int, of: int) -> Estimate:
     middle = part + z * z / (2 * of)
     half = z * float(np.sqrt(part * (1 - part) / of + z * z / (4 * of * of)))
     low, high = max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
-    return {"value": part, "low": low, "high": high, "of": of}
+    return {"value": part, "low": low, "high": high, "of": round(of)}
 
 
 def mean_of(values: Sequence[float | None]) -> Estimate:
@@ -69,7 +69,7 @@ def _bounds(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> tuple[flo
     return float(low), float(high)
 
 
-def events(numbers: Sequence[int], sizes: Sequence[float]) -> Estimate:
+def events(numbers: Sequence[float], sizes: Sequence[float]) -> Estimate:
     """The rate of events, one number and one size of each world.
 
     The interval is the wider one of the bootstrap and of a Poisson process (Garwood, 1936), since a
@@ -88,13 +88,13 @@ def events(numbers: Sequence[int], sizes: Sequence[float]) -> Estimate:
     return plain | {"low": min(low, plain["low"]), "high": max(high, plain["high"])}
 
 
-def part(hits: Sequence[int], of: Sequence[int]) -> Estimate:
+def part(hits: Sequence[float], of: Sequence[float]) -> Estimate:
     """A share with hits and a size of each world: the wider one of the bootstrap and of Wilson."""
     plain, wilson = rate(hits, of), share(sum(hits), sum(of))
     if plain["value"] is None:
         return plain
     bounds = {"low": min(plain["low"], wilson["low"]), "high": max(plain["high"], wilson["high"])}
-    return plain | bounds
+    return plain | bounds | {"of": wilson["of"]}
 
 
 def middle(values: Sequence[float]) -> Estimate:

@@ -1,7 +1,8 @@
-"""Runs the exam: every world in a process, each result in a file of its own.
+"""Runs the exam: every world and method is a piece of work, each result in a file of its own.
 
-A result is kept under a key of all that it depends on: the code of both packages, the code of the
-measures, the scenario, and the methods. An interrupted run continues where it stopped.
+A result is kept under a key of all that it depends on: the code of the packages, the code of the
+measures, the scenario, and the method. An interrupted run continues where it stopped, and another
+method, or more worlds, repeat nothing.
 """
 
 from __future__ import annotations
@@ -10,47 +11,68 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from evaluation.exam import answers, measuring, truth
-from evaluation.exam.worlds import RESULTS, World, scenario_of, worlds
+from evaluation.exam.measuring import Task
+from evaluation.exam.worlds import RESULTS, World, families
 from prism_sim.toolkit import Piece, default_processes, do_missing, fingerprint, kept_content
 
-Task = tuple[World, Sequence[str]]
-KEPT = RESULTS / "kept"
+Row = dict[str, Any]
 
 
-def results_of(of: str, number: int, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """The result of every world of a set, in order; missing ones are computed.
+def results_of(
+    asked: Sequence[World],
+    methods: Sequence[str],
+    kept: Path = RESULTS,
+    processes: int | None = None,
+) -> list[Row]:
+    """The result of every world, in order; missing ones are computed.
 
     A world that could not be measured is reported and left out.
     """
-    asked = worlds(of, number)
+    each = {method: [*pieces(asked, method, kept)] for method in methods}
     do_missing(
         measuring.measure,
-        pieces(asked, methods),
-        KEPT,
-        default_processes(),
+        (piece for own in each.values() for piece in own),
+        kept / "kept",
+        processes or default_processes(),
         lambda _, text: print(text, file=sys.stderr),
-        total=len(asked),
+        total=sum(map(len, each.values())),
         result="result",
     )
-    kept = [kept_content(KEPT, piece.key) for piece in pieces(asked, methods)]
-    for one in kept:
+    joined = [_joined(kept / "kept", keys) for keys in zip(*each.values(), strict=True)]
+    return [row for row in joined if row is not None]
+
+
+def pieces(asked: Iterable[World], method: str, kept: Path = RESULTS) -> Iterator[Piece[Task]]:
+    """The work for each of the worlds with one method."""
+    for world in asked:
+        name = f"{method} {world.family} {world.seed}"
+        yield Piece(_key(world, method), name, Task(world, method, kept))
+
+
+def _joined(kept: Path, own: Sequence[Piece[Task]]) -> Row | None:
+    """The result of one world with the grades of all methods; None if one could not be measured."""
+    found = [kept_content(kept, piece.key) for piece in own]
+    for one in found:
         if "error" in one:
             print(f"left out: {one['case']}: {one['error']}", file=sys.stderr)
-    return [one["result"] for one in kept if "result" in one]
+            return None
+    grades = {method: row for one in found for method, row in one["result"]["methods"].items()}
+    first: Row = found[0]["result"]
+    return first | {"methods": grades}
 
 
-def pieces(asked: Iterable[World], methods: Sequence[str]) -> Iterator[Piece[Task]]:
-    """The work for each of the worlds."""
-    for world in asked:
-        yield Piece(_key(world, methods), f"{world.family} {world.seed}", (world, methods))
-
-
-def _key(world: World, methods: Sequence[str]) -> str:
-    values = scenario_of(world).model_dump(mode="json", exclude={"description"})
-    code = [Path(str(module.__file__)).read_text() for module in (measuring, truth, answers)]
-    text = json.dumps([fingerprint(), code, values, [*methods]], sort_keys=True)
+def _key(world: World, method: str) -> str:
+    family = families()[world.family].model_dump(mode="json")
+    text = json.dumps([fingerprint(), _measures(), family, world.seed, method], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@cache
+def _measures() -> list[str]:
+    """The code of the measures."""
+    return [Path(str(module.__file__)).read_text() for module in (measuring, truth, answers)]

@@ -24,12 +24,18 @@ from prism_common.kinds import OTHER
 from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
-from prism_sim.score.culprits import PLACE
-from prism_sim.score.faults import affected_jobs
+from prism_sim.score.alarms import affected_jobs
+from prism_sim.score.culprits import PLACE, culprit_of
 
 MATTERS = 0.03
 SHOWN_DEVIATIONS = 3.0
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
+COMPUTING = {
+    "degraded_nvlink", "expert_imbalance", "gc_pauses", "intermittent_gpu", "length_imbalance",
+    "loader_stalls", "slow_gpu", "slow_server", "thermal_ramp", "uneven_stage",
+}  # fmt: skip
+"""Kinds of faults of ranks, servers and stages that compute, not of the network between them."""
 
 Row = dict[str, Any]
 
@@ -47,6 +53,7 @@ def of_world(run: Run, scenario: Scenario) -> Row:
             of_fault(fault, steps)
             | {
                 "culprit_seen": is_seen(fault, ranks, seen),
+                "workers": workers_beside(fault, ranks),
                 "peers": has_peers(fault, job_of(fault, affected_jobs(fault)), ranks, topology),
             }
             for _, fault in faults.iterrows()
@@ -72,6 +79,20 @@ def is_seen(fault: pd.Series, ranks: pd.DataFrame, seen: set[str]) -> bool:
     return bool({str(fault["culprit"]), *map(str, group)} & seen)
 
 
+def workers_beside(fault: pd.Series, ranks: pd.DataFrame) -> int:
+    """Workers of the job on the servers of the culprit, the most on one of them.
+
+    A worker is a tensor-parallel group, which works in lock-step.
+    """
+    culprit = culprit_of(fault, ranks)
+    own = ranks[ranks["job"] == job_of(fault, affected_jobs(fault))]
+    if culprit is not None and culprit[0] in ("address", "server"):
+        column = "server" if culprit[0] == "server" else "address"
+        own = own[own["server"].isin(ranks.loc[ranks[column] == culprit[1], "server"])]
+    each = own[[*PLACE, "server"]].drop_duplicates().groupby("server").size()
+    return int(each.max()) if len(each) else 0
+
+
 def of_fault(fault: pd.Series, steps: pd.DataFrame) -> Row:
     """What one fault did, from its row of the truth and the true ``steps``."""
     stops = KINDS[str(fault["kind"])].stops_jobs
@@ -83,6 +104,7 @@ def of_fault(fault: pd.Series, steps: pd.DataFrame) -> Row:
     slowdown = None if pd.isna(fault["slowdown"]) else float(fault["slowdown"])
     return {
         "kind": str(fault["kind"]),
+        "computing": str(fault["kind"]) in COMPUTING,
         "stops": stops,
         "slowdown": slowdown,
         "due": stops or is_due(slowdown, fault["extra_ns"]),

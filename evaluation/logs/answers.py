@@ -15,9 +15,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from llmlog.diagnosis import Failure, diagnose_job
-from llmlog.events import Event, Evidence
+from llmlog.evidence import Event, Evidence
+from llmlog.prefixes import Habit
 from llmlog.reading import Job, LogFile
-from llmlog.records import masked, parse
+from llmlog.records import Lines, masked
 from llmlog.streams import Intake, decoded, lines
 
 Place = tuple[str, int]
@@ -146,7 +147,8 @@ def _records(job: Job) -> list[tuple[LogFile, int, str, str, str]]:
     """File, line, time, level and text of each line; those of the last job are kept."""
     found = []
     for file in job.files:
+        parts = Lines(habit=Habit(tasks=file.place == "batch"))
         for line, raw in lines(file.path, file.name, Intake()):
-            record = parse(decoded(raw), file.place == "batch")
+            record = parts.parse(decoded(raw))
             found.append((file, line, record.time, record.level, record.text))
     return found

@@ -17,11 +17,12 @@ import yaml
 
 from evaluation.logs.answers import Answer, of_failure
 from evaluation.logs.scoring import Case, case_of, truth_of
-from llmlog.diagnosis import COMPLETED, diagnose_job
+from llmlog.diagnosis import diagnose_job
 from llmlog.events import read_job
 from llmlog.flows import Flows, Sighting
 from llmlog.reading import Job, find_jobs
 from llmlog.streams import Intake
+from llmlog.understanding import COMPLETED
 from prism_sim.families import Family, draw, read_family
 
 _CANNOT_TELL = 4

@@ -86,7 +86,7 @@ def _library(seed: int) -> Library:
             make(run, "open", _CASES, seed + _DEVELOPED)
             library = learned(run)
         _write(file, "")
-        library.write(file)
+        library.add_to(file)
     return Library.read(file)
 
 

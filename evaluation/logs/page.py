@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from evaluation.exam.intervals import Estimate
+from evaluation.foreign.page import filled
 from evaluation.logs.measuring import measure, measure_worlds
 from evaluation.logs.scoring import Case, Hits, Tally, tallied
 from evaluation.paths import ROOT
@@ -29,7 +30,7 @@ def write(failures: int, worlds: int, seed: int) -> str:
     parts.append(f"{_MISSED}{_misses([case for of in cases.values() for case in of])}\n")
     cases["flows"] = measure_worlds(worlds, seed)
     parts.append(_WITH_FLOWS.format(number=len(cases["flows"]), **values) + _nodes(cases["flows"]))
-    text = "\n".join(parts)
+    text = filled("\n".join(parts))
     PAGE.write_text(text, encoding="utf-8")
     figures = {name: _figures(tallied(of)) for name, of in cases.items()}
     content = values | {"figures": figures}

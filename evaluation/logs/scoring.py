@@ -19,13 +19,13 @@ import pandas as pd
 
 from evaluation.exam.intervals import Estimate, part
 from evaluation.logs.answers import RULES, Answer, Place, of_failure
-from llmlog.diagnosis import COMPLETED
 from llmlog.events import read_job
 from llmlog.l4.counting import Counted, Miner
 from llmlog.l4.library import Library
 from llmlog.l4.method import L4, Settings
 from llmlog.reading import Job, find_jobs
 from llmlog.streams import Intake
+from llmlog.understanding import COMPLETED
 
 TOP = 5
 VARIANTS = {

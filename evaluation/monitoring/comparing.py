@@ -18,12 +18,12 @@ from llmprism.diagnosis import Diagnosis
 from llmprism.ingest.sources import Source as File
 from llmprism.pipeline import diagnose
 from llmprism.watch.history.recording import History
-from llmprism.watch.incidents import alert_name, place_of
+from llmprism.watch.matching import alert_name, place_of
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 
 _FILES = 12
 _CENTURY_NS = 2**61

@@ -1,4 +1,4 @@
-"""Writes the page of the monitor: ``python -m evaluation monitor``, ``soak`` and ``delay``."""
+"""Writes the page of the monitor, part by part: ``python -m evaluation monitor`` and others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from evaluation.exam.intervals import Estimate
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
+from evaluation.monitoring.alerts import SETTINGS as WATCHED
+from evaluation.monitoring.alerts import results, rows, totals
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.delay import LATE_S, Delay
 from evaluation.monitoring.delay import measure as measure_delay
@@ -81,6 +84,32 @@ larger if other work is done on the machine: then more processes than cores run 
 """
 _STRETCHES = 12
 
+_ALERTS = """
+## False alerts, and the delay of true ones
+
+`python -m evaluation alerts --seconds {seconds}` makes this part, and goes on where it was
+interrupted; with `--share 0` it only judges what was watched. {streams} streams of {minutes:.0f}
+minutes are watched in lock-step, so the monitor is never behind: windows of {window_s} s, a stride
+of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were watched when this page was written.
+Three streams are healthy. An alert is *false* if its job has no fault while the incident lasts; it
+counts once, with its highest severity (critical / warning / info). A fault counts if it stops its
+job or lengthens its steps by 3 %. *Delay* is from the end of the first slow step to the alert, in
+usual steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were
+counted, and not sent.
+
+| stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+
+Together, with 95 % intervals:
+
+| | value | interval | of |
+|---|---|---|---|
+{totals}
+
+What was false, missed or wrong: {notes}.
+"""
+
 _DELAY = """
 ## How soon an alert is posted
 
@@ -99,9 +128,9 @@ which the first diagnosis has.
 
 def write(number: int) -> Path:
     """Compare ``number`` worlds of each family, and write the page."""
-    rows = [_row(world, _compared(world)) for world in worlds("develop", number)]
+    lines = [_row(world, _compared(world)) for world in worlds("develop", number)]
     _, *parts = _page().split(_PART)
-    head = _HEAD.format(number=number) + "\n".join(rows) + "\n"
+    head = _HEAD.format(number=number) + "\n".join(lines) + "\n"
     return _put(_PART.join([head, *parts]), _rates())
 
 
@@ -136,8 +165,33 @@ def write_delay(jobs: Sequence[int]) -> Path:
         found = [measure_delay(count, Path(folder) / f"{count}") for count in jobs]
     options = " ".join(f"--jobs {count}" for count in jobs)
     step_s = (found[0].limit_s - LATE_S) / 2
-    rows = "\n".join(map(_delay_row, found))
-    return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=rows))
+    lines = "\n".join(map(_delay_row, found))
+    return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=lines))
+
+
+def write_alerts(seconds: int, share: float) -> Path:
+    """Watch a share of the streams, and write that part of the page."""
+    found = results(seconds, share)
+    judged = [one for _, one in found]
+    notes = [f"`{stream.name}`: {text}" for stream, one in found for text in one.notes]
+    text = _ALERTS.format(
+        seconds=seconds,
+        streams=len(found),
+        minutes=seconds / 60,
+        window_s=WATCHED.window_ns // SECOND_NS,
+        stride_s=WATCHED.stride_ns // SECOND_NS,
+        quiet_s=WATCHED.quiet_ns // SECOND_NS,
+        rows="\n".join(rows(found)),
+        totals="\n".join(_total(name, one) for name, one in totals(judged).items()),
+        notes="; ".join(notes).replace("|", "\\|") or "nothing",
+    )
+    return _put(_page(), text)
+
+
+def _total(name: str, one: Estimate) -> str:
+    if one["value"] is None:
+        return f"| {name} | - | - | 0 |"
+    return f"| {name} | {one['value']:.2f} | {one['low']:.2f} to {one['high']:.2f} | {one['of']} |"
 
 
 def _delay_row(one: Delay) -> str:

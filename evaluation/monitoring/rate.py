@@ -7,7 +7,7 @@ diagnoses its window or follows the job.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,11 +21,13 @@ import pyarrow.parquet as pq
 from evaluation.exam.worlds import RESULTS, simulated
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.history.recording import History
-from llmprism.watch.monitor import Listener, Monitor
+from llmprism.watch.listening import Listener
+from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import CALM
 from llmprism.watch.view import View
 from prism_sim.loading.loader import load
@@ -36,7 +38,7 @@ _CHANGES = {"duration_s": 200, "jobs.0.dp": 2, "cluster.servers": 16}
 
 
 @dataclass
-class Rounds:
+class Rounds(Listener):
     """Records that arrive stride by stride, and the CPU time of each round [s]."""
 
     pieces: Iterator[pa.Table]
@@ -64,9 +66,6 @@ class Rounds:
     def close(self) -> None:
         """Nothing is open."""
 
-    def took(self, state: State, taken: Taken) -> None:
-        """Note nothing."""
-
     def diagnosed(self, state: State, view: View) -> None:
         """The window of this round is diagnosed."""
         self._times_s = self.diagnosed_s
@@ -74,12 +73,6 @@ class Rounds:
     def followed(self, state: State, steps: pd.DataFrame) -> None:
         """It is not."""
         self._times_s = self.followed_s
-
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Note nothing."""
-
-    def failed_to_store(self, text: str) -> None:
-        """Note nothing."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.exporters import Exporter, by_exporter, encoded
 from llmprism.batches.chains import members_of
 from llmprism.pipeline import diagnose
-from llmprism.watch.incidents import alert_name
+from llmprism.watch.matching import alert_name
 from llmprism.watch.network import Network
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run

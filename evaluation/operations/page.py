@@ -23,7 +23,7 @@ from evaluation.operations.published import (
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running
-from prism_sim.operations.campaigns.acme import ACME
+from prism_sim.operations.campaigns import ACME
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.reading import read_operations

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prism_sim.training.schedules.zero_bubble import ZeroBubble
+
 FULL = {"recompute": "full", "sequence_parallel": False}
 KORTHIKANTI = "arXiv 2205.05198, tables 3, 5; second-hand: calculon-ai/calculon, `validation`"
 LLAMA = "arXiv 2407.21783, table 4; second-hand: glennklockwood.com/garden/llama-3.1"
@@ -52,16 +54,19 @@ def _megatron(size: str, selective_s: float, full_s: float) -> tuple[PublishedRu
     )
 
 
-def _deepseek(name: str, **cluster: float) -> PublishedRun:
+def _deepseek(name: str, *, bound: bool = False, **changes: Any) -> PublishedRun:
     hours, tokens, step_tokens = 2.664e6, 14.8e12, 15_360 * 4096
     return PublishedRun(
         name, "deepseek-v3",
         "deepseek-ai/DeepSeek-V3, README (2.664 M GPU hours for 14.8 T tokens); read. Layout and "
         "batch: arXiv 2412.19437; second-hand",
-        step_s=hours * 3600 / tokens * step_tokens / 2048, cluster=cluster, bound=bool(cluster),
+        step_s=hours * 3600 / tokens * step_tokens / 2048, changes=changes, bound=bound,
         micro_batches=120, gpus=2048,
     )  # fmt: skip
 
+
+EXPOSED = {"schedule": ZeroBubble(), "moe": None, "micro_batches": 2}
+"""Exchanges that nothing hides, of bf16 tokens with a copy for each expert."""
 
 RUNS: tuple[PublishedRun, ...] = (
     *_megatron("22B", 1.10, 1.42),
@@ -91,7 +96,7 @@ RUNS: tuple[PublishedRun, ...] = (
         "NVIDIA/Megatron-LM, `megatron/core/transformer/moe/README.md`; read", tflops=468,
     ),
     _deepseek("DeepSeek-V3"),
-    _deepseek("DeepSeek-V3, exchange free", nic_gbps=1e6, nvlink_gbps=1e6),
+    _deepseek("DeepSeek-V3, exchange exposed", bound=True, **EXPOSED),
 )  # fmt: skip
 """All runs of the table. A step time is derived from FLOP/s with :func:`counted_flops`."""
 

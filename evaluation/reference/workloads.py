@@ -125,6 +125,7 @@ def _micro_batch_ns(made: Run, job: Job) -> float:
     """Time that one more micro-batch adds: all its passes in the slowest stage [ns]."""
     spans = made.truth("spans")
     passes = spans[spans["kind"].isin(("fwd", "bwd", "wgrad"))]
+    passes = passes.drop_duplicates(["rank", "start_ns", "end_ns"])  # two beside each other
     took = passes["end_ns"] - passes["start_ns"]
     return float(took.groupby(passes["rank"]).sum().max()) / job.micro_batches
 
@@ -134,8 +135,9 @@ def implied_bytes(scenario: Scenario) -> dict[str, float]:
 
     A stage sends 2 s b h bytes for each micro-batch and direction (SC'21, section 3.2). If n ranks
     reduce-scatter or gather data, each rank sends (n - 1) / n of it (ZeRO, section 7.1), to the
-    next rank of a ring. A token goes to top_k ranks and back, forward and backward (GShard). Keys
-    and values go round a ring once forward, and with their gradients backward (ring attention).
+    next rank of a ring. A token goes to top_k ranks and back, forward and backward (GShard), or
+    once to each of its servers (DeepSeek-V3, section 3.2.2). Keys and values go round a ring once
+    forward, and with their gradients backward (ring attention).
     If the next step gathers the parameters, the first step gathers none.
     """
     job, servers = job_of(scenario), scenario.cluster.servers
@@ -145,8 +147,9 @@ def implied_bytes(scenario: Scenario) -> dict[str, float]:
     if moe is not None:
         layers = model.layers - moe.dense_layers
         routed = layers * moe.experts * model.expert_parameters(moe)
-    alike = members // job.ep
-    reduced = (members - 1) * (model.total_parameters - routed) * _crossing(scenario, members)
+    holders = members * job.copies
+    alike = holders // job.ep
+    reduced = (holders - 1) * (model.total_parameters - routed) * _crossing(scenario, members)
     reduced += (alike - 1) * routed if alike > 1 else 0
     gathered = job.parameter_bytes * (1 - 1 / job.steps if job.overlap_param_gather else 1)
     sent = {
@@ -155,8 +158,11 @@ def implied_bytes(scenario: Scenario) -> dict[str, float]:
     }
     if moe is not None and job.ep > 1:
         near = min(job.ep, scenario.cluster.gpus_per_server // job.tp)
+        copies = min(moe.servers, job.ep // near) if moe.servers else moe.top_k
         far = (job.ep - near) / job.ep
-        sent["ep"] = 4.0 * (model.layers - moe.dense_layers) * m * members * moe.top_k * width * far
+        there_and_back = 1 + (moe.dispatch_bytes or job.activation_bytes) / job.activation_bytes
+        tokens = (model.layers - moe.dense_layers) * m * members * copies * width
+        sent["ep"] = 2.0 * there_and_back * tokens * far
     if job.cp > 1 and servers > 1:
         block = 2 * 2 * job.local_tokens * model.kv_hidden
         sent["cp"] = 3.0 * model.layers * m * members * (job.cp - 1) * block

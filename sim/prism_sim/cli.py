@@ -6,7 +6,6 @@ they run, so that ``--help`` is fast.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from llmprism.options import MemoryLimit, TimeLimit
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
+from llmprism.options import MemoryLimit, TimeLimit
 from prism_common.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.comparing import compare, scoreboard
 from prism_sim.commands.corpora import corpus
 from prism_sim.commands.costing import whatif
+from prism_sim.commands.exporting import export
 from prism_sim.commands.operating import operate
 from prism_sim.commands.options import (
     Debug,
@@ -43,6 +43,7 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
+from prism_sim.commands.schemas import schema
 from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
@@ -120,7 +121,7 @@ def run(
 
         limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
-        stages.compile_early(method)
+        stages.compile_early(session, method)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
@@ -156,7 +157,7 @@ def simulate(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
-        stages.compile_early()
+        stages.compile_early(session)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _invocation())
@@ -209,6 +210,7 @@ def diagnose(
     with open_session(as_json, quiet, debug) as session:
         from llmprism.isolation.runner import Limits
         from llmprism.terminal import spelled
+        from prism_common.escapes import printable
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
@@ -217,9 +219,8 @@ def diagnose(
         limits = Limits.of(time_limit, memory_limit)
         found = stages.diagnose(session, flows, topology, method, folder, limits)
         summary = {"diagnosis": str(folder), **found.summary()}
-        session.result(
-            summary, *summary_lines(summary), *spelled(found, topology), *summary["conclusion"]
-        )
+        lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
+        session.result(summary, *map(printable, lines))
         _end_with_verdict(session, found)
 
 
@@ -336,14 +337,8 @@ def list_things(
         session.result(data, text)
 
 
-@_register("schema > prism-sim.schema.json")
-def schema() -> None:
-    """Print the scenario language as a JSON Schema."""
-    from prism_sim.loading.writing import json_schema
-
-    print(json.dumps(json_schema(), indent=1))
-
-
+_register("export results/pair/0 --format ipfix")(export)
+_register("schema study > study.schema.json")(schema)
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)
 _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(compare)

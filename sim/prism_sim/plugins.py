@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     from prism_sim.training.exchanges.base import Around, ExchangeBase, blocking
     from prism_sim.training.habits.base import Habit, HabitBase
     from prism_sim.training.schedules.base import ScheduleBase
-    from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
+    from prism_sim.training.schedules.work import (
+        BACKWARD,
+        FORWARD,
+        WEIGHTS,
+        WHOLE,
+        Place,
+        Work,
+    )
     from prism_sim.truth import NO_MICRO_BATCH
 
 __all__ = [
@@ -49,6 +56,8 @@ __all__ = [
     "NO_MICRO_BATCH",
     "SLOW_ACCESS",
     "SLOW_COMPUTE",
+    "WEIGHTS",
+    "WHOLE",
     "AllReduceBase",
     "Around",
     "Culprit",
@@ -116,6 +125,8 @@ _HOME = {
     "StrategyBase": "prism_sim.training.data_parallel.base",
     "Target": "prism_sim.faults.target",
     "Undo": "prism_sim.faults.target",
+    "WEIGHTS": "prism_sim.training.schedules.work",
+    "WHOLE": "prism_sim.training.schedules.work",
     "Work": "prism_sim.training.schedules.work",
     "blocking": "prism_sim.training.exchanges.base",
 }

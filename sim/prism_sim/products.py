@@ -1,18 +1,18 @@
 """Output folders: one process at a time, and only files that prism-sim wrote.
 
 Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote and the stage
-that wrote each. Other files are never replaced or removed. A stage writes to a temporary folder.
-When it is complete, its files are moved into place together, and files that later stages made
-from the replaced ones are removed, so a folder never contains a score of an older diagnosis. A
-new score keeps the report; the command prints that the report shows an older score.
+that wrote each. Other files are never replaced or removed: since a folder may come from somebody
+else, a record counts only for names that stages give their files (:data:`NAMES`). A stage writes
+to a temporary folder. When it is complete, its files are moved into place together, and files that
+later stages made from the replaced ones are removed, so a folder never contains a score of an older
+diagnosis. A new score keeps the report; the command prints that the report shows an older score.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -23,12 +23,14 @@ from pathlib import Path
 from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 RECORD = ".prism-sim.json"
 LOCK = ".prism-sim.lock"
+_HOW = "name another folder with --out"
 _ABOUT = "Files that prism-sim wrote here. It replaces and removes these, and no others."
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "spans", "findings")
-_TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts")
+_TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts", "hiccups")
 _LOGS_TRUTH = ("logs_jobs", "logs_nodes", "logs_failures", "logs_lines")
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
@@ -45,16 +47,43 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
 }
 """Files of each stage of a run, stages in their order."""
 
+NAMES = Names(
+    r"(?:flows|sweep|comparison|operations)\.parquet",
+    r"(?:topology|manifest|score|trace|study|whatif|comparison|corpus|operations)\.json",
+    r"(?:report|comparison|operations)\.html",
+    r"(?:sweep|whatif|operations|worth)\.png",
+    r"(?:comparison|DATA_CARD)\.md",
+    rf"truth/(?:{'|'.join((*_TRUTH, *_LOGS_TRUTH))})\.parquet",
+    rf"diagnosis/(?:{'|'.join(_TABLES)})\.parquet",
+    r"diagnosis/intake\.json",
+    r"figures/[\w-]+\.png",
+    r"logs/index\.json",
+    r"logs/[^/]+/.+",
+    r"observations/[\w-]+/[0-9]+/(?:flows\.parquet|topology\.json)",
+    r"truth/[\w-]+/[0-9]+/(?:\w+\.parquet|scenario\.json)",
+)
+"""All files that stages write."""
+
 _held: set[tuple[Path, int]] = set()
 """Folders that this process has locked, and the thread that locked them."""
+_LEFT_OVER = re.compile(r"\.prism-sim\.[0-9]+\.partial")
+
+
+def _own(folder: Path) -> OwnFolder:
+    return OwnFolder(folder, NAMES, _HOW)
 
 
 def own_products(folder: Path) -> dict[str, str]:
     """Files in ``folder`` that prism-sim wrote, and the stage that wrote each."""
     if (folder / RECORD).exists():
-        products = json_object(folder / RECORD).get("products")
-        return products if isinstance(products, dict) else {}
-    return _products_without_record(folder)
+        listed = json_object(folder / RECORD).get("products")
+        products = listed if isinstance(listed, dict) else {}
+    else:
+        products = _products_without_record(folder)
+    own = _own(folder)
+    return {
+        name: stage for name, stage in products.items() if isinstance(stage, str) if own.holds(name)
+    }
 
 
 def _products_without_record(folder: Path) -> dict[str, str]:
@@ -91,8 +120,10 @@ def exclusive(folder: Path) -> Iterator[None]:
     lock = _locked(folder)
     _held.add(key)
     try:
-        for left_over in folder.glob(".prism-sim.*.partial"):  # from a killed process
-            shutil.rmtree(left_over, ignore_errors=True)
+        _refuse_foreign_record(folder)
+        for left_over in folder.iterdir():  # from a killed process
+            if _LEFT_OVER.fullmatch(left_over.name) and not left_over.is_symlink():
+                shutil.rmtree(left_over, ignore_errors=True)
         yield
     finally:
         _held.discard(key)
@@ -102,28 +133,26 @@ def exclusive(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
+def _refuse_foreign_record(folder: Path) -> None:
+    path = folder / RECORD
+    if os.path.lexists(path) and not (is_regular(path) and "products" in json_object(path)):
+        raise UserError(Problem("this is no record of prism-sim", str(path), _HOW))
+
+
 def _locked(folder: Path) -> int:
     """Lock the lock file of ``folder``; returns its descriptor."""
     path = folder / LOCK
     while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-                os.ftruncate(lock, 0)
-                os.write(lock, f"{os.getpid()}\n".encode())
-                return lock
-        except BlockingIOError:
-            holder = os.read(lock, 20).decode(errors="replace").strip()
-            os.close(lock)
-            what = f"process {holder or 'unknown'} is writing into this folder"
+            lock = lock_file(path, lambda words: not words.strip(b"0123456789\n"))
+        except BusyError as error:
+            what = f"process {error or 'unknown'} is writing into this folder"
             how = "wait until it has ended, or name another folder with --out"
             raise UserError(Problem(what, str(folder), how)) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
-                os.close(lock)
-                raise
-            return lock  # a file system without locks
+        if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+            os.ftruncate(lock, 0)
+            os.write(lock, f"{os.getpid()}\n".encode())
+            return lock
         os.close(lock)  # its last holder has just removed it
 
 
@@ -179,12 +208,15 @@ def adopt(folder: Path, products: dict[str, str]) -> None:
 
 def refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
     """Raise a UserError if one of ``products`` exists and prism-sim did not write it."""
-    own = own_products(folder)
-    foreign = [path for path in products if path not in own and os.path.lexists(folder / path)]
+    own, names = _own(folder), [*products]
+    known = own_products(folder)
+    foreign = [path for path in names if path not in known and os.path.lexists(folder / path)]
     if foreign:
         how = "move it away, or name another folder with --out"
         what = "prism-sim did not write this file, and will not replace it"
         raise UserError(Problem(what, str(folder / path), how) for path in foreign)
+    for name in names:
+        own.path_of(name)  # no link leads elsewhere
 
 
 def refuse_other_files(folder: Path) -> None:
@@ -201,8 +233,14 @@ def refuse_other_files(folder: Path) -> None:
 
 
 def _show_inputs(folder: Path, view: Path, stage: str) -> None:
-    """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones."""
+    """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones.
+
+    A stage that is none of a run reads nothing there; a link would lead what it writes to a file
+    of somebody else.
+    """
     view.mkdir(parents=True)
+    if stage not in PRODUCTS:
+        return
     hidden = {product.split("/")[0] for name in _from(stage) for product in PRODUCTS.get(name, ())}
     for entry in folder.iterdir():
         if entry.name not in hidden and not entry.name.startswith(".prism-sim."):
@@ -223,7 +261,7 @@ def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None
     kept |= {path: own.get(path, stage) for path in made}
     _write_record(folder, kept | {path: own[path] for path in old})
     for path in old:
-        (folder / path).unlink(missing_ok=True)
+        _own(folder).remove(path)
     for path in sorted(made, key=lambda path: path == "manifest.json"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (view / path).replace(folder / path)

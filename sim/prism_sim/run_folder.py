@@ -83,6 +83,14 @@ TRUTH: dict[str, pa.Schema] = {
             ("period_ns", pa.int64()),  # median length of a step; -1 without steps
         ]
     ),
+    "hiccups": pa.schema(  # ranks whose own work took longer in a step by chance, not by a fault
+        [
+            ("job", pa.string()),
+            ("rank", pa.int64()),
+            ("step", pa.int64()),
+            ("extra_ns", pa.int64()),  # beyond its nominal duration
+        ]
+    ),
     "faults": pa.schema(
         [
             ("fault", pa.int64()),
@@ -107,7 +115,7 @@ TRUTH: dict[str, pa.Schema] = {
 }
 """Schema of every truth table the simulator writes, by name."""
 
-ADDED_LATER = frozenset({"layouts"})
+ADDED_LATER = frozenset({"layouts", "hiccups"})
 """Tables that captures and older runs lack."""
 
 MEASURED = {"faults": ("slowed_job", "slowdown", "extra_ns")}

@@ -41,9 +41,46 @@ _FIRST_COMMON = -2
 PIECE = 1 << 17
 """Number of logged spans that are written together."""
 
-_FIELDS = 7  # worker, step, micro_batch, kind, communication, start_ns, end_ns
-_ROW = Struct(f"={_FIELDS}q")
-_TWO_ROWS = Struct(f"={2 * _FIELDS}q")
+LOG_FIELDS = 7
+"""Numbers in a logged span: worker, step, micro-batch, kind, communication, start and end."""
+_ROW = Struct(f"={LOG_FIELDS}q")
+_TWO_ROWS = Struct(f"={2 * LOG_FIELDS}q")
+ROWS, CUT, COMMUNICATIONS = range(3)
+"""Places in ``tally`` of :class:`LogRows`."""
+NO_LIMIT = 2**62
+
+
+class LogRows:
+    """Spans that are not written yet, for Python and for compiled code.
+
+    Parameters
+    ----------
+    limit : number of rows after which a piece is written; 0 for none.
+
+    Attributes
+    ----------
+    rows : numbers of each span, shape (at least rows, LOG_FIELDS).
+    tally : the number of rows, how many of them are a piece that must be written (0: none), and
+        the number of communications.
+    limit : shape (1,).
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self.rows = np.zeros((2 * limit or 16, LOG_FIELDS), np.int64)
+        self.tally = np.zeros(3, np.int64)
+        self.limit = np.full(1, limit or NO_LIMIT)
+
+    def grow(self) -> None:
+        """Double the room for rows."""
+        self.rows = np.vstack((self.rows, np.zeros_like(self.rows)))
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Remove and return the first ``count`` rows."""
+        used = int(self.tally[ROWS])
+        taken = self.rows[:count].copy()
+        self.rows[: used - count] = self.rows[count:used].copy()
+        self.tally[ROWS], self.tally[CUT] = used - count, 0
+        return taken
 
 
 class SpanLog(Streaming):
@@ -56,15 +93,14 @@ class SpanLog(Streaming):
     """
 
     def __init__(self, path: Path, epoch_ns: int) -> None:
-        self._rows = bytearray()
+        self.rows = LogRows(PIECE)
+        self._tally = self.rows.tally.data
         self._epoch_ns = epoch_ns
         self._job_of: list[int] = []
         self._first_rank: list[int] = []
         self._tp: list[int] = []
         self._jobs: list[str] = []
         self._kinds: dict[str, int] = {}
-        self._communications = 0
-        self._limit = PIECE * _ROW.size
         schema = TRUTH["spans"]
         for name in ("job", "kind"):
             place = schema.get_field_index(name)
@@ -91,8 +127,8 @@ class SpanLog(Streaming):
         Each of the worker's ranks communicates with its counterparts in the other workers, so
         each has its own number; unless all of them take part in one (``common``).
         """
-        first = self._communications
-        self._communications += 1 if common else self._tp[worker]
+        first = self._tally[COMMUNICATIONS]
+        self._tally[COMMUNICATIONS] = first + (1 if common else self._tp[worker])
         return _FIRST_COMMON - first if common else first
 
     def add(
@@ -106,10 +142,13 @@ class SpanLog(Streaming):
         communication: int = NO_COMMUNICATION,
     ) -> None:
         """Log one span of one worker [simulation ns]."""
-        number = self._kinds[kind]
-        self._rows += _ROW.pack(worker, step, micro_batch, number, communication, start_ns, end_ns)
-        if len(self._rows) >= self._limit:
-            self._write()
+        number, row = self._kinds[kind], self._new_rows(1)
+        _ROW.pack_into(
+            self.rows.rows.data, row * _ROW.size,
+            worker, step, micro_batch, number, communication, start_ns, end_ns,
+        )  # fmt: skip
+        if row + 1 >= PIECE:
+            self._write(row + 1)
 
     def add_message(
         self,
@@ -124,20 +163,40 @@ class SpanLog(Streaming):
         """Log a message, at its sender and at its receiver, each by its kind [simulation ns]."""
         number = self.communication(sender)
         sent, received = self._kinds[kinds[0]], self._kinds[kinds[1]]
-        self._rows += _TWO_ROWS.pack(
+        row = self._new_rows(2)
+        _TWO_ROWS.pack_into(
+            self.rows.rows.data, row * _ROW.size,
             sender, step, micro_batch, sent, number, start_ns, end_ns,
             receiver, step, micro_batch, received, number, start_ns, end_ns,
         )  # fmt: skip
 
-    def _write_rest(self) -> None:
-        self._write()
+    def kind(self, name: str) -> int:
+        """The number of a declared kind."""
+        return self._kinds[name]
 
-    def _write(self) -> None:
-        if not self._rows:
-            return
-        rows = np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS)
-        self._rows = bytearray()
-        self._stream.write(lambda: self._table(rows))
+    def ranks_of(self, worker: int) -> int:
+        """The number of ranks of a worker."""
+        return self._tp[worker]
+
+    def write_piece(self) -> None:
+        """Write the piece that compiled code has filled."""
+        self._write(self._tally[CUT])
+
+    def _new_rows(self, count: int) -> int:
+        """The place of ``count`` new rows."""
+        row = self._tally[ROWS]
+        if row + count > len(self.rows.rows):
+            self.rows.grow()
+        self._tally[ROWS] = row + count
+        return row
+
+    def _write_rest(self) -> None:
+        self._write(self._tally[ROWS])
+
+    def _write(self, count: int) -> None:
+        if count:
+            rows = self.rows.take(count)
+            self._stream.write(lambda: self._table(rows))
 
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:
         tp = np.array(self._tp)[rows[:, 0]]

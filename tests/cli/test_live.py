@@ -30,7 +30,7 @@ def test_a_simulation_appears_on_its_page(tmp_path: Path) -> None:
     with started([*command, "--set", "jobs.0.steps=20"], tmp_path) as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
-        url = next(line.split()[-1] for line in lines if line.startswith("live page: "))
+        url = next(line.split()[-1] for line in lines if "live page: " in line)
         shown = next(one for one in _snapshots(url) if one["jobs"] and one["jobs"][0]["step_ms"])
         assert shown["jobs"][0]["name"] == "job-0"
         assert shown["jobs"][0]["server_count"] == 2

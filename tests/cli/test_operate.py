@@ -16,6 +16,7 @@ from prism_sim.loading.bundled import folder
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
 from prism_sim.operations.study import Study
+from prism_sim.products import RECORD
 
 Call = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -368,6 +369,24 @@ def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:
     assert "event 0: a fault of n0 ends without a begin" in result.stderr
 
 
+def test_servers_of_a_rack_fail_at_one_moment(tmp_path: Path) -> None:
+    rows = [
+        f"rack{rack}-{server},{day + 0.1524 + rack * 3.2074},{day + 0.2024 + rack * 3.2074},power"
+        for day in range(0, 30, 6) for rack in (0, 1) for server in "abc"
+    ]  # fmt: skip
+    (tmp_path / "outages.csv").write_text("\n".join(["server,from_days,until_days,cause", *rows]))
+    (tmp_path / "study.yaml").write_text(
+        "description: Whole racks.\nservers: 6\ndays: 20\nseeds: 12\n"
+        "failures: {trace: {kind: table, file: outages.csv, servers: 6}}\n"
+        "policies:\n- name: requeue\n  detection: timeout\n  localisation: by_hand\n"
+        "  recovery: requeue\n"
+        "  checkpoint: {kind: async, stall_s: 2, write_s: 60, interval: daly}\n"
+    )
+    done = run(read_operations(tmp_path / "study.yaml"), tmp_path / "points", 1)
+    assert len(done) == 12
+    assert all(one.error is None for _, one in done)
+
+
 @pytest.mark.parametrize("name", ["evaluation-scheduling", "cluster-quarter"])
 def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> None:
     path = BUNDLED.with_name(f"{name}.yaml")
@@ -376,7 +395,7 @@ def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> No
     result = call("operate", "small.yaml", *OPTIONS)
     assert result.exit_code == 0, result.output
     assert {one.name for one in Path("out").iterdir()} == {
-        "operations.html", "operations.json", "operations.parquet", "operations.png",
+        "operations.html", "operations.json", "operations.parquet", "operations.png", RECORD,
     }  # fmt: skip
     page = Path("out/operations.html").read_text()
     assert yaml.safe_load(small)["description"] in page
@@ -425,3 +444,11 @@ def test_errors_of_other_kinds(call: Call, tmp_path: Path, text: str, what: str)
     assert result.exit_code == 1
     assert "study.yaml:" in result.stderr
     assert what in result.stderr
+
+
+def test_an_interval_may_be_a_number_of_seconds(study: Path) -> None:
+    long = STUDY.replace("write_s: 60}", "write_s: 60, interval: {kind: fixed, every_s: 1800}}")
+    study.write_text(long)
+    expected = read_operations(study)
+    study.write_text(long.replace("{kind: fixed, every_s: 1800}", "1800"))
+    assert read_operations(study) == expected

@@ -13,22 +13,26 @@ from evaluation.paths import REFERENCE
 
 EMPTY = [[0.0] * 4 for _ in range(len(answers.BINS) - 1)]
 FAULT = {"kind": "slow_gpu", "stops": False, "slowdown": 0.1, "due": True, "window_steps": 3,
-         "from_first": False, "peers": True, "shown": True, "culprit_seen": True}  # fmt: skip
+         "from_first": False, "peers": True, "shown": True, "culprit_seen": True,
+         "computing": True, "workers": 1}  # fmt: skip
 FOUND = {"steps_right": True, "detected": True, "first": True, "cause": True, "delay": 2,
-         "in_set": True, "set_size": 1, "one_of_causes": True, "cost": 0.005}  # fmt: skip
+         "in_set": True, "server": True, "near": True, "set_size": 1, "one_of_causes": True,
+         "cost_right": True}  # fmt: skip
 MISSED = {"steps_right": True, "detected": False, "first": False, "cause": False, "delay": None,
-          "in_set": False, "set_size": None, "one_of_causes": False, "cost": None}  # fmt: skip
+          "in_set": False, "server": False, "near": False, "set_size": None, "one_of_causes": False,
+          "cost_right": None}  # fmt: skip
+NAMED = ("first", "in_set", "server", "near")
+RIGHT = dict.fromkeys(NAMED, True) | {"confidence": 0.95, "counts": True}
+WRONG = RIGHT | dict.fromkeys(NAMED, False)
 
 
-def world(*faults, false=0, of="exam", telemetry=("exact",), job_steps=100, **changes):
+def world(*faults, findings=(), of="exam", telemetry=("exact",), job_steps=100, **changes):
     """The result of one world with pairs of a fault and what was found of it."""
     grade = {
         "refused": None,
         "cpu_s": 1.0,
         "structure": dict.fromkeys(figures.STRUCTURE, 1.0),
-        "findings": len(faults) + false,
-        "true": sum(found["detected"] for _, found in faults),
-        "false": false,
+        "findings": [*findings],
         "faults": [found for _, found in faults],
         "answers": dict.fromkeys(("pairs", "findings"), EMPTY),
     }
@@ -48,13 +52,13 @@ def findings(*worlds):
     return figures.findings(worlds, "prism")
 
 
-def test_recall_counts_faults_that_are_due_and_jobs_whose_steps_are_right():
+def test_recall_counts_faults_that_are_due():
     found = findings(
         world((FAULT, FOUND), (FAULT | {"due": False}, MISSED)),
         world((FAULT, FOUND | {"steps_right": False})),
         world((FAULT, MISSED), (FAULT | {"stops": True, "slowdown": None}, FOUND)),
     )
-    assert (found["recall"]["value"], found["recall"]["of"]) == (0.5, 4)
+    assert (found["recall"]["value"], found["recall"]["of"]) == (0.75, 4)
     assert found["steps of the job right"]["value"] == 0.75
 
 
@@ -62,30 +66,66 @@ def test_faults_that_records_cannot_show_are_left_out_of_one_figure_only():
     hidden = world((FAULT | {"shown": False}, MISSED), (FAULT | {"culprit_seen": False}, MISSED))
     found = findings(hidden, world((FAULT, FOUND)))
     assert found["recall"]["of"] == 3
-    assert found["recall where steps show the fault"] == share(1, 1)
+    assert found["recall where steps show the fault"]["of"] == 1
 
 
 def test_culprits_are_of_all_due_faults_and_causes_of_those_found():
-    second = FOUND | {"first": False, "in_set": True, "set_size": 3, "cause": False}
-    found = findings(world((FAULT, FOUND), (FAULT, second), (FAULT, MISSED), (FAULT, MISSED)))
-    assert found["culprit first"]["value"] == 0.25
-    assert found["culprit in the named set"]["value"] == 0.5
-    assert found["size of the named set"]["value"] == 2
-    assert found["cause right"]["value"] == 0.5
-    assert found["cause right, or one of those named"]["value"] == 1.0
+    second = FOUND | {"first": False, "cause": False, "server": False, "set_size": 3}
+    third = FOUND | {"first": False, "in_set": False}
+    found = findings(world((FAULT, FOUND), (FAULT, second), (FAULT, third), (FAULT, MISSED)))
+    value = {name: estimate["value"] for name, estimate in found.items()}
+    assert value["culprit first"] == 0.25
+    assert value["culprit in a named set of at most three"] == 0.5
+    assert value["right server"] == 0.5
+    assert value["right server, or in the set"] == 0.75
+    assert value["size of the named set"] == pytest.approx(5 / 3)
+    assert value["cause right"] == pytest.approx(2 / 3)
+    assert value["cause right, or one of those named"] == 1.0
 
 
 def test_costs_and_delays_are_of_faults_that_are_found():
-    late = FOUND | {"cost": 0.02, "delay": 6}
-    found = findings(world((FAULT, FOUND), (FAULT, late), (FAULT, MISSED)))
-    assert found["cost within 1 point"]["value"] == 0.5
-    assert found["delay in steps, median"]["value"] == 4
+    late, free = FOUND | {"cost_right": False, "delay": 6}, FOUND | {"cost_right": None}
+    found = findings(world((FAULT, FOUND), (FAULT, late), (FAULT, MISSED), (FAULT, free)))
+    assert found["cost within 1 point, or both bounds hold it"]["value"] == 0.5
+    assert found["delay in steps, median"]["value"] == 2
+
+
+def test_precision_is_that_of_culprits_and_leaves_out_what_does_not_count():
+    near = RIGHT | {"first": False, "in_set": False}
+    found = findings(world(findings=[RIGHT, near, WRONG, WRONG | {"counts": False}]))
+    assert found["precision"]["value"] == pytest.approx(1 / 3)
+    assert found["precision, right server or in the set"]["value"] == pytest.approx(2 / 3)
+
+
+def test_sure_and_wrong_are_sure_findings_on_another_server():
+    near = RIGHT | {"first": False, "in_set": False}
+    unsure = WRONG | {"confidence": 0.89}
+    hiccup = WRONG | {"counts": False}
+    sure = findings(world(findings=[RIGHT, near, WRONG, unsure, hiccup]))["sure and wrong"]
+    assert (sure["value"], sure["of"]) == (pytest.approx(1 / 3), 3)
+
+
+def test_the_brier_score_of_culprits_is_of_the_first_one_named():
+    near = RIGHT | {"first": False, "confidence": 0.5}
+    found = findings(world(findings=[RIGHT | {"confidence": 0.8}, near]))
+    assert found["Brier score of culprits"]["value"] == pytest.approx((0.04 + 0.25) / 2)
 
 
 def test_false_findings_are_counted_in_worlds_without_faults():
-    found = findings(world(false=1), world(job_steps=400), world((FAULT, FOUND), false=7))
+    hiccup = WRONG | {"counts": False}
+    healthy = world(findings=[WRONG, hiccup]), world(job_steps=400)
+    found = findings(*healthy, world((FAULT, FOUND), findings=[WRONG] * 7))
     assert found["false findings in 1,000 healthy job-steps"]["value"] == 2.0
-    assert found["precision"]["value"] == pytest.approx(1 / 9)
+
+
+def test_hard_parts_have_their_own_faults():
+    short, old = FAULT | {"window_steps": 5}, FAULT | {"from_first": True}
+    dense = FAULT | {"window_steps": None, "workers": 4}
+    made = figures.figures_of([world((short, FOUND), (old, FOUND), (dense, MISSED))])
+    parts = made["exam"]["prism"]["parts"]
+    assert parts["recall: 1 to 4 steps"]["of"] == 1
+    assert parts["recall: from the first record on, with peers"]["of"] == 1
+    assert parts["culprit first: computing, several workers a server"]["value"] == 0.0
 
 
 def test_groups_have_their_own_faults_and_slowdown_also_those_that_are_not_due():
@@ -141,7 +181,7 @@ def test_a_fault_is_due_if_it_slows_and_costs_its_job(slowdown, extra_ns, due):
 
 
 def test_the_log_gets_a_line_for_each_run_and_method(tmp_path):
-    results = [world((FAULT, FOUND)), world(false=1)]
+    results = [world((FAULT, FOUND)), world(findings=[WRONG])]
     made = {"date": "2026-01-01", "commit": "abc", "sets": figures.figures_of(results)}
     path = tmp_path / "log.md"
     log.append(made, path)

@@ -27,9 +27,10 @@ class WatchedFabric(Fabric):
             np.add.at(carried, via["link"], via["weight"] * entity["rate"])
         return carried
 
-    def _flush(self, event: simpy.Event) -> None:
-        super()._flush(event)
+    def run_until(self, time_ns: int, turn: int) -> bool:
+        called = super().run_until(time_ns, turn)
         assert (self.load() <= self.net.link["capacity"] * (1 + 1e-9)).all()
+        return called
 
 
 class Bench:

@@ -17,7 +17,7 @@ from prism_sim.score.parallelism import true_groups
 
 def perfect(run: Run) -> Case:
     """The case of ``run`` with the tables that follow from its truth."""
-    names = ("ranks", "pairs", "steps", "spans", "layouts", "faults")
+    names = ("ranks", "pairs", "steps", "spans", "layouts", "hiccups", "faults")
     truth = {name: run.truth(name) for name in names}
     case = Case(truth, {}, run.read_json(run.topology), run.read_json(run.manifest))
     pairs = truth["pairs"].assign(kind_unrefined=truth["pairs"]["kind"], confidence=1.0)

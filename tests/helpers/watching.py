@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.watch.monitor import Listener, Monitor
+from llmprism.watch.listening import Listener
+from llmprism.watch.monitor import Monitor
+from llmprism.watch.names import Names
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
-from llmprism.watch.sources import Taken, open_source
-from llmprism.watch.state import State, StateFolder
-from llmprism.watch.view import View
+from llmprism.watch.sources import open_source
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 
 LLMPRISM = [sys.executable, "-c", "from llmprism.cli import main; main()"]
 """``llmprism`` of this source tree, as a command."""
@@ -55,6 +57,7 @@ class Watched:
     listeners: Sequence[Listener] = ()
     exits: list[int] = field(default_factory=list)
     source: str = ""
+    names: Names | None = None
 
     @property
     def incoming(self) -> Path:
@@ -86,7 +89,7 @@ class Watched:
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(self.source or str(self.incoming), folder.path)
-            network = Network(self.topology)
+            network = Network(self.topology, self.names)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
             self.exits.append(monitor.run(is_over))
             return folder.state
@@ -107,22 +110,3 @@ def events_in(state: Path) -> list[dict[str, Any]]:
     """The events in the folder of a monitor."""
     path = state / "alerts.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-class Silent:
-    """Listens to a monitor, and takes note of nothing."""
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Records came."""
-
-    def diagnosed(self, state: State, view: View) -> None:
-        """A window was diagnosed."""
-
-    def followed(self, state: State, steps: pd.DataFrame) -> None:
-        """Steps were completed."""
-
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Events were written."""
-
-    def failed_to_store(self, text: str) -> None:
-        """The disk does not take the state, or does again."""

@@ -83,10 +83,21 @@ def test_parts_of_a_rotated_file_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_healthy_logs_are_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "out.txt").write_text("epoch 1\nepoch 2\n", encoding="utf-8")
+    lines = "".join(f"step: {number}  loss: 3.1\n" for number in range(1, 9))
+    (tmp_path / "out.txt").write_text(lines, encoding="utf-8")
     code, _, messages = call(tmp_path / "out.txt")
     assert code == 4
     assert "no job failed" in messages
+
+
+def test_logs_of_unknown_kinds_are_no_healthy_job(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("tick 1\nboom: unit 7 failed\n", encoding="utf-8")
+    code, text, messages = call(tmp_path / "out.txt", "--json")
+    assert code == 4
+    assert "not understood: 2 lines, such as\n  tick 1" in messages
+    assert "not read: out.txt:2: boom: unit 7 failed" in messages
+    assert "no job failed" not in messages
+    assert json.loads(text)["jobs"][0]["failed"] is None
 
 
 @pytest.mark.parametrize(
@@ -168,3 +179,18 @@ def test_text_of_logs_cannot_control_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "s\x1b[31m.log").write_text(TRACEBACK, encoding="utf-8")
     _, text, _ = call(tmp_path)
     assert "\x1b" not in text
+
+
+def test_iterations_without_a_length_have_that_between_their_lines(tmp_path: Path) -> None:
+    """A bar and a line of the trainer show the same iteration once."""
+    text = "".join(
+        f" {number}%|#  | {number}/500 [10:00<1:00:00, 30.00s/it]{{'loss': 1.1, 'epoch': 0.2}}\n"
+        f"[2026-02-11 08:{number // 2:02d}:{number % 2 * 30:02d},250] [INFO] [hf.py:5:on_log] "
+        f"loss: 1.1, epoch: 0.2, iter: {number}/500,  10:00 < 1:00:00,  30.00s/it\n"
+        for number in range(1, 41)
+    )
+    (tmp_path / "out.txt").write_text(text, encoding="utf-8")
+    _, answer, messages = call(tmp_path / "out.txt", "--json")
+    (job,) = json.loads(answer)["jobs"]
+    assert (job["iterations"], job["iteration_s"], job["failed"]) == (40, 30.0, False)
+    assert "100 % of the lines are of known kinds" in messages

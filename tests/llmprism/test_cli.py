@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import typer
-from llmprism.check.command import check_app
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import llmprism
+from llmprism.check.command import check_app
 from llmprism.cli import app
 from llmprism.ingest.commands import ingest_app
 from llmprism.page.command import report_app
@@ -123,6 +123,13 @@ def test_both_files_are_complained_about(call: Call) -> None:
 )
 def test_wrong_usage_exits_2(arguments: tuple[str, ...], call: Call) -> None:
     assert call(*arguments).exit_code == 2
+
+
+def test_the_short_form_is_the_command_diagnose(files: tuple[str, ...], call: Call) -> None:
+    short = call(*files, "--method", "null", "--json")
+    assert call("diagnose", *files, "--method", "null", "--json").stdout == short.stdout
+    flows, *rest = files
+    assert call(*rest, "--method", "null", "--json", flows).stdout == short.stdout != ""
 
 
 def test_help_imports_nothing_heavy() -> None:

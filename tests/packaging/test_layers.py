@@ -14,6 +14,7 @@ SOURCES = {
     "prism_sim": ROOT / "sim" / "prism_sim",
     "llmprism": ROOT / "diagnose" / "llmprism",
     "llmlog": ROOT / "diagnose" / "llmlog",
+    "prism_common": ROOT / "diagnose" / "prism_common",
 }
 
 

@@ -6,13 +6,20 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from prism_common import version as shared
+from prism_sim import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [path for top in ("sim", "diagnose", "lab") for path in (ROOT / top).rglob("*.py")]
-OURS = {"prism_sim", "llmprism", "llmlog", "lab"}
+FOLDERS = {"llmprism": ROOT / "diagnose", "prism-sim": ROOT / "sim"}
+PROJECTS = {"llmprism": ROOT / "diagnose" / "pyproject.toml", "prism-sim": ROOT / "pyproject.toml"}
+OURS = {"prism_sim", "llmprism", "llmlog", "prism_common", "lab"}
 DISTRIBUTION = {
     "yaml": "pyyaml", "google": "protobuf", "drain3": "drain3-improved", "sklearn": "scikit-learn"
 }  # fmt: skip
@@ -29,16 +36,38 @@ def imported(path: Path) -> set[str]:
     return names - OURS - set(sys.stdlib_module_names)
 
 
-def test_every_import_is_declared_with_a_floor():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    entries = project["dependencies"] + [
-        e for name in sorted(extras) if name != "dev" for e in extras[name]
+def project(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = tomllib.loads(PROJECTS[name].read_text())["project"]
+    return content
+
+
+def sources(name: str) -> Iterator[Path]:
+    yield from FOLDERS[name].rglob("*.py")
+    if name == "prism-sim":
+        yield from (ROOT / "lab").rglob("*.py")
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_every_import_is_declared_with_a_floor(name: str) -> None:
+    extras = project(name)["optional-dependencies"]
+    entries = project(name)["dependencies"] + [
+        e for extra in sorted(extras) if extra != "dev" for e in extras[extra]
     ]
-    floors = {re.split(r"[><=]", entry)[0].lower(): entry for entry in entries}
+    others = [entry for entry in entries if not entry.startswith("llmprism")]
+    floors = {re.split(r"[><=]", entry)[0].lower(): entry for entry in others}
     assert all(">=" in entry for entry in floors.values())
-    used = set().union(*(imported(path) for path in SOURCES))
-    assert {DISTRIBUTION.get(name, name.replace("_", "-")) for name in used} == set(floors)
+    used = set().union(*(imported(path) for path in sources(name)))
+    assert {DISTRIBUTION.get(one, one.replace("_", "-")) for one in used} == set(floors)
+
+
+def test_both_distributions_are_of_one_release() -> None:
+    version = project("llmprism")["version"]
+    assert {version, __version__} == {project("prism-sim")["version"], shared.__version__}
+    wanted = [*project("prism-sim")["dependencies"]]
+    wanted += chain(*project("prism-sim")["optional-dependencies"].values())
+    ours = [entry for entry in wanted if entry.startswith("llmprism")]
+    assert all(entry.endswith(f"=={version}") for entry in ours)
+    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "diagnose" / "LICENSE").read_bytes()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "diagnose").rglob("*.py")), ids=lambda p: p.name)

@@ -143,9 +143,9 @@ def test_no_comment_of_a_scenario_uses_a_private_word() -> None:
 
 
 def test_units_of_the_scenario_are_in_the_list() -> None:
-    from prism_sim.loading.writing import json_schema
+    from prism_sim.commands.schemas import Language, schema_of
 
     suffixes = set(re.findall(r"`(_\w+)`", _section(NOMENCLATURE, "Units")))
     named = set(re.findall(r'"\w+(_(?:ns|us|ms|s|bytes|gbps|gbytes_per_s|tflops|ppm|min|hours))"',
-                           str(json_schema()).replace("'", '"')))  # fmt: skip
+                           str(schema_of(Language.scenario)).replace("'", '"')))  # fmt: skip
     assert named <= suffixes

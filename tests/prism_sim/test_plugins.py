@@ -69,6 +69,37 @@ class OneByOne(ScheduleBase):
         return [Work(kind, mb) for mb in order for kind in (FORWARD, BACKWARD)]
 
 
+class BothEnds(ScheduleBase):
+    """All forwards, then all backwards; every second micro-batch enters at the last stage."""
+    copies: ClassVar[int] = 2
+    kind: Literal["both-ends"] = "both-ends"
+
+    def stage_chunks(self, chunks):
+        return 2
+
+    def parts(self, stages, chunks):
+        return stages
+
+    def part_of(self, stage, chunk, stages):
+        near = min(stage, stages - 1 - stage)
+        return stages - 1 - near if chunk else near
+
+    def holder(self, part, micro_batch, place):
+        stage = place.stages - 1 - part if micro_batch % 2 else part
+        return stage, int(2 * part >= place.stages)
+
+    def alike(self, stage, stages):
+        return tuple(sorted({stage, stages - 1 - stage}))
+
+    def work(self, place):
+        def chunk(mb):
+            part = place.stages - 1 - place.stage if mb % 2 else place.stage
+            return self.holder(part, mb, place)[1]
+        order = range(place.micro_batches)
+        forwards = [Work(FORWARD, mb, chunk(mb)) for mb in order]
+        return forwards + [Work(BACKWARD, mb, chunk(mb)) for mb in order]
+
+
 class Twice(StrategyBase):
     """Gradients are all-reduced after the backward pass, as often as asked."""
     spans: ClassVar[tuple[str, ...]] = ("all_reduce",)
@@ -192,6 +223,7 @@ class Padded(EffectBase):
 ENTRY_POINTS = """\
 [prism_sim.schedules]
 one-by-one = foreign_kinds:OneByOne
+both-ends = foreign_kinds:BothEnds
 [prism_sim.strategies]
 again = foreign_kinds:Twice
 [prism_sim.habits]
@@ -271,6 +303,24 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     kept = json.loads((out / "manifest.json").read_text())["scenario"]["jobs"][0]
     assert kept["data_parallel"] == {"kind": "again", "times": 3}
     assert kept["zero_stage"] is None
+
+
+def test_a_schedule_of_another_package_places_layers_on_two_stages(installed, tmp_path):
+    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
+    layout = "schedule: both-ends\n    pp: 2"
+    asked = "schedule: {kind: one-by-one, last_first: true}"
+    scenario.write_text(SCENARIO.replace(asked, layout).replace("statistics: {bytes: 4096}", ""))
+    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    spans, ranks = (pd.read_parquet(out / "truth" / f"{n}.parquet") for n in ("spans", "ranks"))
+    stage = spans["rank"].map(ranks.set_index("rank")["pp"])
+    sent = spans[(spans["kind"] == "send_act") & (spans["step"] == 0)]
+    way = sorted(set(zip(stage[sent.index], sent["micro_batch"].astype(int), strict=True)))
+    assert way == [(0, 0), (1, 1)], "the second micro-batch goes from stage 1 to stage 0"
+    pairs = pd.read_parquet(out / "truth" / "pairs.parquet").query("kind == 'dp'")
+    of = ranks.set_index("address")["pp"]
+    reduced = {frozenset((of[a], of[b])) for a, b in zip(pairs["src"], pairs["dst"], strict=True)}
+    assert frozenset((0, 1)) in reduced, "both stages hold the same layers"
 
 
 @pytest.mark.parametrize("trees", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -24,6 +24,7 @@ PUBLIC = {
     "llmprism.pipeline",
 }
 """Modules that ARCHITECTURE.md lists as public."""
+OURS = ("llmprism", "prism_common", "prism_sim")
 
 
 def imported(path: Path) -> set[str]:
@@ -33,9 +34,9 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            whole = node.module in ("llmprism", "prism_sim")
+            whole = node.module in OURS
             found |= {f"{node.module}.{a.name}" for a in node.names} if whole else {node.module}
-    return {name for name in found if name.split(".")[0] in ("llmprism", "prism_sim")}
+    return {name for name in found if name.split(".")[0] in OURS}
 
 
 def test_only_public_modules_are_imported() -> None:

@@ -143,6 +143,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "async": {"stall_s": 1, "write_s": 60},
     "every_step": {"step_s": 10},
     "fixed": {"every_s": 1800},
+    "steps": {"every": 180, "step_s": 10},
     "diagnoser": {"recall": 0.5, "precision": 0.5},
     "evict_group": {"group_servers": 4, "spares": 8},
 }

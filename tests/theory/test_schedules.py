@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_sim.training.schedules import BACKWARD, FORWARD, SCHEDULES, WEIGHTS, Place
+from prism_sim.training.schedules import BACKWARD, FORWARD, SCHEDULES, WEIGHTS, WHOLE, Place
 
 NO_NETWORK = {"nic_gbps": 1e9, "fabric": {"hop_latency_ns": 0.0}}
 
@@ -18,31 +18,42 @@ NO_NETWORK = {"nic_gbps": 1e9, "fabric": {"hop_latency_ns": 0.0}}
 def play(name, p, m, v=1, times=(1, 1, 1)):
     """Run a schedule without any network; returns (end, [(start, "F0"), ...] of each stage).
 
-    ``times`` are those of a forward, backward and weight-gradient pass through one chunk.
+    ``times`` are those of a forward, backward and weight-gradient pass through one chunk. Passes
+    beside each other begin and end together.
     """
-    order = [SCHEDULES[name](kind=name).work(Place(i, p, m, v)) for i in range(p)]
+    times = (*times, times[BACKWARD] + times[WEIGHTS])
+    schedule = SCHEDULES[name](kind=name)
+    places = [Place(i, p, m, v) for i in range(p)]
+    order = [schedule.work(place) for place in places]
     end, clock, logs = {}, [0] * p, [[] for _ in range(p)]
     while any(order):
         moved = False
         for i in range(p):
-            while order[i] and (ready := _ready(order[i][0], i, p, p * v, end)) is not None:
-                kind, mb, chunk = order[i].pop(0)
-                start = max(clock[i], ready)
-                clock[i] = end[kind, mb, chunk * p + i] = start + times[kind]
-                name_of = f"{'FBW'[kind]}{mb}" + (f".{chunk}" if v > 1 else "")
-                logs[i].append((start, name_of))
+            while order[i]:
+                works = order[i][: 1 + order[i][0].beside]
+                ready = [_ready(schedule, work, places[i], end) for work in works]
+                if None in ready:
+                    break
+                del order[i][: len(works)]
+                start = max(clock[i], *ready)
+                clock[i] = start + sum(times[w.kind] for w in works)
+                for work in works:
+                    kind = BACKWARD if work.kind == WHOLE else work.kind
+                    end[kind, work.micro_batch, schedule.part_of(i, work.chunk, p)] = clock[i]
+                    chunk = f".{work.chunk}" if schedule.stage_chunks(v) > 1 else ""
+                    logs[i].append((start, f"{'FBWB'[work.kind]}{work.micro_batch}{chunk}"))
                 moved = True
         assert moved, "every stage waits for another"
     return max(clock), logs
 
 
-def _ready(work, stage, p, parts, end):
+def _ready(schedule, work, place, end):
     """Earliest begin of ``work`` with respect to messages; None if not yet known."""
-    kind, mb, chunk = work
-    part = chunk * p + stage
-    if kind == FORWARD:
+    mb, parts = work.micro_batch, schedule.parts(place.stages, place.chunks)
+    part = schedule.part_of(place.stage, work.chunk, place.stages)
+    if work.kind == FORWARD:
         return 0 if part == 0 else end.get((FORWARD, mb, part - 1))
-    if kind == WEIGHTS:
+    if work.kind == WEIGHTS:
         return end.get((BACKWARD, mb, part))
     return end.get((FORWARD, mb, part) if part == parts - 1 else (BACKWARD, mb, part + 1))
 
@@ -93,15 +104,46 @@ def test_bubbles_are_the_published_fractions(p, m):
     assert (split - 3 * m) == pytest.approx((whole - 3 * m) / 3)
 
 
+DUAL = ("dualpipe", "dualpipev")
+
+
 @given(st.sampled_from(list(SCHEDULES)), st.integers(2, 5), st.integers(1, 4), st.integers(1, 3))
 def test_every_pass_is_done_once_and_none_waits_for_ever(name, p, groups, v):
     v = v if name == "interleaved" else 1
-    m = groups * p
+    p = 2 * p if name in DUAL else p
+    m = groups * p * (2 if name in DUAL else 1)
+    schedule = SCHEDULES[name](kind=name)
     _, logs = play(name, p, m, v)
-    kinds = "FBW" if name == "zb-h1" else "FB"
-    chunks = [f".{c}" for c in range(v)] if v > 1 else [""]
-    all_of_it = sorted(f"{kind}{mb}{c}" for kind in kinds for mb in range(m) for c in chunks)
-    assert all(sorted(what for _, what in log) == all_of_it for log in logs)
+    whole = {
+        kind: {(mb, part) for mb in range(m) for part in range(schedule.parts(p, v))}
+        for kind in "FB"
+    }
+    done = {kind: [] for kind in "FBW"}
+    for stage, log in enumerate(logs):
+        for _, what in log:
+            mb, _, chunk = what[1:].partition(".")
+            done[what[0]].append((int(mb), schedule.part_of(stage, int(chunk or 0), p)))
+    assert {kind: set(done[kind]) for kind in "FB"} == whole
+    assert all(len(done[kind]) == len(whole[kind]) for kind in "FB")
+
+
+@pytest.mark.parametrize(("name", "p", "m"), [("dualpipe", 8, 20), ("dualpipev", 4, 10)])
+@pytest.mark.parametrize("unit", [1, 5])
+def test_the_bubble_of_dual_pipe_is_that_of_its_authors(name, p, m, unit):
+    """README of deepseek-ai/DualPipe: (PP/2 - 1) (F&B + B - 3W), PP stages of the whole way."""
+    way = p if name == "dualpipe" else 2 * p
+    busy = m * 3 * unit * (1 if name == "dualpipe" else 2)
+    bubble = (way // 2 - 1) * (3 + 2 - 3) * unit
+    assert play(name, p, m, times=(unit, unit, unit))[0] == busy + bubble
+
+
+def test_each_part_of_dual_pipe_is_on_two_stages_and_both_directions_use_one():
+    schedule, place = SCHEDULES["dualpipe"](kind="dualpipe"), Place(0, 4, 8)
+    held = [{schedule.part_of(stage, chunk, 4) for chunk in (0, 1)} for stage in range(4)]
+    assert held == [{0, 3}, {1, 2}, {1, 2}, {0, 3}]
+    ways = [[schedule.holder(part, mb, place)[0] for part in range(4)] for mb in (0, 4)]
+    assert ways == [[0, 1, 2, 3], [3, 2, 1, 0]]
+    assert [schedule.alike(stage, 4) for stage in range(4)] == [(0, 3), (1, 2), (1, 2), (0, 3)]
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zb-h1"])
@@ -128,6 +170,20 @@ def test_simulated_pipelines_have_the_bubble_of_their_schedule(simulated, schedu
     busy = (spans["end_ns"] - spans["start_ns"])[spans["rank"] == 0].sum()
     took = spans["end_ns"].max() - spans["start_ns"].min()
     assert took / busy == pytest.approx(1 + bubble, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", DUAL)
+def test_simulated_dual_pipes_take_the_time_of_their_schedule(simulated, name):
+    run = simulated(
+        pp=4, tp=8, micro_batches=8, schedule=name, steps=1, head_on_last_stage=False,
+        cluster={"servers": 4, **NO_NETWORK},
+        model={"layers": 8, "hidden": 256, "heads": 8, "vocab": 999, "sequence_length": 128},
+    )  # fmt: skip
+    spans = run.truth("spans").query("kind in ['fwd', 'bwd', 'wgrad']")
+    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["kind"].astype(str)).min()
+    took = spans["end_ns"].max() - spans["start_ns"].min()
+    ideal, _ = play(name, 4, 8, times=tuple(length[["fwd", "bwd", "wgrad"]]))
+    assert took == pytest.approx(ideal, rel=1e-3)
 
 
 def test_simulated_zero_bubble_ends_earlier_and_computes_as_much(simulated):

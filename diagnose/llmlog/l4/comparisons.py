@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from llmlog.errors import without_extra
 from llmlog.l4.counting import WINDOW, Counted, Template
-from llmlog.progress import Iteration
+from llmlog.paces import Iteration
 
 Templates = dict[int, Template]
 _TREES, _SEED, _SIGMAS = 100, 0, 3.0

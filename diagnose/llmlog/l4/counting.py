@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 
 from llmlog.dumps import looks_like_dump
 from llmlog.errors import without_extra
 from llmlog.ordinary import shape
+from llmlog.prefixes import Habit
 from llmlog.progress import Progress
 from llmlog.reading import Job, LogFile
-from llmlog.records import masked, parse
+from llmlog.records import Lines, masked
 from llmlog.streams import Intake, decoded, lines
 
 PLACES = 50
@@ -73,6 +75,7 @@ class Miner:
         for file in job.files:
             if not looks_like_dump(file.path):
                 self._read(file, found, intake)
+        found.progress.settle()
         return found
 
     def _read(self, file: LogFile, found: Counted, intake: Intake) -> None:
@@ -83,7 +86,7 @@ class Miner:
         for line, raw in lines(file.path, file.name, intake):
             number, text, level = self._number(raw, labelled)
             if b"iteration" in raw or b"step=" in raw:
-                found.progress.read(parse(decoded(raw), labelled).text, file.name, line)
+                found.progress.read(_parts(labelled).parse(decoded(raw)).text, file.name, line)
             node = file.node
             if labelled and (match := _LABEL.match(raw)) and int(match[1]) < len(found.job.nodes):
                 node = found.job.nodes[int(match[1])]
@@ -103,10 +106,16 @@ class Miner:
         key = shape(raw[:_LONGEST])
         known = self._known.get(key)
         if known is None:
-            record = parse(decoded(raw[:_LONGEST]), labelled)
+            record = _parts(labelled).parse(decoded(raw[:_LONGEST]))
             text = masked(record.text)
             cluster, _ = self._drain.add_log_message(text)
             known = cluster.cluster_id, text, record.level
             if len(self._known) < _MOST_SHAPES:
                 self._known[key] = known
         return known
+
+
+@cache
+def _parts(labelled: bool) -> Lines:
+    """Takes lines apart; in a file of the whole job they begin with the number of their node."""
+    return Lines(habit=Habit(tasks=labelled))

@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from llmlog.errors import LogError
+from prism_common.errors import UserError
+from prism_common.folders import updating
+from prism_common.untrusted import parsed
 
 _SIMILAR = 0.3
 """Least similarity."""
@@ -22,10 +25,13 @@ class Library:
 
     def __init__(self, cases: Iterable[tuple[frozenset[str], str]] = ()) -> None:
         self.cases = list(cases)
+        self._learned: list[tuple[frozenset[str], str]] = []
 
     def learn(self, templates: Iterable[str], cause: str) -> None:
         """Add a confirmed case."""
-        self.cases.append((frozenset(templates), cause))
+        case = (frozenset(templates), cause)
+        self.cases.append(case)
+        self._learned.append(case)
 
     def causes(self, templates: Iterable[str]) -> dict[str, float]:
         """Causes with their shares among the most similar cases, the most frequent first."""
@@ -40,30 +46,37 @@ class Library:
         total = sum(found.values())
         return {cause: count / total for cause, count in found.most_common()}
 
-    def write(self, path: Path) -> None:
-        """Write all cases as JSON.
+    def add_to(self, path: Path) -> None:
+        """Add what was learned to the library in a file, which other processes may do as well.
+
+        After any failure, the file has either the old cases or all of them.
 
         Raises
         ------
-        LogError : the file cannot be written.
+        LogError : the file cannot be written, or holds something else.
         """
-        rows = [{"cause": cause, "templates": sorted(case)} for case, cause in self.cases]
         try:
-            path.write_text(json.dumps({"cases": rows}, indent=1), encoding="utf-8")
+            with updating(path) as partial:
+                stored = Library.read(path).cases + self._learned
+                rows = [{"cause": cause, "templates": sorted(case)} for case, cause in stored]
+                partial.write_text(json.dumps({"cases": rows}, indent=1), encoding="utf-8")
         except OSError as error:
             what = f"cannot be written ({error.strerror or error})"
             raise LogError(str(path), what, "give another file with --library") from None
+        except UserError as error:
+            raise LogError(str(path), error.problems[0].what, "give another file") from None
 
     @classmethod
     def read(cls, path: Path) -> Library:
-        """Read what :meth:`write` wrote.
+        """Read what :meth:`add_to` wrote; an empty file has no cases yet.
 
         Raises
         ------
         LogError : it is not a library.
         """
         try:
-            rows = json.loads(path.read_text(encoding="utf-8"))["cases"]
+            content = path.read_bytes() if path.is_file() else b"null"
+            rows = parsed(content)["cases"] if content else []
             return cls((frozenset(map(str, row["templates"])), str(row["cause"])) for row in rows)
         except (OSError, ValueError, KeyError, TypeError) as error:
             what = f"is not a library of patterns ({type(error).__name__}: {error})"

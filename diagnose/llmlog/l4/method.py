@@ -16,14 +16,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from llmlog.diagnosis import COMPLETED, Failure
-from llmlog.events import Event, Writer
+from llmlog.diagnosis import Failure
+from llmlog.evidence import Event, Writer
 from llmlog.l4.comparisons import Templates, other_jobs, over_nodes, slow_window
 from llmlog.l4.counting import Counted, Miner, Template
 from llmlog.l4.library import Library
-from llmlog.progress import Iteration
+from llmlog.paces import Iteration
 from llmlog.reading import Job
 from llmlog.streams import Intake
+from llmlog.understanding import COMPLETED
 
 _WAITED = re.compile(r"(?i)time.?out|timed out|hang|hung|stuck")
 _CONFIDENCE = 0.5

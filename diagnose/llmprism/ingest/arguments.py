@@ -57,7 +57,7 @@ Topology = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE",
-        help="The network: topology.json, a CSV of cables, ibnetdiscover, LLDP (JSON), Slurm's "
+        help="The network: topology.json, a CSV of cables, ibnetdiscover, LLDP neighbours, Slurm's "
         "topology.yaml or topology.conf, containerlab; a folder, or several times, for several "
         "files.",
     ),

@@ -2,7 +2,10 @@
 
 Each of our columns has names under which it is commonly found; ``--map`` says otherwise. Names are
 compared without case and separators, so that ``src_addr``, ``SrcAddr`` and ``src-addr`` are one.
-The name of a time may end with its unit (``start_ms``, ``TimeFlowStartNs``, ``duration_us``).
+The name of a time may end with its unit (``start_ms``, ``TimeFlowStartNs``, ``duration_us``). Of a
+path such as ``jsonPayload.connection.src_ip``, the last parts suffice, if no other path ends so.
+
+``bytes_back`` and ``packets_back`` are those of the other direction, for flows that have both.
 """
 
 from __future__ import annotations
@@ -22,19 +25,23 @@ COMMON: dict[str, str] = {
     "src": "src srcaddr src_ip source sa ip_src id.orig_h source_ip source_address saddr "
     "ipv4_src_addr source_ipv4_address src_ip_addr",
     "dst": "dst dstaddr dst_ip destination da ip_dst id.resp_h destination_ip destination_address "
-    "daddr ipv4_dst_addr destination_ipv4_address dst_ip_addr",
+    "daddr ipv4_dst_addr destination_ipv4_address dst_ip_addr dest_ip dest_addr",
     "bytes": "bytes octets size ibyt d_octets in_bytes num_bytes octet_delta_count byte_count byt "
-    "in_byte",
-    "src_port": "src_port sport sp l4_src_port source_port source_transport_port src_pt id.orig_p",
+    "in_byte flow_bytes_toserver source_bytes",
+    "bytes_back": "bytes_back flow_bytes_toclient",
+    "src_port": "src_port sport sp l4_src_port source_port source_transport_port src_pt "
+    "id.orig_p port_src",
     "dst_port": "dst_port dport dp l4_dst_port destination_port destination_transport_port dst_pt "
-    "id.resp_p",
+    "id.resp_p dest_port port_dst",
     "packets": "packets pkts ipkt d_pkts in_packets in_pkts packet_delta_count packet_count pkt "
-    "in_pkt",
+    "in_pkt flow_pkts_toserver source_packets",
+    "packets_back": "packets_back flow_pkts_toclient",
     "payload": "payload",
-    "protocol": "protocol proto pr prot ip_protocol protocol_identifier",
+    "protocol": "protocol proto pr prot ip_protocol protocol_identifier ip_proto",
     "dst_qp": "dst_qp dest_qp",
     "sampling": "sampling sampling_rate",
-    "observer": "observer exporter sampler_address exporter_address exporter_ip router_ip ra",
+    "observer": "observer exporter sampler_address exporter_address exporter_ip router_ip ra "
+    "agent_ip peer_ip_src",
     "path": "path",
 }
 """Names of each column, the most certain ones first."""
@@ -50,6 +57,7 @@ _UNITS = {
     "s": "s sec secs second seconds",
 }
 _UNIT_OF = {word: unit for unit, words in _UNITS.items() for word in words.split()}
+_REGISTRY = "iana:"  # before names of information elements, in JSON of ipfixcol2
 _FINEST_FIRST = ("ns", "us", "ms", None, "s")
 
 
@@ -76,7 +84,7 @@ def _divided(name: str) -> tuple[str, str | None]:
 
 
 def _words(name: str) -> list[str]:
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name.removeprefix(_REGISTRY))
     return re.findall(r"[^\W_]+", apart.lower())
 
 
@@ -133,8 +141,8 @@ def _mapped(ours: str, mapping: Mapping[str, str]) -> str | None:
 def _common(ours: str, present: list[str]) -> str | None:
     """Return the column with one of the common names of ours; of a time, in the finest unit."""
     found: dict[tuple[str, str | None], str] = {}
-    for name in reversed(present):
-        found[_divided(name) if ours in _TIMES else (_folded(name), None)] = name
+    for ending, name in [*_endings(present), *((name, name) for name in reversed(present))]:
+        found[_divided(ending) if ours in _TIMES else (_folded(ending), None)] = name
     return next(
         (
             found[_folded(name), unit]
@@ -144,6 +152,17 @@ def _common(ours: str, present: list[str]) -> str | None:
         ),
         None,
     )
+
+
+def _endings(present: list[str]) -> list[tuple[str, str]]:
+    """Return the last parts of paths that are those of one path only, and that path."""
+    paths: dict[str, list[str]] = {}
+    for name in present:
+        rest = name.partition(".")[2]
+        while rest:
+            paths.setdefault(rest, []).append(name)
+            rest = rest.partition(".")[2]
+    return [(ending, names[0]) for ending, names in paths.items() if len(names) == 1]
 
 
 def _missing(present: list[str], chosen: Mapping[str, str], where: str) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""``llmprism ingest`` and ``llmprism check``: the command lines of this package.
+"""``llmprism ingest``: the command line of this package.
 
 Only the standard library and typer are imported here, so that ``--help`` answers at once.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,11 @@ import typer
 
 from llmprism.ingest import arguments
 from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
+from prism_common.progress import reporting
 
 if TYPE_CHECKING:
-    from llmprism.ingest.ingesting import Ingested, Progress
+    from llmprism.ingest.ingesting import Ingested
     from llmprism.ingest.network.parts import Content
     from llmprism.ingest.notes import Notes
     from llmprism.ingest.options import Options
@@ -29,49 +31,15 @@ _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
 INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
-of goflow2 and Akvorado, what nfdump prints, Zeek conn.log, AWS flow logs, any CSV, table of text or
-Parquet. Files may be compressed.
+of goflow2, Akvorado and NetObserv, what nfdump and sflowtool print, Zeek conn.log, flow logs of
+AWS, Google Cloud and Azure, JSON of any exporter (--map start=flow.start,...), any CSV, table of
+text or Parquet. Files may be compressed.
 
 Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network), and what was
 set aside and why in FOLDER/ingest.json.
 """
 
-CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
-
-FLOWS is a flow table, as `llmprism ingest` writes it. Without --topology, what the records show
-of the network is taken.
-"""
-
 ingest_app = new_app()
-
-
-check_app = new_app()
-
-
-@check_app.command(help=CHECK_HELP, cls=Command)
-def check_command(
-    flows: arguments.Flows,
-    topology: arguments.PhysicalNetwork = None,
-    as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
-    debug: arguments.Debug = False,
-) -> None:
-    """Say what flow records allow."""
-    with user_errors(debug):
-        from llmprism.check.checking import as_dict, check
-
-        with reporting(quiet) as progress:
-            found, lines, diagnosis = check(flows, topology, progress)
-    if as_json:
-        typer.echo(json.dumps(as_dict(found, lines), indent=1, allow_nan=False))
-        return
-    typer.echo(f"{found.records:,} records")
-    for line in lines:
-        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
-        if line.mend:
-            typer.echo(f"         to get it: {line.mend}")
-    for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
-        typer.echo(line_of_verdict)
 
 
 @ingest_app.command(help=INGEST_HELP, cls=Command)
@@ -107,7 +75,7 @@ def ingest_command(
             parse_separator,
             parse_time,
         )
-        from llmprism.io.writing import new_folder
+        from prism_common.folders import new_folder
 
         _check_target(out)  # before the work
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
@@ -234,15 +202,16 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
         typer.echo(json.dumps(done.notes.as_dict(), indent=1))
     else:
         written = f"{done.notes.records:,} flow records written to {folder / 'flows.parquet'}"
-        typer.echo(written)
+        typer.echo(printable(written))
     if not quiet:
         for line in done.notes.lines():
-            typer.echo(line, err=True)
+            typer.echo(printable(line), err=True)
 
 
 def _check_target(out: str) -> None:
     """Refuse a folder in which files would be replaced that no ingest wrote."""
     from prism_common.errors import Problem, UserError
+    from prism_common.folders import Names, OwnFolder
 
     how = "name another folder with --out"
     folder = Path(out)
@@ -250,7 +219,9 @@ def _check_target(out: str) -> None:
         raise UserError(Problem(f"{out!r} names no folder", "--out", how))
     if os.path.lexists(folder) and not folder.is_dir():
         raise UserError(Problem("this is a file, and must be a folder", out, how))
-    old = [name for name in _WRITTEN if os.path.lexists(folder / name)]
+    own = OwnFolder(folder, Names(*map(re.escape, _WRITTEN)), how)
+    own.refuse_in_the_way()
+    old = [*own.files()]
     if old and not _is_ingest(folder / _NOTES):
         what = "llmprism ingest did not write this file, and will not replace it"
         raise UserError(Problem(what, str(folder / name), how) for name in old)
@@ -267,19 +238,3 @@ def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> Non
     if value is not None and value not in known:
         listed = ", ".join(known)
         raise typer.BadParameter(f"there is no {value!r}; known: {listed}", param_hint=option)
-
-
-@contextmanager
-def reporting(quiet: bool) -> Iterator[Progress]:
-    """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def report(fraction: float, doing: str) -> None:
-            bar.update(task, completed=fraction, description=doing)
-
-        yield report

@@ -148,18 +148,21 @@ def _read(
             empty &= not table.num_rows
             kept = screen(table, options, notes)
             if kept.num_rows:
-                yield _named(kept, source, options)
+                yield _named(kept, source, options, notes)
         before += source.size
         if empty:
             notes.remark(f"{source}: no flow records in it")
 
 
-def _named(table: pa.Table, source: Source, options: Options) -> pa.Table:
+def _named(table: pa.Table, source: Source, options: Options, notes: Notes) -> pa.Table:
     """Give observation points the names the user gave; the file's where a source has none."""
 
     def name_of(observer: str | None) -> str:
         plain, mark, rest = (observer or source.label).partition("#")
-        return options.points.get(plain, plain) + mark + rest
+        name = options.points.get(plain, plain) + mark + rest
+        if observer:
+            notes.named_points.add(name)
+        return name
 
     column = each_once(table["observer"], name_of, pa.string())
     return table.set_column(SCHEMA.get_field_index("observer"), SCHEMA.field("observer"), column)

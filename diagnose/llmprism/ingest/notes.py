@@ -22,6 +22,7 @@ class Notes:
     set_aside : packets, lines or records that became no record, by reason.
     remarks : what a reader of the result should know, each once.
     idle_gap_ns, active_timeout_ns : how records were cut, where the sources tell; every value.
+    named_points : observation points that records name themselves, and not their files.
     clock_error_ns : how much the clocks of observation points differ; None if that is unknown.
     """
 
@@ -30,6 +31,7 @@ class Notes:
     remarks: list[str] = field(default_factory=list)
     idle_gap_ns: set[int] = field(default_factory=set)
     active_timeout_ns: set[int] = field(default_factory=set)
+    named_points: set[str] = field(default_factory=set)
     clock_error_ns: int | None = None
 
     def drop(self, reason: str, count: int = 1) -> None:

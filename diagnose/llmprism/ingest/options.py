@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from llmprism.ingest.exporter_memory import ExporterMemory
 from prism_common.errors import Problem, UserError
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_DURATIONS_NS = UNITS_NS | {
+    one: n * UNITS_NS["s"] for one, n in (("m", 60), ("h", 3_600), ("d", 86_400))
+}
 DEFAULT_IDLE_GAP_NS = 5_000_000
 """A few round trips of a training network; real captures are cut right at 1 to 10 ms."""
 DEFAULT_TOLERANCE_NS = 2_500_000
@@ -40,6 +44,7 @@ class Options:
     tolerance_ns : how far apart the clocks of observation points may be [ns].
     points : names of observation points by what the sources call them.
     homes : the switch of each address, where the network is described.
+    exporters : what is known of exporters from files before; None: each file is on its own.
     from_ns, to_ns : records that start before or at and after these times are left out [ns].
     """
 
@@ -54,19 +59,22 @@ class Options:
     homes: Mapping[str, str] = field(default_factory=dict)
     from_ns: int | None = None
     to_ns: int | None = None
+    exporters: ExporterMemory | None = None
 
 
 def parse_duration(text: str, option: str) -> int:
-    """Return a duration such as ``5ms`` in nanoseconds; without a unit, seconds.
+    """Return a duration such as ``5ms`` or ``2h`` in nanoseconds; without a unit, seconds.
 
     >>> parse_duration("5ms", "--idle-gap"), parse_duration("1.5", "--idle-gap")
     (5000000, 1500000000)
+    >>> [parse_duration(text, "--window") // 10**9 for text in ("5m", "2h", "1d")]
+    [300, 7200, 86400]
     """
-    found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s|)\s*", text)
-    length = round(float(found[1]) * UNITS_NS[found[2] or "s"]) if found else 0
+    found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s|m|h|d|)\s*", text)
+    length = round(float(found[1]) * _DURATIONS_NS[found[2] or "s"]) if found else 0
     if not 0 < length <= _LONGEST_NS:
         what = f"{text!r} is no duration above zero and below 73 years"
-        raise UserError(Problem(what, option, "write it as 5ms, 200us or 60s"))
+        raise UserError(Problem(what, option, "write it as 5ms, 60s, 10m or 2h"))
     return length
 
 

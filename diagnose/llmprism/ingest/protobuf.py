@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prism_common.untrusted import OutsideError, varint
+
 _VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
 _FIXED = {_WIDE: 8, _NARROW: 4}
-_MOST_BITS, _LARGEST = 63, (1 << 64) - 1  # of a number: before its last byte, and of all
 
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -18,7 +19,7 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
     Raises
     ------
-    IndexError, ValueError : the message is damaged.
+    OutsideError : the message is damaged.
     """
     place = 0
     while place < len(message):
@@ -33,28 +34,9 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
-            raise ValueError(f"no field has the type {kind}")
+            raise OutsideError(f"no field has the type {kind}")
         if place + length > len(message):
-            raise ValueError("a field is longer than its message")
+            raise OutsideError("a field is longer than its message")
         if kind == _BYTES:
             yield number, message[place : place + length]
         place += length
-
-
-def varint(content: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits in each byte, and the place after it.
-
-    Raises
-    ------
-    IndexError, ValueError : it does not end, or is too large.
-    """
-    value = shift = 0
-    while True:
-        byte = content[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _LARGEST, place
-        shift += 7
-        if shift > _MOST_BITS:
-            raise ValueError(shift)

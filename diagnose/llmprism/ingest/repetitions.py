@@ -7,6 +7,9 @@ volumes are counted once. A few that agree in their times as well were exported 
 to the diagnosis, which sets them aside. Single packets last no time; they are taken for repetitions
 once lasting records have shown that there are two exporters, and how much later the second one is.
 
+Records that name their exporter are of that one alone, so none of them repeats another, however
+coarse its times are: nfcapd has those of NetFlow v9 to a second only.
+
 Records without ports are left: connections in parallel look the same. Records that overlap and
 differ are left as well, and remarked on if they are many.
 """
@@ -87,15 +90,24 @@ class Repetitions:
         near = np.maximum(late, np.abs(end[after] - end[before])) <= self.tolerance_ns
         near &= np.logical_and(*(_equal(table, name, before, after) for name in _COUNTS))
         found = near & (2 * overlap >= lasts) & (overlap > self._tick_ns)
+        is_named = self._are_named(table)[after]
+        found &= ~is_named
         if not self._are_two(found, found & (late == 0) & (end[after] == end[before])):
             found[:] = False
         self._late_ns = max(self._late_ns, int(late[found].max(initial=-1)))
         if self._tick_ns <= _FINE_NS:
-            found |= near & (lasts == 0) & (late <= self._late_ns)
-        self._overlapping += int(np.count_nonzero((overlap > self._tick_ns) & ~found))
+            found |= near & (lasts == 0) & (late <= self._late_ns) & ~is_named
+        overlapping = (overlap > self._tick_ns) & ~found & ~is_named
+        self._overlapping += int(np.count_nonzero(overlapping))
         repeats = np.zeros(len(table), dtype=np.bool_)
         repeats[after[found]] = True
         return repeats
+
+    def _are_named(self, table: pa.Table) -> Bools:
+        """Mark the records that name their exporter: so they are all of one, and none repeats."""
+        known = pa.array(sorted(self.notes.named_points), pa.string())
+        found: Bools = pc.is_in(table["observer"], value_set=known).to_numpy()
+        return found
 
     def _are_two(self, found: Bools, exact: Bools) -> bool:
         """Whether repetitions are of two exporters, and not of a few records sent twice."""

@@ -1,4 +1,4 @@
-"""Reads which jobs a scheduler ran where and when: Slurm's JSON, or a CSV.
+"""Reads which jobs a scheduler ran where and when: Slurm's JSON, a CSV, or pods of Kubernetes.
 
 ``sacct --json`` and ``squeue --json`` write an object ``jobs`` with name, nodes and times in
 seconds since the epoch. Newer versions wrap a number as ``{"set": true, "number": 5}``, and 0 is a
@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from llmprism.ingest.kubernetes_jobs import is_list_of_pods, jobs_of_pods
 from llmprism.ingest.network.slurm import expanded
 from llmprism.io.sources import read_text
 from llmprism.job_names import ScheduledJob
@@ -23,7 +24,10 @@ from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
 _COLUMNS = ("job", "servers", "begin", "end")
-_FORMS = "give the output of sacct --json or squeue --json, or a CSV of job, servers, begin, end"
+_FORMS = (
+    "give the output of sacct --json, squeue --json or kubectl get pods -A -o json, or a CSV of "
+    "job, servers, begin, end"
+)
 
 
 def read_names(path: Path) -> list[ScheduledJob]:
@@ -34,8 +38,16 @@ def read_names(path: Path) -> list[ScheduledJob]:
     UserError : the file has another form, or a time or a list of servers cannot be read.
     """
     text = read_text(path, _LIMIT_BYTES, _FORMS)
-    is_json = text.lstrip().startswith(("{", "["))
-    rows = list(_of_slurm(text, path) if is_json else _of_csv(text, path))
+    if not text.lstrip().startswith(("{", "[")):
+        rows = list(_of_csv(text, path))
+    else:
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(Problem(f"not valid JSON: {error}", str(path), _FORMS)) from error
+        if is_list_of_pods(content):
+            return jobs_of_pods(content)
+        rows = list(_of_slurm(content, path))
     found, problems = [], []
     for number, (name, servers, begin, end) in rows:
         try:
@@ -52,11 +64,7 @@ Row = tuple[int, tuple[str, str, Any, Any]]
 """Number of a row, and its name, servers, begin and end."""
 
 
-def _of_slurm(text: str, path: Path) -> Iterator[Row]:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(Problem(f"not valid JSON: {error}", str(path), _FORMS)) from error
+def _of_slurm(content: Any, path: Path) -> Iterator[Row]:
     jobs = content.get("jobs") if isinstance(content, dict) else None
     if not isinstance(jobs, list):
         raise UserError(Problem("there is no list of jobs", str(path), _FORMS))

@@ -16,6 +16,9 @@ from llmprism.ingest.options import Options
 from llmprism.numerics.arrays import Bools
 
 OUTSIDE = "outside the time asked for"
+TUNNELS = {4789: "VXLAN", 8472: "VXLAN", 6081: "GENEVE"}
+"""UDP ports of overlays: a switch sees their outer headers only."""
+_UDP = 17
 
 
 def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
@@ -37,7 +40,21 @@ def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
     for reason, bad in reasons.items():
         notes.drop(reason, int(np.count_nonzero(bad & keep)))
         keep &= ~bad
-    return table if keep.all() else table.filter(pa.array(keep))
+    table = table if keep.all() else table.filter(pa.array(keep))
+    _remark_tunnels(table, notes)
+    return table
+
+
+def _remark_tunnels(table: pa.Table, notes: Notes) -> None:
+    """Say whose addresses the records of an overlay have."""
+    is_udp = pc.fill_null(pc.equal(table["protocol"], _UDP), False)
+    ports = table["dst_port"].filter(is_udp).unique().to_pylist()
+    for name in sorted({TUNNELS[port] for port in ports if port in TUNNELS}):
+        notes.remark(
+            f"{name}: records have the addresses of the ends of tunnels, so the topology must list "
+            "those, and all that one tunnel carries is one pair; for the addresses inside, record "
+            "on the hosts, where packets enter the tunnel"
+        )
 
 
 def _filled(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

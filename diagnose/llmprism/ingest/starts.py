@@ -9,13 +9,18 @@
   or before "export minus end of the flow" of each record. The smallest is taken: durations and
   distances are exact, the whole may be early or late by the time that records wait for export.
 
-An exporter that restarts, or sets its clock, is a new one from there on.
+An exporter that restarts, or sets its clock, is a new one from there on. A datagram shows itself to
+which start it belongs, by its wall clock and uptime, so one that comes late changes nothing. A
+clock drifts against the uptime, so only datagrams around the same time count for each other.
+Estimates are carried over from file to file, as long as exporters are known by their addresses.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from llmprism.ingest.bounds import EARLIEST_NS, as_int64, wall_clock_ns
 from llmprism.ingest.exports import Moment, Records, Scope
@@ -31,31 +36,72 @@ _SECOND_NS = 1_000_000_000
 _SLACK_NS = 50_000_000  # that arrival may be before the exporter's clock: clocks differ
 _SAME_START_NS = 2_000_000_000  # starts of one exporter, as its datagrams tell, are this close
 _LONGEST_WAIT_NS = 3_600 * _SECOND_NS  # from the end of a flow to its export: timeouts are shorter
+_BUCKET_NS = 120 * _SECOND_NS  # a clock that drifts by 20 ppm is 2.4 ms away after it
+_MISSED = 8  # seconds of whose fractions chance leaves out the largest, of as many datagrams
+_KEPT = 3  # buckets of a start that are carried over
+_MOST_STARTS = 16  # of one exporter
+_BEFORE = -1  # number of the datagrams of files before
 
 
 @dataclass
 class _Bounds:
-    """Between which times an exporter started, from datagram ``number`` on."""
+    """Between which times an exporter started, as so many datagrams of one time show."""
 
-    number: int
     earliest_ns: int
     latest_ns: int | None
+    datagrams: int = 1
 
-    def narrow(self, earliest_ns: int, latest_ns: int | None) -> None:
-        """Take what another datagram of the same start shows."""
-        self.earliest_ns = max(self.earliest_ns, earliest_ns)
-        if latest_ns is not None:
-            self.latest_ns = min(latest_ns, self.latest_ns or latest_ns)
+    def narrow(self, other: _Bounds) -> None:
+        """Take what others show."""
+        self.earliest_ns = max(self.earliest_ns, other.earliest_ns)
+        self.datagrams += other.datagrams
+        if other.latest_ns is not None:
+            self.latest_ns = min(other.latest_ns, self.latest_ns or other.latest_ns)
+
+    def as_list(self) -> list[int | None]:
+        """Its fields, for JSON."""
+        return [self.earliest_ns, self.latest_ns, self.datagrams]
 
     @property
     def start_ns(self) -> int:
-        """The start: from arrivals if their clock agrees with the exporter's, or that is unset."""
+        """The start: from arrivals if their clock agrees with the exporter's, or that is unset.
+
+        The earliest start is too early by the smallest fraction of a second that no datagram
+        showed; so arrivals may be later by that.
+        """
         if self.earliest_ns < EARLIEST_NS:
             return self.latest_ns or 0
         if self.latest_ns is None:
             return self.earliest_ns
-        agrees = -_SLACK_NS <= self.latest_ns - self.earliest_ns <= _SECOND_NS
+        unshown_ns = _SECOND_NS * min(1.0, _MISSED / self.datagrams)
+        agrees = -_SLACK_NS <= self.latest_ns - self.earliest_ns <= unshown_ns + _SLACK_NS
         return self.latest_ns if agrees else self.earliest_ns
+
+
+@dataclass
+class _Start:
+    """One start of an exporter, as datagrams of each time show it."""
+
+    buckets: dict[int, _Bounds] = field(default_factory=dict)
+
+    def add(self, clock_ns: int, bounds: _Bounds) -> None:
+        """Take what a datagram of a time shows."""
+        known = self.buckets.get(clock_ns // _BUCKET_NS)
+        if known is None:
+            self.buckets[clock_ns // _BUCKET_NS] = bounds
+        else:
+            known.narrow(bounds)
+
+    def near(self, clock_ns: int) -> _Bounds:
+        """What the datagrams around a time show."""
+        bucket = clock_ns // _BUCKET_NS
+        near = [self.buckets[n] for n in range(bucket - 1, bucket + 2) if n in self.buckets]
+        if not near:
+            return self.buckets[min(self.buckets, key=lambda one: abs(one - bucket))]
+        found = _Bounds(near[0].earliest_ns, near[0].latest_ns, near[0].datagrams)
+        for one in near[1:]:
+            found.narrow(one)
+        return found
 
 
 def needs_start(records: Records) -> bool:
@@ -66,11 +112,23 @@ def needs_start(records: Records) -> bool:
 
 @dataclass
 class Starts:
-    """Starts that a file shows, in the order of its datagrams."""
+    """Starts that files show, in the order of their datagrams."""
 
     _announced: dict[Scope, list[tuple[int, int]]] = field(default_factory=dict)
-    _bounds: dict[Scope, list[_Bounds]] = field(default_factory=dict)
+    _starts: dict[Scope, list[_Start]] = field(default_factory=dict)
     _latest: dict[Scope, list[tuple[int, int]]] = field(default_factory=dict)
+    _restarts: int = 0
+
+    def begin_file(self) -> None:
+        """Carry over what is known of exporters with an address; the others may be different."""
+        self._restarts = 0
+        self._announced = {s: [(_BEFORE, o[-1][1])] for s, o in self._announced.items() if s[0]}
+        self._latest = {s: [(_BEFORE, o[-1][1])] for s, o in self._latest.items() if s[0]}
+        self._starts = {s: own for s, own in self._starts.items() if s[0]}
+        for own in self._starts.values():
+            del own[:-_MOST_STARTS]
+            for one in own:
+                one.buckets = {n: one.buckets[n] for n in sorted(one.buckets)[-_KEPT:]}
 
     def learn(self, records: Records) -> None:
         """Take what records, of flows or of options, and their datagram show."""
@@ -80,39 +138,48 @@ class Starts:
             for start_ns in starts[~bad].tolist():
                 self._announced.setdefault(scope, []).append((moment.number, start_ns))
         if moment.uptime_ms is not None and scope[1] == 9:
-            self._narrow(scope, moment, moment.uptime_ms * MS_NS)
+            self._narrow(scope, moment)
         elif scope[1] == 10 and needs_start(records):
             self._bound(records)
 
     def of(self, records: Records, notes: Notes) -> int | None:
         """Return the start [ns] of the records' exporter; None if it is unknown or not needed."""
-        scope, number = records.scope, records.moment.number
+        scope, moment = records.scope, records.moment
         if not needs_start(records):
             return None
         if scope in self._announced:
-            return _last(self._announced[scope], number)
-        if scope in self._bounds:
-            bounds = self._bounds[scope]
-            return _last([(one.number, one.start_ns) for one in bounds], number)
+            return _last(self._announced[scope], moment.number)
+        if scope in self._starts and moment.uptime_ms is not None:
+            start = self._same(scope, moment)
+            return None if start is None else start.near(moment.clock_ns).start_ns
         if scope in self._latest:
             notes.remark(ESTIMATED)
-            return _last(self._latest[scope], number)
+            return _last(self._latest[scope], moment.number)
         return None
 
     @property
     def has_restarts(self) -> bool:
-        """Whether an exporter started more than once."""
-        starts = [len(each) for each in self._bounds.values()]
-        return max([*starts, *(len(each) for each in self._latest.values())], default=0) > 1
+        """Whether an exporter started more than once in this file."""
+        return self._restarts > 0
 
-    def _narrow(self, scope: Scope, moment: Moment, uptime_ns: int) -> None:
-        earliest = moment.clock_ns - uptime_ns
-        latest = None if moment.arrival_ns is None else moment.arrival_ns - uptime_ns
-        known = self._bounds.setdefault(scope, [])
-        if known and abs(earliest - known[-1].earliest_ns) <= _SAME_START_NS:
-            known[-1].narrow(earliest, latest)
-        else:  # a restart, or the uptime wrapped
-            known.append(_Bounds(moment.number, earliest, latest))
+    def _narrow(self, scope: Scope, moment: Moment) -> None:
+        known = self._same(scope, moment)
+        if known is None:  # a restart, or the uptime wrapped
+            known = _Start()
+            own = self._starts.setdefault(scope, [])
+            self._restarts += bool(own)
+            own.append(known)
+        known.add(moment.clock_ns, _bounds(moment))
+
+    def _same(self, scope: Scope, moment: Moment) -> _Start | None:
+        """The start of the exporter that a datagram belongs to."""
+        earliest_ns = _bounds(moment).earliest_ns
+        own = self._starts.get(scope, [])
+        away = [abs(one.near(moment.clock_ns).earliest_ns - earliest_ns) for one in own]
+        nearest = min(range(len(own)), key=away.__getitem__, default=None)
+        if nearest is None or away[nearest] > _SAME_START_NS:
+            return None
+        return own[nearest]
 
     def _bound(self, records: Records) -> None:
         """Take the latest start that the ends of flows allow."""
@@ -125,7 +192,52 @@ class Starts:
         if known and latest <= known[-1][1] + _LONGEST_WAIT_NS:
             known[-1] = (known[-1][0], min(latest, known[-1][1]))
         else:
+            self._restarts += bool(known)
             known.append((records.moment.number, latest))
+
+    def stored(self) -> list[dict[str, Any]]:
+        """What is carried over, in a form that JSON can hold."""
+        self.begin_file()
+        found = []
+        for scope, own in self._starts.items():
+            starts = [
+                [
+                    [n, one.earliest_ns, one.latest_ns, one.datagrams]
+                    for n, one in it.buckets.items()
+                ]
+                for it in own
+            ]
+            found.append({**_named(scope), "starts": starts})
+        found += [{**_named(scope), "latest_ns": own[-1][1]} for scope, own in self._latest.items()]
+        return found
+
+    @staticmethod
+    def restored(rows: Iterable[dict[str, Any]]) -> Starts:
+        """What was stored."""
+        found = Starts()
+        for row in rows:
+            scope = (bytes.fromhex(row["exporter"]), int(row["version"]), int(row["source"]))
+            if "latest_ns" in row:
+                found._latest[scope] = [(_BEFORE, int(row["latest_ns"]))]
+            else:
+                found._starts[scope] = [
+                    _Start({n: _Bounds(first, last, count) for n, first, last, count in buckets})
+                    for buckets in row["starts"]
+                ]
+        return found
+
+
+def _named(scope: Scope) -> dict[str, Any]:
+    return {"exporter": scope[0].hex(), "version": scope[1], "source": scope[2]}
+
+
+def _bounds(moment: Moment) -> _Bounds:
+    """What one datagram shows of the start of its exporter."""
+    uptime_ns = (moment.uptime_ms or 0) * MS_NS
+    arrival_ns = moment.arrival_ns
+    is_known = arrival_ns is not None and arrival_ns >= EARLIEST_NS
+    latest_ns = arrival_ns - uptime_ns if arrival_ns is not None and is_known else None
+    return _Bounds(moment.clock_ns - uptime_ns, latest_ns)
 
 
 def _export_ns(moment: Moment) -> int | None:

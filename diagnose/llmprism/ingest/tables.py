@@ -8,7 +8,7 @@ plain IPv4.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,8 @@ PROTOCOLS |= {"icmp6": 58, "icmpv6": 58, "sctp": 132, "udplite": 136}
 _COUNTS = ("bytes", "packets", "payload")
 _SMALL = ("src_port", "dst_port", "dst_qp", "sampling")
 _SMALL_BITS = 31
+_BACK = ("bytes_back", "packets_back")
+_SWAPPED = {"src": "dst", "dst": "src", "src_port": "dst_port", "dst_port": "src_port"}
 
 
 def convert(
@@ -62,6 +64,20 @@ def convert(
         columns[ours] = _set(times) if has_wall_clock else times
     found = batch(columns)
     return found if chosen.get("sampling", "sampling") == "sampling" else scaled(found)
+
+
+def convert_both(
+    table: pa.Table, chosen: Mapping[str, str], options: Options
+) -> Iterator[pa.Table]:
+    """Yield batches of both directions, if the table has the counts of the other one."""
+    there = {ours: column for ours, column in chosen.items() if ours not in _BACK}
+    yield convert(table, there, options)
+    if "bytes_back" in chosen:
+        back = {**there, "bytes": chosen["bytes_back"]}
+        back |= {"packets": chosen["packets_back"]} if "packets_back" in chosen else {}
+        back |= {ours: there[theirs] for ours, theirs in _SWAPPED.items() if theirs in there}
+        batch = convert(table, back, options)
+        yield batch.filter(pc.fill_null(pc.greater(batch["bytes"], 0), False))
 
 
 def _times(

@@ -71,7 +71,8 @@ def numbers(text: pa.Array) -> tuple[Ints, Floats, Bools]:
         powers = pc.if_else(pa.array(is_power), text, "0").cast(pa.float64()).to_numpy(False)
         wholes, beyond = as_int64(np.trunc(powers))
         found, bad = np.where(is_power, wholes, found), np.where(is_power, beyond, bad)
-        rest = np.where(is_power & ~beyond, powers - np.trunc(powers), rest)
+        powers = np.where(beyond, 0.0, powers)  # one may be infinite
+        rest = np.where(is_power, powers - np.trunc(powers), rest)
     return found, rest, bad
 
 

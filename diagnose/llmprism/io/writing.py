@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -16,23 +12,6 @@ from llmprism.io.parts import InParts
 from prism_common.files import replacing
 
 ROWS = 1 << 20  # of a row group
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[None]:
-    """Make a folder, and its parents, for what the block writes; none is left if it fails.
-
-    Folders that exist, and what others wrote meanwhile, stay.
-    """
-    made = [one for one in (path, *path.parents) if not one.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # not empty
-            for folder in made:
-                folder.rmdir()
-        raise
 
 
 def write_table(
@@ -91,30 +70,3 @@ def _conforming(frame: pd.DataFrame | pa.Table, first: int, schema: pa.Schema) -
     else:
         part = frame.slice(first, ROWS)
     return part.select(schema.names).cast(schema).replace_schema_metadata(schema.metadata)
-
-
-@contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder next to ``folder`` that replaces it only if the block succeeds.
-
-    After any failure, ``folder`` contains either all of the old files or all of the new ones.
-    """
-    folder = folder.resolve()  # a link stays a link, to the new content
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    side, old = (
-        folder.with_name(f".{folder.name}.{os.getpid()}.{state}") for state in ("partial", "old")
-    )
-    shutil.rmtree(side, ignore_errors=True)
-    side.mkdir()
-    try:
-        yield side
-        if folder.exists():
-            folder.rename(old)
-        try:
-            side.rename(folder)
-        except OSError:
-            old.rename(folder)
-            raise
-    finally:
-        shutil.rmtree(side, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

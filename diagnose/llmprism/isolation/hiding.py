@@ -22,13 +22,15 @@ _BUFFER = 1 << 16
 def hide(paths: Sequence[Path], empty: Path) -> bool:
     """Cover ``paths`` for this process and its children; False if the system refuses.
 
-    ``empty`` is an empty file, which covers files.
+    Empty files beside ``empty`` cover files.
     """
     try:
         _enter_namespace()
         kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-        for path in paths:
-            _cover(path, empty)
+        for number, path in enumerate(paths):
+            own = empty.with_name(f"{empty.name}-{number}")  # so that each is told from the others
+            own.touch()
+            _cover(path, own)
     except OSError:
         return False
     return True

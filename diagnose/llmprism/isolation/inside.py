@@ -23,6 +23,7 @@ from llmprism.io.topology import read_topology
 from llmprism.io.writing import write_table
 
 FLOWS, TOPOLOGY, TABLES = "flows.parquet", "topology.json", "tables"
+_LONGEST = 400  # characters of a message
 _HERE = str(Path(__file__).parent)
 
 
@@ -53,7 +54,7 @@ def _described(error: BaseException) -> str:
     lines = [line for line in traceback.extract_tb(error.__traceback__)
              if not line.filename.startswith(_HERE)]  # fmt: skip
     place = f" ({Path(lines[-1].filename).name}:{lines[-1].lineno})" if lines else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {str(error)[:_LONGEST]}{place}"
 
 
 def _write(tables: object) -> None:

@@ -22,6 +22,7 @@ from llmprism.io.topology import Topology, as_content
 from llmprism.isolation.inside import FLOWS, TABLES, TOPOLOGY
 from llmprism.isolation.supervisor import Ending, Task
 from prism_common.errors import Problem, UserError
+from prism_common.folders import is_regular
 
 _PATIENCE_S = 30.0  # for the supervisor, beyond the time limit of the method
 _BOOT = (
@@ -186,7 +187,7 @@ def _code_name(code: int) -> str:
 
 
 def _last_lines(log: Path) -> str:
-    if not log.exists():
+    if not is_regular(log):
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 2000))

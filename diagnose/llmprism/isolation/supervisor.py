@@ -20,8 +20,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from llmprism.isolation import hiding, kernel
+from prism_common.folders import is_regular
+from prism_common.untrusted import OutsideError, parsed, real
 
 _EVERY_S = 0.01  # between two looks at the process
+_ALL_EVERY_S = 0.2  # at those that it started as well
+_MOST_DESCRIPTORS = 4096
+_LONGEST_REPLY, _LONGEST_ERROR = 1 << 16, 500  # bytes, characters
 _UNTOUCHED_BYTES = 4 << 30  # that libraries reserve and do not use; pyarrow alone takes 1 GiB
 
 
@@ -115,12 +120,16 @@ def _waited(
     process: int, until: float, memory_bytes: int
 ) -> tuple[int, resource.struct_rusage, str]:
     """Exit status and usage of a process, and the limit at which it was killed."""
+    look_s = 0.0  # at the processes that it started
     while True:
         done, status, usage = os.wait4(process, os.WNOHANG)
         if done:
             return status, usage, ""
         limit = "time" if time.monotonic() > until else ""
         limit = "memory" if _resident_bytes(process) > memory_bytes else limit
+        if time.monotonic() > look_s:
+            look_s = time.monotonic() + _ALL_EVERY_S
+            limit = "memory" if _bytes_of_all(process) > memory_bytes else limit
         if limit:
             os.kill(process, signal.SIGKILL)
             _, status, usage = os.wait4(process, 0)
@@ -136,28 +145,55 @@ def _resident_bytes(process: int) -> int:
     return 0
 
 
+def _bytes_of_all(process: int) -> int:
+    """Memory of a process and of those that it started, what they share counted once [bytes]."""
+    every = [process]
+    for one in every:  # grows
+        every += _children(one)
+    every += [one for one in _children(os.getpid()) if one != process]  # orphans
+    return sum(map(_share_bytes, every)) if len(every) > 1 else 0
+
+
+def _share_bytes(process: int) -> int:
+    """A process's share of the memory that it uses [bytes]; 0 if the system does not tell."""
+    with suppress(OSError, IndexError, ValueError):
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+        return int(text.partition("\nPss:")[2].split()[0]) * 1024
+    return 0
+
+
 def _end_descendants(process: int) -> None:
     """Kill the session of ``process``, and all orphans, which are children of this process now."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
     with suppress(ChildProcessError):
         while True:
-            for child in _children():
+            for child in _children(os.getpid()):
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             os.waitpid(-1, 0)
 
 
-def _children() -> list[int]:
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    return [int(number) for number in path.read_text().split()] if path.exists() else []
+def _children(process: int) -> list[int]:
+    with suppress(OSError):
+        paths = Path(f"/proc/{process}/task").glob("*/children")
+        return [int(number) for path in paths for number in path.read_text().split()]
+    return []
 
 
 def _reply(path: Path) -> dict[str, Any]:
-    """The report of the process; empty if it wrote none, or another text."""
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+    """The report of the process, which a method can write as well; empty if it is none."""
+    if not is_regular(path):
+        return {}
+    with suppress(OSError, OutsideError), path.open("rb") as file:
+        found = parsed(file.read(_LONGEST_REPLY))
+        if isinstance(found, dict):
+            reply: dict[str, Any] = {"out_of_memory": found.get("out_of_memory") is True}
+            if "error" in found:
+                reply["error"] = str(found["error"])[:_LONGEST_ERROR]
+            if "seconds" in found:
+                reply["seconds"] = real(found["seconds"], 0.0, 1e9)
+            return reply
     return {}
 
 
@@ -166,6 +202,7 @@ def _be_the_method(task: Task, folder: Path) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.closerange(3, _MOST_DESCRIPTORS)  # the queue that tells what is opened
         log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, target in ((nothing, 0), (log, 1), (log, 2)):

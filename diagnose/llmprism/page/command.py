@@ -15,8 +15,8 @@ from prism_common.command import Command, new_app, user_errors
 HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
 
 FOLDER has flows.parquet, topology.json and the folder diagnosis, as `llmprism ingest` and
-`llmprism FLOWS --topology FILE --out FOLDER/diagnosis` write them. The page is one file that needs
-no network. Prints its path.
+`llmprism diagnose FLOWS --topology FILE --out FOLDER/diagnosis` write them.
+The page is one file that needs no network. Prints its path.
 """
 
 report_app = new_app()

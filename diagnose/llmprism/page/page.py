@@ -94,7 +94,7 @@ def _refuse_without_diagnosis(folder: Path) -> None:
     if reading.intake(folder):
         return
     what = "there is no diagnosis here" if folder.is_dir() else "no such folder"
-    how = f"first run llmprism FLOWS --topology FILE --out {folder / 'diagnosis'}"
+    how = f"first run llmprism diagnose FLOWS --topology FILE --out {folder / 'diagnosis'}"
     raise UserError(Problem(what, str(folder), how))
 
 

@@ -8,5 +8,5 @@ page follow from incidents.
 
 What has happened is in one file, ``state.json``, which is replaced as a whole: what a source has
 handed over, which records are kept, and which events were made. So a monitor that was killed
-continues where the last of these files ends (:mod:`~llmprism.watch.state`).
+continues where the last of these files ends (:mod:`~llmprism.watch.state_folder`).
 """

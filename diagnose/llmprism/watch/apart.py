@@ -17,10 +17,11 @@ from llmprism.finding_fields import text
 from llmprism.ingest.options import Options
 from llmprism.io.flows import Rest
 from llmprism.pipeline import diagnose
-from llmprism.watch.incidents import place_of
+from llmprism.watch.matching import place_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.window import Span, write_window
 
 

@@ -6,7 +6,7 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,27 +22,63 @@ for messages of goflow2 and Akvorado.
 
 Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding, or a reason why
 the monitor does not see, was opened, updated or resolved. The monitor runs until it is interrupted
-(Ctrl-C, SIGTERM), and continues where it was if it is started again with the same FOLDER.
+(Ctrl-C, SIGTERM), and continues where it was if it is started again with the same FOLDER. SIGHUP
+makes it read the topology, names and the configuration again.
 
 Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; and if the monitor is blind when it
-ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped.
+ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped, 9 source
+unreadable, 10 alerts not sent.
 """
 
 watch_app = new_app()
 
 
+def _configure(context: typer.Context, path: Path | None) -> Path | None:
+    """Take options from a file as the defaults of those that the command line does not have."""
+    if path is not None:
+        with user_errors(False):
+            context.default_map = _options_in(context, path)
+    return path
+
+
+def _options_in(context: typer.Context, path: Path) -> dict[str, Any]:
+    """The options in a file, by their names."""
+    from llmprism.watch.configuring import read_config
+
+    return read_config(path, {str(one.name) for one in context.command.params} - _NOT_IN_FILES)
+
+
+_NOT_IN_FILES = {"config", "check_config", "debug", "_version", "help"}
+_REQUIRED = ("source", "topology", "state")
+
+
 @watch_app.command(help=HELP, cls=Command)
 def watch(
+    context: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Where records come from.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(metavar="SOURCE", help="Where records come from.", show_default=False),
+    ] = None,
     topology: Annotated[
-        Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False),
+    ] = None,
     state: Annotated[
-        Path,
+        Path | None,
         typer.Option(metavar="FOLDER", help="Where the monitor keeps all.", show_default=False),
-    ],
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="These options as YAML; the command line comes first.",
+            callback=_configure,
+            is_eager=True,
+        ),
+    ] = None,
+    check_config: Annotated[
+        bool, typer.Option("--check-config", help="Check the options, and watch nothing.")
+    ] = False,
     window: Annotated[
         str, typer.Option(metavar="TIME", help="Time of records that are diagnosed together.")
     ] = "300s",
@@ -61,22 +97,52 @@ def watch(
     retention: Annotated[
         int, typer.Option(metavar="DAYS", min=1, help="How long the history is kept.")
     ] = 90,
-    alertmanager: Annotated[
-        str | None, typer.Option(metavar="URL", help="Alertmanager that gets the alerts.")
+    names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            help="Names of jobs: sacct --json, squeue --json, a CSV, kubectl get pods -A -o json, "
+            "or the address of an API of Kubernetes.",
+        ),
     ] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Addresses of switches, as in /etc/hosts."),
+    ] = None,
+    points: Annotated[
+        str, typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points.")
+    ] = "",
+    alertmanager: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Alertmanager that gets the alerts; may be repeated."),
+    ] = None,
+    external_labels: Annotated[
+        str,
+        typer.Option(metavar="NAME=VALUE,...", help="Labels of all alerts, such as cluster=a."),
+    ] = "",
+    runbook_url: Annotated[
+        str, typer.Option(metavar="URL", help="What to do; the name of the alert is appended.")
+    ] = "",
     serve: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Serve a live page and /metrics; a port is of this machine."
+            metavar="HOST:PORT",
+            help="Serve a live page and /metrics; a bare port binds to localhost.",
         ),
     ] = None,
+    page_url: Annotated[
+        str, typer.Option(metavar="URL", help="The live page as others reach it, for alerts.")
+    ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Token of the page, if others may ask."),
+        typer.Option(metavar="FILE", help="Access token; required for remote clients."),
     ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
+    log_format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Of lines on stderr: text or json.")
+    ] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version: Annotated[
@@ -84,33 +150,56 @@ def watch(
     ] = False,
 ) -> None:
     """Watch a source."""
+    values = {**locals()}
+    del values["context"]
+    lacking = [one for one in _REQUIRED if values[one] is None]
+    if lacking:
+        words = ", ".join("SOURCE" if one == "source" else f"--{one}" for one in lacking)
+        raise typer.BadParameter(f"{words} must be given, here or with --config")
+    if log_format not in ("text", "json"):
+        raise typer.BadParameter("write text or json", param_hint="--log-format")
     with user_errors(debug):
-        from llmprism import methods
-        from llmprism.cluster import workers_at
-        from llmprism.ingest.options import parse_duration
-        from llmprism.watch.network import Network
-        from llmprism.watch.running import Outputs, interrupted, run
-        from llmprism.watch.settings import SECOND_NS, Settings
-        from llmprism.watch.sources import open_source
-        from llmprism.watch.state import StateFolder
-
-        methods.check(method)
-        settings = Settings(
-            window_ns=parse_duration(window, "--window"),
-            stride_ns=parse_duration(every, "--every"),
-            quiet_ns=parse_duration(quiet_period, "--quiet-period"),
-            silence_s=parse_duration(silence_bound, "--silence-bound") / SECOND_NS,
-            lag_ns=parse_duration(lag_bound, "--lag-bound"),
-            retention_days=retention,
-            method=method,
-            records_at_once=at_once,
-            cluster=cluster,
-        )
-        with workers_at(cluster):
-            pass  # a wrong address is an error now, and an alert later
-        network = Network(topology)
-        folder = StateFolder(state)
-        records = open_source(source, folder.path)
-        outputs = Outputs(serve, token_file, alertmanager, quiet)
-        code = run(records, network, folder, settings, outputs, interrupted().is_set)
+        code = _watch(context, values)
     raise typer.Exit(code)
+
+
+def _watch(context: typer.Context, values: dict[str, Any]) -> int:
+    """Watch as the options say; return the exit code."""
+    from llmprism import methods
+    from llmprism.cluster import workers_at
+    from llmprism.watch import logging
+    from llmprism.watch.configuring import configured
+    from llmprism.watch.network import Network
+    from llmprism.watch.reloading import Reloading
+    from llmprism.watch.running import Signals, run
+    from llmprism.watch.sources import open_source
+    from llmprism.watch.state_folder import StateFolder
+
+    given = configured(values)
+    methods.check(given.settings.method)
+    network = Network(given.topology, given.names)
+    if values["check_config"]:
+        typer.echo("the configuration is right", err=True)
+        return 0
+    logging.begin(values["log_format"], values["quiet"])
+    with workers_at(given.settings.cluster):
+        pass  # a wrong address is an error now, and an alert later
+    signals = Signals.caught()
+    folder = StateFolder(given.state)
+    records = open_source(given.source, folder.path)
+    reloading = Reloading(given, network, lambda: configured(_again(context, values)))
+    return run(records, network, folder, given.settings, given.outputs, signals, reloading.read)
+
+
+def _again(context: typer.Context, before: dict[str, Any]) -> dict[str, Any]:
+    """The options, with those of the file as it is now."""
+    path, values = before["config"], dict(before)
+    context.default_map = None
+    read = _options_in(context, path) if path is not None else {}
+    for one in context.command.params:
+        name = str(one.name)
+        is_given = str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+        if name in values and name not in _NOT_IN_FILES and not is_given:
+            raw = read.get(name, one.get_default(context))
+            values[name] = one.process_value(context, raw)
+    return values

@@ -18,5 +18,5 @@ def with_monitor(module: str, asked_by: str = "") -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        what, how = f"the package {error.name} is missing", "pip install 'prism-sim[monitor]'"
+        what, how = f"the package {error.name} is missing", "pip install 'llmprism[monitor]'"
         raise UserError(Problem(what, asked_by, how)) from error

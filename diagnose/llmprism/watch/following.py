@@ -1,8 +1,9 @@
 """Jobs and steps that keep their names: what a window has, in terms of the windows before.
 
-A job is the known one with which it shares most addresses. Its steps are those of the window before
-that end at the same time; the numbers go on from there. So a job keeps its name if it restarts, or
-if some of its servers are replaced.
+A job is the known one on exactly the same servers, or else the one with which it shares most
+addresses. Its steps are those of the window before that end at the same time; the numbers go on
+from there. So a job keeps its name if it restarts, or if some of its servers are replaced. What
+takes no steps is traffic of no job that is known: it gets no name that lasts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,10 +20,13 @@ from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of, perio
 from llmprism.batches.joining import with_new_names
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.parts import InParts
+from llmprism.watch import habits
 from llmprism.watch.state import KnownJob, State
 
 _FORGOTTEN = 100  # times the known jobs of a window: older ones are forgotten
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "findings")
+NO_JOB = "traffic"
+"""What takes no steps is called so, with a number that does not last."""
 _NUMBERS = ("step", "first_step", "last_step")
 
 
@@ -56,12 +61,18 @@ def follow(
     records will come.
     """
     members, ends = members_of(diagnosis), ends_of(diagnosis.steps)
-    known = _named(members, state, others)
-    shifts = {job: _shift(known[job], ends.get(job)) for job in members}
-    named = _renamed(diagnosis, {job: one.name for job, one in known.items()}, shifts)
+    servers = {
+        job: frozenset(server_of[address] for address in addresses)
+        for job, addresses in members.items()
+    }
+    known = _named(members, servers, frozenset(ends), state, others)
+    shifts = {job: _shift(one, ends.get(job)) for job, one in known.items()}
+    names = {job: f"{NO_JOB}-{number}" for number, job in enumerate(members)}
+    names |= {job: one.name for job, one in known.items()}
+    named = _renamed(diagnosis, names, shifts)
     for job, one in known.items():
         one.addresses = sorted(members[job])
-        one.servers = sorted({server_of[address] for address in members[job]})
+        one.servers = sorted(servers[job])
         if job in ends:
             numbered = ends[job]
             one.ends_ns = {
@@ -69,31 +80,42 @@ def follow(
                 for step, end in zip(numbered.index, numbered, strict=True)
             }
             one.seen_ns = max(one.ends_ns.values())
+            one.since_ns = one.since_ns or min(one.ends_ns.values())
     last = {one.name: max(one.ends_ns) for one in known.values() if one.ends_ns}
     settled = _settled(named.steps, {one.name: one for one in known.values()}, last, is_last)
+    for one in known.values():
+        whole = {step: end for step, end in one.ends_ns.items() if step <= one.last_step}
+        habits.remember(one, whole)
     return Followed(named, settled, last)
 
 
 def _named(
-    members: Mapping[str, frozenset[str]], state: State, others: Collection[str]
+    members: Mapping[str, frozenset[str]],
+    servers: Mapping[str, frozenset[str]],
+    training: Collection[str],
+    state: State,
+    others: Collection[str],
 ) -> dict[str, KnownJob]:
-    """The known job of each job of a window; those that share most come first."""
-    shares = [
-        (len(addresses.intersection(one.addresses)), job, place)
+    """The known job of each job of a window, or a new one if it takes steps.
+
+    One on the same servers comes first, then those of which a larger part is shared, then the one
+    that was seen last.
+    """
+    pairs = [
+        (_likeness(addresses, servers[job], one), job, place)
         for job, addresses in members.items()
         for place, one in enumerate(state.jobs)
         if one.name not in others
     ]
     found: dict[str, KnownJob] = {}
     taken: set[int] = set()
-    for shared, job, place in sorted(shares, key=lambda share: (-share[0], share[2])):
+    for likeness, job, place in sorted(pairs, key=lambda pair: pair[0], reverse=True):
         one = state.jobs[place]
-        smaller = min(len(one.addresses), len(members[job]))
-        if shared >= SHARED * max(smaller, 1) and job not in found and place not in taken:
+        if likeness.is_same and job not in found and place not in taken:
             found[job] = one
             taken.add(place)
     for job, addresses in members.items():
-        if job not in found:
+        if job not in found and job in training:
             found[job] = KnownJob(f"job-{state.jobs_named}", sorted(addresses), [])
             state.jobs.append(found[job])
             state.jobs_named += 1
@@ -102,6 +124,23 @@ def _named(
     present |= {one.name for one in latest}
     state.jobs = [one for one in state.jobs if one.name in present]
     return found
+
+
+class _Likeness(NamedTuple):
+    """How much a job is like a known one: the larger, the likelier they are the same."""
+
+    is_same: bool
+    has_same_servers: bool
+    shared: float
+    seen_ns: int
+
+
+def _likeness(addresses: frozenset[str], servers: frozenset[str], one: KnownJob) -> _Likeness:
+    both = len(addresses.intersection(one.addresses))
+    smaller = min(len(one.addresses), len(addresses))
+    share = both / max(len(addresses.union(one.addresses)), 1)
+    is_same = both >= SHARED * max(smaller, 1)
+    return _Likeness(is_same, is_same and servers == {*one.servers}, share, one.seen_ns)
 
 
 def _shift(known: KnownJob, ends_ns: pd.Series | None) -> int:
@@ -191,4 +230,5 @@ def count_steps(steps: pd.DataFrame, state: State, since_ns: int) -> None:
         known.ends_ns |= dict(zip(own["step"].tolist(), own["dp_end_ns"].tolist(), strict=True))
         known.ends_ns = {step: end for step, end in known.ends_ns.items() if end >= since_ns}
         known.seen_ns = max(known.ends_ns.values(), default=known.seen_ns)
+        habits.remember(known, known.ends_ns)
         known.last_step = max(known.last_step, int(own["step"].max()))

@@ -1,4 +1,8 @@
-"""A blind monitor does not look healthy: the reasons why it may not see, and their exit codes."""
+"""A blind monitor does not look healthy: the reasons why it may not see, and their exit codes.
+
+A reason is known by its name, or by its name and an exporter (``ExporterSilent/10.0.0.1``): an
+exporter whose records are missing leaves a part of the cluster unseen, and is a warning.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from llmprism.watch import exporters
 from llmprism.watch.alerts import Alert, of_blindness
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Blindness, State
@@ -13,7 +18,17 @@ from prism_common.quantities import duration, percent
 
 NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags", "DatagramsDropped"
 TOPOLOGY, NO_DIAGNOSIS = "TopologyRefused", "NoDiagnosis"
-EXITS = {NO_RECORDS: 5, REFUSED: 6, LAG: 7, DROPPED: 8, TOPOLOGY: 1, NO_DIAGNOSIS: 4}
+SOURCE, NOT_SENT, NOT_WRITTEN = "SourceUnreadable", "AlertsNotSent", "StateNotWritten"
+EXITS = {
+    NO_RECORDS: 5,
+    REFUSED: 6,
+    LAG: 7,
+    DROPPED: 8,
+    SOURCE: 9,
+    NOT_SENT: 10,
+    TOPOLOGY: 1,
+    NO_DIAGNOSIS: 4,
+}
 """Exit code of a monitor that ends while it is blind; the first reason counts."""
 
 _REFUSED_SHARE = 0.5  # of the records that came together
@@ -26,10 +41,13 @@ class Health:
     Attributes
     ----------
     latest_s : end of the last round in which records came.
+    started_ns : of this machine's clock [ns].
     read, refused : records that came since the last look, and those of them that are no use.
     files : files that could not be read since the last look.
     dropped : datagrams that the kernel dropped, until it drops none for the quiet period.
+    refusal : why most of the refused records are no use.
     topology, diagnosis : why the topology or the last diagnosis failed; empty if it did not.
+    source, posts : why the source cannot be read, or alerts cannot be sent; empty if they can.
     """
 
     latest_s: float = field(default_factory=time.monotonic)
@@ -37,15 +55,20 @@ class Health:
     refused: int = 0
     files: list[str] = field(default_factory=list)
     dropped: int = 0
+    refusal: str = ""
     topology: str = ""
     diagnosis: str = ""
+    source: str = ""
+    posts: str = ""
+    started_ns: int = field(default_factory=time.time_ns)
     _all_dropped: int = 0
     _dropped_s: float = 0.0
 
-    def saw(self, read: int, refused: int, files: list[str]) -> None:
-        """Take note of what came from the source."""
+    def saw(self, read: int, refused: int, reason: str, files: list[str]) -> None:
+        """Take note of what came from the source, and why records are no use."""
         self.read += read
         self.refused += refused
+        self.refusal = reason if refused else self.refusal
         self.files += files
 
     def lost(self, dropped: int) -> None:
@@ -67,24 +90,27 @@ class Health:
             found[REFUSED] = f"{len(self.files)} files cannot be read, such as {self.files[0]}"
         elif self.refused > _REFUSED_SHARE * self.read:
             found[REFUSED] = (
-                f"{percent(self.refused / max(self.read, 1))} of the records are no use"
+                f"{percent(self.refused / max(self.read, 1))} of the records are no use: most are "
+                f"{self.refusal}"
             )
         elif not self.read and REFUSED in state.blind:
             found[REFUSED] = state.blind[REFUSED].text  # nothing has shown that it is over
         behind_ns = lag_ns(state)
         if self.read and behind_ns is not None and behind_ns > settings.lag_ns:
             found[LAG] = f"the latest record is {duration(behind_ns)} old"
+        elif behind_ns is not None and behind_ns < -settings.ahead_ns:
+            text = f"the latest record is {duration(-behind_ns)} ahead of this machine's clock"
+            found[LAG] = text
         elif not self.read and LAG in state.blind:
             found[LAG] = state.blind[LAG].text
         if time.monotonic() > self._dropped_s + settings.quiet_ns / SECOND_NS:
             self.dropped = 0
         if self.dropped:
             found[DROPPED] = f"the kernel dropped {self.dropped} datagrams"
-        if self.topology:
-            found[TOPOLOGY] = self.topology
-        if self.diagnosis:
-            found[NO_DIAGNOSIS] = self.diagnosis
-        return found
+        own = {TOPOLOGY: self.topology, NO_DIAGNOSIS: self.diagnosis}
+        own |= {SOURCE: self.source, NOT_SENT: self.posts}
+        found |= {name: text for name, text in own.items() if text}
+        return found | of_exporters(state, settings, self.started_ns)
 
     def looked(self) -> None:
         """Begin to count again; a round may take long, and what comes meanwhile waits."""
@@ -99,12 +125,28 @@ def lag_ns(state: State) -> int | None:
     return None if state.watermark_ns is None else time.time_ns() - state.watermark_ns
 
 
+def of_exporters(state: State, settings: Settings, started_ns: int) -> dict[str, str]:
+    """What is wrong with exporters, by the name of the alert and that of the exporter.
+
+    One is not silent for longer than this monitor runs, since ``started_ns`` [ns].
+    """
+    found = exporters.problems(state, settings, time.time_ns(), started_ns)
+    return {f"{name}/{exporter}": text for (name, exporter), text in found.items()}
+
+
+def _blindness(name: str, text: str, now_ns: int) -> Blindness:
+    _, slash, exporter = name.partition("/")
+    if slash:
+        return Blindness(text, now_ns, {"exporter": exporter}, "warning")
+    return Blindness(text, now_ns)
+
+
 def take_reasons(state: State, reasons: dict[str, str]) -> Iterator[tuple[str, Alert]]:
     """Bring the state up to date with the present reasons; yield the events."""
     now_ns = time.time_ns()
     for name, text in reasons.items():
         if name not in state.blind:
-            state.blind[name] = Blindness(text, now_ns)
+            state.blind[name] = _blindness(name, text, now_ns)
             yield "opened", of_blindness(name, state.blind[name])
         state.blind[name].text = text
     for name in [one for one in state.blind if one not in reasons]:

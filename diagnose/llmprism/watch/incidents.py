@@ -1,18 +1,17 @@
 """Incidents: one cause from its first step to its last, in all windows that show it.
 
-A finding continues an incident of the same job and the same place if their times overlap, or are
-less than the quiet period apart: a fault that returns at once is one incident. That of the same
-cause comes first; but a window may know the cause of an incident better than the one before, so
-one of another cause follows, if no finding has its own. A finding that reaches the last step of
-its window is announced when a window that ends a step later has it, too, because the end of a
-window shows a step from one side only: it may still be taken, or be slow for another cause.
-Findings of a job that has only just begun are not used: one step of it can look like many. An
-incident is resolved when the job has trained for the quiet period without it.
+Findings become incidents as :mod:`~llmprism.watch.matching` says. While an incident is not
+announced yet, its culprit and cause are those of the latest window.
+
+An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`) and a window that
+ends a step later than the first one has it, too: the end of a window shows a step from one side
+only. Findings of a job that has only just begun are not used: one step of it can look like many.
+An incident is resolved when the job has trained for the quiet period without it, or has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -22,40 +21,77 @@ from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
+from llmprism.watch import policy
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
-from llmprism.watch.settings import Settings
-from llmprism.watch.state import Incident, State
+from llmprism.watch.matching import alert_name, matched, narrowest, place_of
+from llmprism.watch.network import Network
+from llmprism.watch.settings import SECOND_NS, Settings
+from llmprism.watch.state import Incident, KnownJob, State
 from llmprism.watch.window import Span
 
-_GPUS_LOST = {"critical": 8.0, "warning": 1.0}
-"""Severities by GPU-hours lost in an hour: those of a server, and those of a GPU."""
+ENDED_NS = 3_600 * SECOND_NS
+"""A job that has stopped, and has taken no steps for so long, has ended."""
 _MATERIAL = 2.0  # times the cost that was announced
 _SURER = 0.1  # of the confidence
 
 
 def take_findings(
-    followed: Followed, parts: Parts, state: State, span: Span, settings: Settings, is_last: bool
+    followed: Followed,
+    network: Network,
+    state: State,
+    span: Span,
+    settings: Settings,
+    is_last: bool,
+    unseen: Collection[str] = (),
 ) -> Iterator[tuple[str, Alert]]:
-    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``."""
-    diagnosis, quiet_ns = followed.diagnosis, settings.quiet_ns
+    """Bring the incidents up to date; yield each event: ``opened``, ``updated`` or ``resolved``.
+
+    Findings about jobs with addresses that are ``unseen`` are not used: their exporters are silent.
+    """
+    diagnosis, quiet_ns, parts = followed.diagnosis, settings.quiet_ns, network.parts
     facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
     ends = ends_of(diagnosis.steps)
-    findings = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))
-    for finding, known in _matched(findings, parts, state, quiet_ns):
+    jobs = {one.name: one for one in state.jobs if unseen_free(one, unseen)}
+    usable = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))
+    findings = narrowest([one for one in usable if one["job"] in jobs], network)
+    for finding, known in matched(findings, parts, state, quiet_ns):
         job = facts.get(str(finding["job"]), JobFacts())
+        incident = _new(finding, parts, job, span) if known is None else known
         if known is None:
-            incident = _new(finding, parts, job, span)
             state.incidents.append(incident)
         else:
-            incident = known
             _extend(incident, finding, parts, job)
-        if incident.stage == "new" and (is_last or _is_whole(incident, followed, ends, span)):
+        incident.sentence = _sentence(incident, finding, parts, job)
+        is_seen = is_last or _is_whole(incident, followed, ends, span)
+        yield from _announced(incident, jobs[incident.job], is_seen, span)
+    trained = diagnosis.steps.groupby("job")["end_ns"].max()
+    yield from resolved(trained, state, quiet_ns)
+    yield from closed(state, span, settings)
+
+
+def unseen_free(job: KnownJob, unseen: Collection[str]) -> bool:
+    """Whether exporters that send record all traffic of a job."""
+    return not any(address in unseen for address in job.addresses) if unseen else True
+
+
+def _announced(
+    incident: Incident, job: KnownJob, is_seen: bool, span: Span
+) -> Iterator[tuple[str, Alert]]:
+    """Open an incident that is worth it; tell what has changed of one that is open."""
+    severity = policy.severity(incident)
+    if incident.stage == "new":
+        incident.withheld = policy.withheld(incident, job, span.end_ns)
+        if is_seen and not incident.withheld:
+            incident.labels = {**incident.labels, "severity": severity}
             incident.stage = "open"
             yield _event("opened", incident)
-        elif incident.stage == "open" and _is_material(incident):
-            yield _event("updated", incident)
-    yield from resolved(diagnosis.steps.groupby("job")["end_ns"].max(), state, quiet_ns)
+    elif incident.stage == "open" and policy.is_worse(severity, incident.labels["severity"]):
+        yield "resolved", of_incident(incident, incident.end_ns)
+        incident.labels = {**incident.labels, "severity": severity}
+        yield _event("opened", incident)
+    elif incident.stage == "open" and _is_material(incident):
+        yield _event("updated", incident)
 
 
 def _is_whole(
@@ -86,26 +122,15 @@ def _usable(diagnosis: Diagnosis, until_ns: int) -> list[dict[str, Any]]:
     ]
 
 
-def _matched(
-    findings: list[dict[str, Any]], parts: Parts, state: State, quiet_ns: int
-) -> list[tuple[dict[str, Any], Incident | None]]:
-    """Each finding with the incident that it continues, if there is one."""
-    found: dict[int, Incident] = {}
-    for same_cause in (True, False):
-        for row, finding in enumerate(findings):
-            if row in found:
-                continue
-            incident = _known(finding, parts, state, quiet_ns, same_cause)
-            if incident is not None and (same_cause or incident not in found.values()):
-                found[row] = incident
-    return [(finding, found.get(row)) for row, finding in enumerate(findings)]
-
-
 def forget(state: State, before_ns: int) -> None:
-    """Forget the incidents that no window can show any more."""
-    state.incidents = [
-        one for one in state.incidents if one.stage == "open" or one.end_ns >= before_ns
-    ]
+    """Forget the incidents that no window can show any more; count those that nobody was told."""
+    kept = []
+    for one in state.incidents:
+        if one.stage == "open" or one.end_ns >= before_ns:
+            kept.append(one)
+        elif one.stage == "new":
+            state.hiccups[one.job] = state.hiccups.get(one.job, 0) + 1
+    state.incidents = kept
 
 
 def _event(event: str, incident: Incident) -> tuple[str, Alert]:
@@ -121,61 +146,40 @@ def _is_material(incident: Incident) -> bool:
     )
 
 
-def _known(
-    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, same_cause: bool
-) -> Incident | None:
-    """The incident that a finding continues, the latest of several."""
-    place, job = place_of(finding, parts), str(finding["job"])
-    start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
-    same = [
-        one
-        for one in state.incidents
-        if (one.place, one.job) == (place, job)
-        and start_ns <= one.end_ns + quiet_ns
-        and end_ns >= one.start_ns - quiet_ns
-        and (one.stage != "resolved" or start_ns <= one.end_ns)
-        and (not same_cause or one.labels["alertname"] == alert_name(finding))
-    ]
-    return max(same, key=lambda one: one.end_ns, default=None)
-
-
-def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
-    """The server of a culprit that is an address or a server; else the culprit."""
-    return parts.server(text(finding.get("culprit")))
-
-
 def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) -> Incident:
+    cost_ns = number(finding.get("cost")) or 0.0
+    first, last = int(finding["first_step"]), int(finding["last_step"])
     return Incident(
         **_identity(finding, parts, job),
         job=str(finding["job"]),
         start_ns=int(finding["start_ns"]),
         end_ns=int(finding["end_ns"]),
-        first_step=int(finding["first_step"]),
-        last_step=int(finding["last_step"]),
-        gpu_hours=gpu_hours(number(finding.get("cost")) or 0.0, max(job.gpus, 1)),
+        first_step=first,
+        last_step=last,
+        gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
         magnitude=number(finding.get("magnitude")) or 0.0,
         confidence=number(finding.get("confidence")) or 0.0,
-        sentence=finding_text(finding, parts, job).short,
+        sentence="",
         seen_ns=span.end_ns,
+        ranges=[(first, last)],
+        cost_ns=cost_ns,
+        gpus=max(job.gpus, 1),
     )
 
 
 def _identity(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> dict[str, Any]:
     """The key, place and labels of the incident of a finding."""
-    cost_ns = number(finding.get("cost")) or 0.0
-    lasted_ns = max(int(finding["end_ns"]) - int(finding["start_ns"]), 1)
-    lost = cost_ns / lasted_ns * max(job.gpus, 1)
-    severity = next((name for name, least in _GPUS_LOST.items() if lost >= least), "info")
     labels = {
         "alertname": alert_name(finding),
-        "severity": severity,
+        "severity": "info",
         "job": job.name or str(finding["job"]),
         "culprit_kind": text(finding.get("culprit_kind")),
         "culprit": text(finding.get("culprit")),
         "place": place_of(finding, parts),
     }
     key = f"{finding['job']}/{labels['place']}/{labels['alertname']}/{int(finding['start_ns'])}"
-    return {"key": key, "place": labels["place"], "labels": labels}
+    cause = text(finding.get("cause"))
+    return {"key": key, "place": labels["place"], "labels": labels, "cause": cause}
 
 
 def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> None:
@@ -184,21 +188,48 @@ def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: J
         for name, value in _identity(finding, parts, job).items():
             setattr(incident, name, value)
     start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
-    hours = gpu_hours(number(finding.get("cost")) or 0.0, max(job.gpus, 1))
+    cost_ns = number(finding.get("cost")) or 0.0
     if start_ns <= incident.start_ns:
-        incident.gpu_hours = max(incident.gpu_hours, hours)
+        incident.cost_ns = max(incident.cost_ns, cost_ns)
     elif end_ns > incident.end_ns:  # the window begins inside of it
         share = (end_ns - max(incident.end_ns, start_ns)) / max(end_ns - start_ns, 1)
-        incident.gpu_hours += hours * share
+        incident.cost_ns += cost_ns * share
+    incident.gpus = max(incident.gpus, job.gpus)
+    incident.gpu_hours = gpu_hours(incident.cost_ns, incident.gpus)
     incident.start_ns = min(incident.start_ns, start_ns)
     incident.end_ns = max(incident.end_ns, end_ns)
-    incident.first_step = min(incident.first_step, int(finding["first_step"]))
-    incident.last_step = max(incident.last_step, int(finding["last_step"]))
+    first, last = int(finding["first_step"]), int(finding["last_step"])
+    incident.ranges = _merged([*incident.ranges, (first, last)])
+    incident.first_step, incident.last_step = incident.ranges[0][0], incident.ranges[-1][1]
     confidence = number(finding.get("confidence")) or 0.0
     if confidence >= incident.confidence or incident.stage == "new":
         incident.confidence = confidence
         incident.magnitude = number(finding.get("magnitude")) or 0.0
-        incident.sentence = finding_text(finding, parts, job).short
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches of steps in order, those joined that touch.
+
+    >>> _merged([(7, 8), (1, 2), (3, 3)])
+    [(1, 3), (7, 8)]
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _sentence(one: Incident, finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> str:
+    """The whole incident in words; the culprit and the cause are those that were announced."""
+    whole = {**finding, "cost": one.cost_ns, "magnitude": one.magnitude}
+    whole |= {"confidence": one.confidence, "cause": one.cause, "culprit": one.labels["culprit"]}
+    whole |= {"culprit_kind": one.labels["culprit_kind"]}
+    names = ("start_ns", "end_ns", "first_step", "last_step")
+    whole |= {name: getattr(one, name) for name in names}
+    return finding_text(whole, parts, job).short
 
 
 def resolved(trained: pd.Series, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
@@ -213,11 +244,26 @@ def resolved(trained: pd.Series, state: State, quiet_ns: int) -> Iterator[tuple[
             yield _event("resolved", one)
 
 
-def alert_name(finding: Mapping[str, Any]) -> str:
-    """The name of the cause of a finding as that of an alert.
+def closed(state: State, span: Span, settings: Settings) -> Iterator[tuple[str, Alert]]:
+    """Resolve incidents of jobs that have ended: another one trains on their servers, or they rest.
 
-    >>> alert_name({"cause": "slow_gpu"})
-    'SlowGpu'
+    A job that has stopped is silent as well, so it has ended only after ENDED_NS.
     """
-    cause = text(finding.get("cause")) or "unknown"
-    return "".join(word.capitalize() for word in cause.split("_"))
+    jobs = {one.name: one for one in state.jobs}
+    for one in state.incidents:
+        if one.stage != "open":
+            continue
+        job = jobs.get(one.job)
+        rests_ns = ENDED_NS if one.cause in policy.STOPS else settings.window_ns
+        last_ns = max(one.end_ns, job.seen_ns if job else 0)
+        if job is None or _is_replaced(job, state.jobs) or span.end_ns > last_ns + rests_ns:
+            one.stage = "resolved"
+            yield _event("resolved", one)
+
+
+def _is_replaced(job: KnownJob, jobs: Collection[KnownJob]) -> bool:
+    """Whether a later job trains on a server of this one."""
+    return any(
+        one is not job and one.since_ns > job.seen_ns and not {*one.servers}.isdisjoint(job.servers)
+        for one in jobs
+    )

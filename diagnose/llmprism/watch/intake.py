@@ -1,9 +1,10 @@
 """What becomes of records that a source hands over: kept, or counted by the reason why not.
 
-A record that ends before the window of the next diagnosis is *late*. One that starts long after
-this machine's clock is *ahead*: an exporter's clock that jumps forward must not move the window
-to a time that has not come. A record between addresses of which the topology lacks one is
-*unknown*.
+A record that ends before the window of the next diagnosis is *late*. One that ends after the
+present time of this machine's clock is *ahead*: an exporter's clock that jumps forward must not
+move the window to a time that has not come. One that lasts longer than a window is *long*: no
+window can have it. One of an exporter whose clock does not agree with those of the others is *out
+of step*. A record between addresses of which the topology lacks one is *unknown*.
 """
 
 from __future__ import annotations
@@ -22,11 +23,23 @@ from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.ingest.sources import Source as File
 from llmprism.io.topology import Topology
+from llmprism.watch import exporters
+from llmprism.watch.exporters import Arrival
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from prism_common.errors import UserError
 
+_LONGEST = 300  # characters of a reason
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
+LONG, OUT_OF_STEP = "long", "out_of_step"
+_REASONS = {
+    UNKNOWN: "between addresses that the topology does not have",
+    AHEAD: "ahead of this machine's clock",
+    LONG: "longer than a window",
+    OUT_OF_STEP: "of exporters whose clocks are wrong",
+    SET_ASIDE: "impossible, or cannot be read",
+}
+"""The fates of records that are no use, in words."""
 
 
 @dataclass
@@ -38,12 +51,16 @@ class Intake:
     records : those to keep.
     fates : numbers of records by what became of them.
     unread : files that could not be read, with the reason.
+    came : what came of each exporter, before any record was set aside.
+    latest_ns : time up to which exporters whose clocks agree have sent [ns]; None if none has.
     """
 
     records: pa.Table
     notes: Notes
     fates: dict[str, int] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    came: dict[str, Arrival] = field(default_factory=dict)
+    latest_ns: int | None = None
 
     @property
     def read(self) -> int:
@@ -53,7 +70,12 @@ class Intake:
     @property
     def refused(self) -> int:
         """Number of records that are no use, for a reason that can be mended."""
-        return sum(self.fates.get(fate, 0) for fate in (AHEAD, UNKNOWN, SET_ASIDE))
+        return sum(self.fates.get(fate, 0) for fate in _REASONS)
+
+    @property
+    def reason(self) -> str:
+        """Why most of those are no use."""
+        return _REASONS[max(_REASONS, key=lambda fate: self.fates.get(fate, 0))]
 
 
 def take_in(
@@ -66,13 +88,17 @@ def take_in(
             tables += list(records_of([file], options, notes))
         except UserError as error:
             unread.append(str(error.problems[0]).partition("\n")[0])
+        except Exception as error:  # a reader's mistake costs one file, and not the monitor
+            unread.append(f"{file}: {type(error).__name__}: {error}"[:_LONGEST].partition("\n")[0])
     records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
+    now_ns = time.time_ns()
     known = pa.array(topology.addresses, pa.string())
     is_known = pc.and_(*(pc.is_in(records[name], value_set=known) for name in ("src", "dst")))
     reasons = {
         UNKNOWN: ~is_known.to_numpy(),
-        AHEAD: start > time.time_ns() + settings.ahead_ns,
+        AHEAD: np.maximum(start, end) > now_ns + settings.ahead_ns,
+        LONG: end - start > settings.window_ns,
         LATE: np.zeros(start.size, np.bool_)
         if state.cursor_ns is None
         else end < state.cursor_ns - settings.window_ns,
@@ -82,5 +108,26 @@ def take_in(
     for reason, mask in reasons.items():
         fates[reason] = int(np.count_nonzero(mask & keep))
         keep &= ~mask
+    came = exporters.arrivals(records.filter(pa.array(~reasons[UNKNOWN])))
     kept = records.filter(pa.array(keep))
-    return Intake(kept, notes, {KEPT: kept.num_rows, **fates}, unread)
+    kept, latest_ns = _in_step(kept, came, settings, state, now_ns)
+    fates[OUT_OF_STEP] = int(np.count_nonzero(keep)) - kept.num_rows
+    return Intake(kept, notes, {KEPT: kept.num_rows, **fates}, unread, came, latest_ns)
+
+
+def _in_step(
+    records: pa.Table, came: dict[str, Arrival], settings: Settings, state: State, now_ns: int
+) -> tuple[pa.Table, int | None]:
+    """The records of exporters whose clocks agree, and the time up to which those have sent [ns].
+
+    Takes note of all exporters in ``state``.
+    """
+    exporters.note(state, came, now_ns)
+    found = exporters.clocks(state.exporters, settings, now_ns)
+    exporters.strike(state, came, found)
+    wrong = exporters.out_of_step(state, found)
+    if wrong:
+        records = records.filter(pa.array(~exporters.of_exporters(records, wrong)))
+    moving = exporters.arrivals(records)
+    latest = [one.latest_ns for name, one in moving.items() if name not in found.ahead()]
+    return records, max(latest, default=None)

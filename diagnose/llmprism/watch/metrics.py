@@ -1,14 +1,15 @@
 """Metrics for Prometheus: what the last window shows, and what became of the records.
 
 Names follow the conventions of Prometheus: base units (seconds, bytes, ratios), ``_total`` for what
-only grows. A job and a leaf are labels; a rank or a finding is none, since there is no bound on
-their number.
+only grows. A job, a leaf and an exporter are labels; a rank or a finding is none, since there is no
+bound on their number. The label of a job is ``training_job``, since Prometheus has a ``job`` of its
+own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,24 +18,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from llmprism.watch.alerts.alertmanager import Alertmanager
-from llmprism.watch.health import EXITS
+from llmprism.watch.diagnosing import FAILED, INSUFFICIENT
+from llmprism.watch.health import EXITS, NOT_WRITTEN
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import State
+from llmprism.watch.state import Exporter, State
 from llmprism.watch.view import View
 
 _SEVERITIES = ("critical", "warning", "info")
+_JOB = "training_job"
 
 
-class Metrics(Collector):
+class Metrics(Listener, Collector):
     """Collects the figures of a monitor whenever they are asked for."""
 
-    def __init__(self, alertmanager: Alertmanager | None) -> None:
-        self._alertmanager = alertmanager
+    def __init__(self, alertmanagers: Sequence[Alertmanager] = ()) -> None:
+        self._alertmanagers = alertmanagers
         self._state = State()
         self._shown: Shown | None = None
-        self._windows = self._dropped = self._failures = 0
+        self._diagnosed = self._dropped = self._failures = 0
+        self._not_written = False
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -49,7 +54,7 @@ class Metrics(Collector):
     def diagnosed(self, state: State, view: View) -> None:
         """Take note of the figures of a window."""
         self._shown = shown_after(self._shown, view)
-        self._windows += 1
+        self._diagnosed += 1
 
     def followed(self, state: State, steps: pd.DataFrame) -> None:
         """Take note of the steps."""
@@ -63,11 +68,14 @@ class Metrics(Collector):
     def failed_to_store(self, text: str) -> None:
         """Count it."""
         self._failures += bool(text)
+        self._not_written = bool(text)
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
         yield from self._of_records()
         yield from self._of_diagnosis()
+        yield from self._of_alerts()
+        yield from _of_exporters(self._state)
         if self._shown is not None:
             yield from _of_jobs(self._shown)
             yield from _of_leaves(self._shown.whole)
@@ -96,8 +104,19 @@ class Metrics(Collector):
 
     def _of_diagnosis(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
-            "llmprism_windows_diagnosed", "Windows that were diagnosed.", self._windows
+            "llmprism_windows_diagnosed", "Windows that were diagnosed.", self._diagnosed
         )
+        yield CounterMetricFamily(
+            "llmprism_windows", "Windows, diagnosed, followed or passed over.", self._state.windows
+        )
+        failed = CounterMetricFamily(
+            "llmprism_windows_without_diagnosis",
+            "Windows that should have been diagnosed and were not, by reason.",
+            labels=["reason"],
+        )
+        for reason in (FAILED, INSUFFICIENT):
+            failed.add_metric([reason], self._state.failures.get(reason, 0))
+        yield failed
         yield CounterMetricFamily(
             "llmprism_state_failures", "Times that the disk did not take the state.", self._failures
         )
@@ -107,11 +126,14 @@ class Metrics(Collector):
                 "Time that the last diagnosis of a window took.",
                 self._shown.latest.took_s,
             )
+
+    def _of_alerts(self) -> Iterator[Metric]:
         blind = GaugeMetricFamily(
             "llmprism_blind", "Whether the monitor may not see, by reason.", labels=["reason"]
         )
         for name in EXITS:
             blind.add_metric([name], float(name in self._state.blind))
+        blind.add_metric([NOT_WRITTEN], float(self._not_written))
         yield blind
         incidents = GaugeMetricFamily(
             "llmprism_open_incidents", "Incidents that are open.", labels=["severity"]
@@ -121,13 +143,46 @@ class Metrics(Collector):
             count = sum(one.labels["severity"] == severity for one in opened)
             incidents.add_metric([severity], count)
         yield incidents
-        if self._alertmanager is not None:
+        hiccups = CounterMetricFamily(
+            "llmprism_hiccups", "Findings that were not worth an alert, by job.", labels=[_JOB]
+        )
+        for job, count in sorted(self._state.hiccups.items()):
+            hiccups.add_metric([job], count)
+        yield hiccups
+        if self._alertmanagers:
             posts = CounterMetricFamily(
                 "llmprism_alert_posts", "Posts to Alertmanager by outcome.", labels=["outcome"]
             )
-            posts.add_metric(["sent"], self._alertmanager.sent)
-            posts.add_metric(["failed"], self._alertmanager.failed)
+            posts.add_metric(["sent"], sum(one.sent for one in self._alertmanagers))
+            posts.add_metric(["failed"], sum(one.failed for one in self._alertmanagers))
             yield posts
+
+
+_OF_EXPORTERS: dict[str, tuple[str, Callable[[Exporter], float]]] = {
+    "clock_offset_seconds": (
+        "End of the latest record of an exporter minus the time at which it came.",
+        lambda one: one.offset_ns / SECOND_NS,
+    ),
+    "last_seen_timestamp_seconds": (
+        "When records of an exporter came last, on this machine's clock.",
+        lambda one: one.seen_ns / SECOND_NS,
+    ),
+    "records_total": ("Records that came of an exporter.", lambda one: one.records),
+    "lost_total": (
+        "Gaps in the sequence of an exporter: datagrams of NetFlow v9, records of others.",
+        lambda one: one.lost,
+    ),
+}
+
+
+def _of_exporters(state: State) -> Iterator[Metric]:
+    for name, (text, value) in _OF_EXPORTERS.items():
+        plain = name.removesuffix("_total")
+        kind = CounterMetricFamily if plain != name else GaugeMetricFamily
+        metric = kind(f"llmprism_exporter_{plain}", text, labels=["exporter"])
+        for exporter, one in sorted(state.exporters.items()):
+            metric.add_metric([exporter], value(one))
+        yield metric
 
 
 def _of_jobs(shown: Shown) -> Iterator[Metric]:
@@ -140,7 +195,7 @@ def _of_jobs(shown: Shown) -> Iterator[Metric]:
         "last_step": ("Number of the last step of a job.", "last_step"),
     }
     for name, (text, attribute) in figures.items():
-        metric = GaugeMetricFamily(f"llmprism_job_{name}", text, labels=["job"])
+        metric = GaugeMetricFamily(f"llmprism_job_{name}", text, labels=[_JOB])
         unit = SECOND_NS if attribute.endswith("_ns") else 1
         for job in shown.jobs:
             value = getattr(job, attribute)

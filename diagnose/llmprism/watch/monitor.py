@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, Protocol
 
 import pandas as pd
 
-from llmprism.diagnosis import Diagnosis
+from llmprism.ingest.exporter_memory import ExporterMemory
+from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
+from llmprism.ingest.starts import Starts
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
-from llmprism.watch.apart import diagnose_window, staying
-from llmprism.watch.following import count_steps, follow
+from llmprism.watch.diagnosing import Diagnoser
+from llmprism.watch.exporters import Coverage
+from llmprism.watch.exporters import forget as forget_exporters
+from llmprism.watch.following import Followed, count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
-from llmprism.watch.incidents import forget, resolved, take_findings
-from llmprism.watch.intake import take_in
+from llmprism.watch.incidents import closed, forget, resolved, take_findings
+from llmprism.watch.intake import SET_ASIDE, take_in
+from llmprism.watch.listening import Listener
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
-from llmprism.watch.state import State, StateFolder
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
@@ -35,25 +38,6 @@ from llmprism.watch.window import Span, next_span, read_parts, write_part
 from prism_common.errors import UserError
 
 WAIT_S = 1.0  # for records, before health is looked at
-
-
-class Listener(Protocol):
-    """Something that shows or sends what a monitor finds."""
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Records came, or did not."""
-
-    def diagnosed(self, state: State, view: View) -> None:
-        """A window was diagnosed; called before the commit, and again if that fails."""
-
-    def followed(self, state: State, steps: pd.DataFrame) -> None:
-        """Steps were completed without a new diagnosis; called before the commit as well."""
-
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """These events were written; called in every round, also without any."""
-
-    def failed_to_store(self, text: str) -> None:
-        """The disk did not take the state; empty if it does again."""
 
 
 class Monitor:
@@ -72,10 +56,22 @@ class Monitor:
         self._lines = AlertLines(folder.path / "alerts.jsonl")
         self._health = Health()
         self._tracker = Tracker(settings)
+        self._diagnoser = Diagnoser(folder, network, settings)
+        self._coverage = Coverage()
+        self._memory = ExporterMemory(Starts.restored(folder.state.starts))
+        self._lost_before = {name: one.lost for name, one in folder.state.exporters.items()}
+        self._is_interrupted: Callable[[], bool] = lambda: False
         self._failed = ""
 
-    def run(self, is_over: Callable[[], bool]) -> int:
-        """Watch until the source ends or ``is_over``; return the exit code."""
+    def run(
+        self, is_over: Callable[[], bool], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Watch until the source ends or ``is_over``, asked after each round; return the exit code.
+
+        ``is_interrupted`` is asked before each window as well: then the monitor ends at once, and
+        goes on with that window when it is started again.
+        """
+        self._is_interrupted = is_interrupted
         while True:
             try:
                 is_end = self._round()
@@ -85,22 +81,27 @@ class Monitor:
                 self._tell_failure(f"{error.filename or self._folder.path}: {error.strerror}")
                 time.sleep(WAIT_S)
                 is_end = False
-            if is_end or is_over():
+            if is_end or is_over() or is_interrupted():
                 break
         self._source.close()
         return 1 if self._failed else exit_code(self._folder.state)
 
+    def adopt(self, settings: Settings) -> None:
+        """Go on with other bounds."""
+        self._settings = self._tracker.settings = self._diagnoser.settings = settings
+
     def _round(self) -> bool:
         """Take what has come, and do what follows from it; return whether it was the last."""
         self._deliver()
-        taken = self._source.take(self._folder.state.position, WAIT_S)
+        taken = self._take()
         self._network.refresh()
-        if taken.files:
+        self._tracker.cover(self._network.topology)  # also of records of before a restart
+        if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
-        while span := self._next(taken.is_end):
+        while not self._is_interrupted() and (span := self._next(taken.is_end)):
             known = self._folder.state.jobs
             turn = Turn() if taken.is_end else self._tracker.follow(span, known)
             if turn.is_due:
@@ -111,67 +112,127 @@ class Monitor:
         self._look(taken)
         return taken.is_end
 
+    def _take(self) -> Taken:
+        """What has come; nothing if the source cannot be read."""
+        position = self._folder.state.position
+        try:
+            taken = self._source.take(position, WAIT_S)
+        except (OSError, UserError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error.problems[0])
+            self._health.source = f"the source cannot be read: {reason or error}"
+            time.sleep(WAIT_S)
+            return Taken(position=position)
+        self._health.source = ""
+        return taken
+
     def _keep(self, taken: Taken) -> None:
         """Store the records, and the position of the source behind them."""
-        settings, options = self._settings, Options(homes=self._network.leaf_of)
+        settings, network = self._settings, self._network
+        memory = self._memory
+        options = Options(homes=network.leaf_of, points=network.names.points, exporters=memory)
         with self._folder.commit() as state:
             found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
+            state.starts = memory.starts.stored()
+            self._count_lost(state)
+            found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
             if found.records.num_rows:
                 name = f"{state.commit}.parquet"
                 folder = self._folder.parts
-                part = write_part(found.records, found.notes, folder, name, state.jobs)
+                gap_ns = settings.window_ns // 2
+                part = write_part(found.records, found.notes, folder, name, state.jobs, gap_ns)
                 state.parts.append(part)
-                latest = taken.watermark_ns or part.last_ns
-                state.watermark_ns = max(state.watermark_ns or latest, latest)
-        self._tracker.add(found.records, self._network.topology)
-        self._health.saw(found.read, found.refused, found.unread)
+            latest_ns = taken.watermark_ns or found.latest_ns
+            if found.records.num_rows and latest_ns is not None:
+                state.watermark_ns = max(state.watermark_ns or latest_ns, latest_ns)
+        self._coverage.add(found.records)
+        self._tracker.add(found.records)
+        self._health.saw(found.read, found.refused, found.reason, found.unread)
+
+    def _count_lost(self, state: State) -> None:
+        """Add what sequences show to be missing to what was known before the start."""
+        for raw, lost in self._memory.sequences.lost.items():
+            name = self._network.names.points.get(address_text(raw), address_text(raw))
+            if name in state.exporters:
+                state.exporters[name].lost = self._lost_before.get(name, 0) + lost
 
     def _next(self, is_end: bool) -> Span | None:
         return next_span(self._folder.state, self._settings, is_end)
 
     def _diagnose(self, span: Span, turn: Turn, is_end: bool) -> None:
-        """Diagnose a window, and store what follows from it."""
+        """Diagnose a window, and store what follows from it.
+
+        A method may fail in any way: then the window is passed over, and the next one is tried.
+        """
+        is_last = is_end and span.end_ns >= (self._folder.state.watermark_ns or 0)
+        followed: Followed | None = None
+        try:
+            followed, turn = self._diagnosed(span, turn, is_last)
+            if followed is not None:
+                self._learn(followed, span, turn)
+        except OSError:
+            raise
+        except Exception as error:
+            with self._folder.commit() as state:
+                self._diagnoser.failed(error, state)
+                if state.cursor_ns is None or state.cursor_ns < span.end_ns:
+                    self._move(state, span)
+            followed = None
+        self._health.diagnosis = self._diagnoser.problem
+        self._folder.tidy()
+        if followed is None:
+            self._tracker.forget(until_ns=span.end_ns + self._settings.pause_ns)
+
+    def _diagnosed(self, span: Span, turn: Turn, is_last: bool) -> tuple[Followed | None, Turn]:
+        """What a window shows, in lasting names; None if its records allow no diagnosis."""
         began_s = time.monotonic()
         with self._folder.commit() as state:
-            is_last = is_end and span.end_ns >= (state.watermark_ns or 0)
             followed = None
-            diagnosis, turn = self._diagnosis(state, span, turn, is_last)
+            diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
+                diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
                 servers = self._network.servers
                 followed = follow(diagnosis, servers, state, is_last, turn.others)
                 took_s = time.monotonic() - began_s
-                folder = self._flows.parent
+                folder = self._diagnoser.flows.parent
                 view = View(followed, self._network, span, folder, took_s, turn.others, turn.steps)
                 _add(state, self._events(view, state, is_last))
                 for listener in self._listeners:
                     listener.diagnosed(state, view)
             self._move(state, span)
-        self._folder.tidy()
-        if followed is None:
-            self._tracker.forget()
-        else:
-            state = self._folder.state
-            others = [one for one in state.jobs if one.name in turn.others]
-            since_ns = max(span.start_ns, turn.since_ns)
-            parts = [one for one in state.parts if one.last_ns > since_ns]
-            tables = read_parts(parts, self._folder.parts, COLUMNS, others)
-            self._tracker.learn(followed, tables, span, state, turn)
+        return followed, turn
+
+    def _learn(self, followed: Followed, span: Span, turn: Turn) -> None:
+        """Learn how to follow the jobs of a diagnosis."""
+        state = self._folder.state
+        others = [one for one in state.jobs if one.name in turn.others]
+        since_ns = max(span.start_ns, turn.since_ns)
+        parts = [one for one in state.parts if one.last_ns > since_ns]
+        tables = read_parts(parts, self._folder.parts, COLUMNS, others)
+        self._tracker.learn(followed, tables, span, state, turn)
 
     def _events(self, view: View, state: State, is_last: bool) -> Iterator[tuple[str, Alert]]:
         """What happened, by a diagnosis and by the steps of other jobs."""
-        settings, parts = self._settings, self._network.parts
-        yield from take_findings(view.followed, parts, state, view.span, settings, is_last)
+        settings, network = self._settings, self._network
+        lost = {name.partition("/")[2] for name in state.blind if "/" in name}
+        unseen = self._coverage.unseen(frozenset(lost))
+        followed, span = view.followed, view.span
+        yield from take_findings(followed, network, state, span, settings, is_last, unseen)
         yield from resolved(_last_ends(view.steps), state, settings.quiet_ns)
+
+    def _quiet(self, steps: pd.DataFrame, state: State, span: Span) -> Iterator[tuple[str, Alert]]:
+        """What is over, by the steps of jobs that were followed."""
+        yield from resolved(_last_ends(steps), state, self._settings.quiet_ns)
+        yield from closed(state, span, self._settings)
 
     def _follow(self, span: Span, steps: pd.DataFrame) -> None:
         """Store the steps that were completed in a window which needs no diagnosis."""
         with self._folder.commit() as state:
             count_steps(steps, state, span.start_ns)
-            _add(state, resolved(_last_ends(steps), state, self._settings.quiet_ns))
+            _add(state, self._quiet(steps, state, span))
             self._move(state, span)
             for listener in self._listeners:
                 listener.followed(state, steps)
@@ -179,60 +240,22 @@ class Monitor:
 
     def _move(self, state: State, span: Span) -> None:
         """Let go of what no later window has."""
+        state.windows += 1
         state.cursor_ns = span.end_ns
         state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
         forget(state, span.start_ns - self._settings.quiet_ns)
 
-    def _diagnosis(
-        self, state: State, span: Span, turn: Turn, is_last: bool
-    ) -> tuple[Diagnosis | None, Turn]:
-        """The diagnosis of a window, and the turn that it is one of.
-
-        Jobs that may have to do with what was found are diagnosed with those that were due; and
-        all are, if the records of some allow no diagnosis.
-        """
-        if turn.others or turn.since_ns:
-            recent = Span(max(span.start_ns, turn.since_ns), span.end_ns)
-            with suppress(UserError):
-                diagnosis = self._without(state, recent, turn.others)
-                others = staying(diagnosis, self._network, state, turn.others)
-                if others == turn.others:
-                    return diagnosis, turn
-                if others:
-                    return self._without(state, recent, others), turn.only(others)
-        return self._whole(state, span, is_last), Turn()
-
-    def _whole(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
-        """The diagnosis of a whole window; None if its records allow none.
-
-        A window that is not whole yet may have too few records; that is not blindness.
-        """
-        is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
-        try:
-            diagnosis = self._without(state, span, frozenset())
-        except UserError as error:
-            self._health.diagnosis = str(error.problems[0])
-            return None
-        doubts = "" if diagnosis.verdict.can_tell else "; ".join(diagnosis.verdict.lines())
-        self._health.diagnosis = doubts if is_whole else ""
-        return diagnosis
-
-    def _without(self, state: State, span: Span, others: frozenset[str]) -> Diagnosis:
-        settings, network = self._settings, self._network
-        return diagnose_window(self._folder, state, span, network, settings, others, self._flows)
-
-    @property
-    def _flows(self) -> Path:
-        return self._folder.path / "window" / "flows.parquet"
-
     def _look(self, taken: Taken) -> None:
         """Look whether the monitor is blind."""
-        self._health.topology = self._network.problem
+        self._health.topology = self._network.problem or self._network.names.problem
         self._health.lost(taken.dropped)
-        reasons = self._health.reasons(self._folder.state, self._settings, taken.is_end)
+        self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
+        state, settings = self._folder.state, self._settings
+        reasons = self._health.reasons(state, settings, taken.is_end)
         self._health.looked()
-        if reasons.keys() != self._folder.state.blind.keys():
+        if reasons.keys() != state.blind.keys():
             with self._folder.commit() as state:
+                forget_exporters(state, time.time_ns())
                 _add(state, take_reasons(state, reasons))
         self._deliver()
 

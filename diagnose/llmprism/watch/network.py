@@ -6,6 +6,7 @@ from pathlib import Path
 
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
+from llmprism.watch.names import KnownNames, Names
 from prism_common.errors import UserError
 
 
@@ -15,6 +16,7 @@ class Network:
     Attributes
     ----------
     content, parts : the topology as ``topology.json`` has it, and the names of its parts.
+    names : of jobs and switches, as people know them.
     servers, leaf_of : the server of each address, and its switch if that is known.
     problem : why the last change of the file was refused; empty if it was not.
 
@@ -23,13 +25,16 @@ class Network:
     UserError : the file cannot be read when the monitor starts.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, names: Names | None = None) -> None:
         self._path = path
         self._stamp = _stamp(path)
+        self.names = KnownNames(names or Names())
         self._adopt(read_topology(path))
+        self.names.read(self._switches)
 
     def refresh(self) -> None:
-        """Read the file again if it has changed; a file that is wrong changes nothing."""
+        """Read files again that have changed; one that is wrong changes nothing."""
+        self.names.refresh()
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
@@ -38,6 +43,22 @@ class Network:
             self._adopt(read_topology(self._path))
         except UserError as error:
             self.problem = f"the topology is that of before: {error.problems[0]}".split("\n")[0]
+
+    def reload(self, names: Names) -> None:
+        """Read all again.
+
+        Raises
+        ------
+        UserError : a file is wrong; then all is as it was.
+        """
+        topology, fresh = read_topology(self._path), KnownNames(names)
+        fresh.read(frozenset(one.name for one in topology.switches))
+        self._stamp, self.names = _stamp(self._path), fresh
+        self._adopt(topology)
+
+    @property
+    def _switches(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.topology.switches)
 
     def _adopt(self, topology: Topology) -> None:
         self.topology, self.problem = topology, ""

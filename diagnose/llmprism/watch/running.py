@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import typer
-
-from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.extras import with_monitor
 from llmprism.watch.history.recording import History
-from llmprism.watch.monitor import Listener, Monitor
+from llmprism.watch.listening import Listener
+from llmprism.watch.logging import LOGGER
+from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.terminal import Terminal
 
 
@@ -30,14 +30,31 @@ class Outputs:
     ----------
     serve : address of the live page and of metrics; None for none.
     token_file : with the token that requests need.
-    alertmanager : its URL; None for none.
-    quiet : whether nothing but events and errors is printed.
+    alertmanagers : their URLs.
+    addresses : what alerts say about where to find more; the page is that of ``serve`` by default.
     """
 
     serve: str | None = None
     token_file: Path | None = None
-    alertmanager: str | None = None
-    quiet: bool = False
+    alertmanagers: tuple[str, ...] = ()
+    addresses: Addresses = field(default_factory=Addresses)
+
+
+@dataclass
+class Signals:
+    """What the process was asked for by signals."""
+
+    ended: threading.Event
+    reload: threading.Event
+
+    @staticmethod
+    def caught() -> Signals:
+        """Catch SIGINT and SIGTERM, and SIGHUP."""
+        found = Signals(threading.Event(), threading.Event())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: found.ended.set())
+        signal.signal(signal.SIGHUP, lambda *_: found.reload.set())
+        return found
 
 
 def run(
@@ -46,38 +63,55 @@ def run(
     folder: StateFolder,
     settings: Settings,
     outputs: Outputs,
-    is_over: Callable[[], bool],
+    signals: Signals,
+    reload: Callable[[Monitor, Sequence[Listener]], None],
 ) -> int:
-    """Watch until the source ends or ``is_over``; return the exit code."""
+    """Watch until the source ends or a signal asks for it; return the exit code.
+
+    ``reload`` is called with the monitor and its listeners between rounds, if a signal asks for it.
+    """
     history = History(folder.path / "history", settings.retention_days)
     with _listening(outputs) as listeners:
-        return Monitor(source, network, folder, settings, [history, *listeners]).run(is_over)
+        monitor = Monitor(source, network, folder, settings, [history, *listeners])
 
+        def is_over() -> bool:
+            if signals.reload.is_set():
+                signals.reload.clear()
+                reload(monitor, listeners)
+            return signals.ended.is_set()
 
-def interrupted() -> threading.Event:
-    """An event that is set when the user or the system asks the program to end."""
-    asked = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-    return asked
+        return monitor.run(is_over, signals.ended.is_set)
 
 
 @contextmanager
 def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
-    terminal = Terminal(outputs.quiet)
-    alertmanager = Alertmanager(outputs.alertmanager) if outputs.alertmanager else None
-    listeners: list[Listener] = [terminal, *([alertmanager] if alertmanager else [])]
-    if outputs.serve is None:
+    with ExitStack() as stack:
+        senders = [Alertmanager(url, outputs.addresses) for url in outputs.alertmanagers]
+        for sender in senders:
+            stack.callback(sender.close)
+        listeners: list[Listener] = [Terminal(), *senders]
+        if outputs.serve is not None:
+            shown, url = _served(outputs, outputs.serve, senders, stack)
+            listeners += shown
+            for sender in senders:
+                sender.addresses = replace(
+                    sender.addresses, page_url=sender.addresses.page_url or url
+                )
         yield listeners
-        return
+
+
+def _served(
+    outputs: Outputs, address: str, senders: list[Alertmanager], stack: ExitStack
+) -> tuple[list[Listener], str]:
+    """What shows the page and metrics, and the URL of the page."""
     application = with_monitor("llmprism.watch.live.application", "--serve")
-    metrics = with_monitor("llmprism.watch.metrics", "--serve").Metrics(alertmanager)
+    metrics = with_monitor("llmprism.watch.metrics", "--serve").Metrics(senders)
     serving = with_monitor("llmprism.watch.live.serving", "--serve")
     live = application.Live()
-    host, port = serving.address_of(outputs.serve)
+    host, port = serving.address_of(address)
     token = serving.token_for(host, outputs.token_file)
     app = application.application(live, metrics, token)
-    with serving.served(app, host, port) as url:
-        if not outputs.quiet:
-            typer.echo(f"live page: {url}", err=True)
-        yield [*listeners, metrics, live]
+    url = stack.enter_context(serving.served(app, host, port))
+    stack.callback(live.end)  # before the server ends
+    LOGGER.info("live page: %s", url)
+    return [metrics, live], url

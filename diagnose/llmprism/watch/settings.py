@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
+from prism_common.errors import Problem, UserError
 
 SECOND_NS = 1_000_000_000
 _SHARE = 30  # of a window
@@ -22,11 +23,15 @@ class Settings:
     quiet_ns : a finding that returns within this time belongs to the same incident [ns].
     silence_s : without any record for so long, the monitor is blind [s].
     lag_ns : if the latest record is older than this, the monitor is blind [ns].
-    ahead_ns : a record may be ahead of the clock of this machine by so much [ns].
+    ahead_ns : a record may end so much after the present time of this machine's clock [ns].
     retention_days : how long the history is kept.
     method : of diagnosis.
     records_at_once : a window of more records is diagnosed in parts, as a file is.
     cluster : the scheduler of the Dask cluster whose workers diagnose the parts.
+
+    Raises
+    ------
+    UserError : the stride is longer than half of a window, so that records would be passed over.
     """
 
     window_ns: int = 300 * SECOND_NS
@@ -34,11 +39,16 @@ class Settings:
     quiet_ns: int = 60 * SECOND_NS
     silence_s: float = 60.0
     lag_ns: int = 300 * SECOND_NS
-    ahead_ns: int = 600 * SECOND_NS
+    ahead_ns: int = 30 * SECOND_NS
     retention_days: int = 90
     method: str = METHOD
     records_at_once: int = RECORDS_AT_ONCE
     cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        if 2 * self.stride_ns > self.window_ns:
+            what = "it is longer than half of --window, and each record has to be in two windows"
+            raise UserError(Problem(what, "--every", "shorten it, or lengthen --window"))
 
     @property
     def pause_ns(self) -> int:

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import typer
 
-from llmprism.watch.sources import Taken
-from llmprism.watch.state import State, compact
-from llmprism.watch.view import View
+from llmprism.watch.listening import Listener
+from llmprism.watch.logging import LOGGER
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import compact
+
+_LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 
 
-class Terminal:
+class Terminal(Listener):
     """Prints events as they are written."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Print nothing."""
-
-    def diagnosed(self, state: State, view: View) -> None:
-        """Print nothing: events follow."""
-
-    def followed(self, state: State, steps: pd.DataFrame) -> None:
-        """Print nothing."""
-
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Print the events."""
+        """Print the events; what is over has the level of information."""
         for event in events:
             typer.echo(compact(event))
-            if not self._quiet:
-                typer.echo(f"{event['event']}: {event['annotations']['summary']}", err=True)
+            labels = event["labels"]
+            level = _LEVELS.get(labels.get("severity", ""), logging.WARNING)
+            is_over = event["event"] == "resolved"
+            words = (event["event"], labels["alertname"], event["annotations"]["summary"])
+            LOGGER.log(logging.INFO if is_over else level, "%s: %s: %s", *words)
 
     def failed_to_store(self, text: str) -> None:
         """Print why the state cannot be written."""
-        typer.echo(f"error: cannot write the state: {text}" if text else "state written", err=True)
+        if text:
+            LOGGER.error("StateNotWritten: cannot write the state: %s", text)
+        else:
+            LOGGER.info("the state is written again")

@@ -24,8 +24,10 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch.settings import Settings
-from llmprism.watch.state import KnownJob, Part, State, force_names
+from llmprism.watch.state import KnownJob, Part, State
+from llmprism.watch.state_folder import force_names
 
+_MOST_STRETCHES = 64
 _GROUP = 1_000  # records of each job, at least, in a part that is divided
 _CUTS = ("idle_gap_ns", "active_timeout_ns")
 
@@ -39,9 +41,17 @@ class Span:
 
 
 def write_part(
-    records: pa.Table, notes: Notes, folder: Path, name: str, jobs: Sequence[KnownJob]
+    records: pa.Table,
+    notes: Notes,
+    folder: Path,
+    name: str,
+    jobs: Sequence[KnownJob],
+    gap_ns: int,
 ) -> Part:
-    """Write records as a part, and force it to the disk."""
+    """Write records as a part, and force it to the disk.
+
+    Where no record is for longer than ``gap_ns``, one stretch of records ends and another begins.
+    """
     path, groups = folder / name, _by_job(records, jobs)
     with path.open("wb") as file:
         with pq.ParquetWriter(
@@ -55,7 +65,20 @@ def write_part(
     cuts = {cut: sorted(getattr(notes, cut)) for cut in _CUTS}
     first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
     marks = [mark for mark, _ in groups]
-    return Part(name, records.num_rows, int(first), int(last), cuts, marks)
+    stretches = _stretches(records, gap_ns)
+    named = sorted(notes.named_points)
+    return Part(name, records.num_rows, int(first), int(last), cuts, marks, stretches, named)
+
+
+def _stretches(records: pa.Table, gap_ns: int) -> list[tuple[int, int]]:
+    """First and last time of each stretch of records [ns]; if they are many, the last is long."""
+    order = np.argsort(records["start_ns"].to_numpy(), kind="stable")
+    start = records["start_ns"].to_numpy()[order]
+    end = np.maximum.accumulate(records["end_ns"].to_numpy()[order])
+    begins = np.flatnonzero(start[1:] > end[:-1] + gap_ns)[: _MOST_STRETCHES - 1] + 1
+    firsts = start[np.concatenate(([0], begins))].tolist()
+    lasts = end[np.concatenate((begins - 1, [-1]))].tolist()
+    return [*zip(firsts, lasts, strict=True)]
 
 
 def _by_job(records: pa.Table, jobs: Sequence[KnownJob]) -> list[tuple[str, pa.Table]]:
@@ -96,7 +119,10 @@ def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
         begin_ns = min(part.first_ns for part in state.parts)
         end_ns = min(state.watermark_ns, begin_ns + window_ns)
     else:
-        later = [part.first_ns for part in state.parts if part.last_ns > state.cursor_ns]
+        stretches = (
+            one for part in state.parts for one in part.stretches or [(part.first_ns, part.last_ns)]
+        )
+        later = [first for first, last in stretches if last > state.cursor_ns]
         begin_ns = max(min(later, default=state.cursor_ns), state.cursor_ns)
         end_ns = min(state.watermark_ns, begin_ns + window_ns // 2)
     advanced = end_ns - (begin_ns if state.cursor_ns is None else state.cursor_ns)
@@ -145,6 +171,7 @@ def write_window(
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
+        notes.named_points.update(part.named)
     tables = _inside(inside, folder, span, seen, without)
     write_in_order((_without(one, addresses) for one in tables), target, options, notes)
     return seen

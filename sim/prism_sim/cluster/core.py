@@ -6,13 +6,15 @@ the rates are computed once for all of them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.bucket import take_tokens
 from prism_sim.cluster.heap import pop, push, sift
-from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
+from prism_sim.cluster.maxmin import seed, solve, uses_of
 from prism_sim.cluster.pace import log_changes
 from prism_sim.cluster.state import (
     ACTIVE_LOG,
@@ -23,91 +25,116 @@ from prism_sim.cluster.state import (
     NEVER,
     NO_LOG,
     ROW_HEAD,
-    USED_LOG,
     USED_USES,
     Array,
     Int32s,
     Int64s,
     Net,
     size_class,
+    to_int64,
 )
 
 START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
+"""A bundle that starts; if ``batch`` is negative, it is message ``~batch``."""
 BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
+N_START, N_TOUCHED_LINKS, N_RECORD, N_DONE, N_HANDLED = range(5)
+"""Places in ``counts`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""
 
-@compiled
-def advance(
-    net: Net,
-    start: Array,
-    n_start: int,
-    bundle_ptr: Int64s,
-    bundle: Int32s,
-    touched: Int32s,
-    n_touched: int,
-    shown: Int32s,
-    batch: Array,
-    record: Array,
-    n_record: int,
-    done: Int64s,
-    now: int,
-) -> tuple[int, int, int, int, int, int]:
+
+class Moves(NamedTuple):
+    """The starts and ends of bundles in the present instant.
+
+    ``start`` has the bundles that start, ``touched`` the links whose capacity was set. ``record``
+    has the flows that ended. ``done`` has the batches that ended: number, start, end, and log of
+    the entity that ended last. Bundle b has the templates ``bundle[bundle_ptr[b]:bundle_ptr[b +
+    1]]``; ``need[b]`` limits its uses of links and the numbers in its logs. ``shown`` has the route
+    of each template.
+    """
+
+    start: Array
+    touched: Int32s
+    record: Array
+    batch: Array
+    done: Int64s
+    counts: Int64s
+    bundle_ptr: Int64s
+    bundle: Int32s
+    need: Int64s
+    shown: Int32s
+
+
+@compiled_part
+def advance(net: Net, moves: Moves, message: Array, now: int) -> None:
     """Make all changes of the instant ``now`` at once.
 
-    The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
-    capacity was set) count as changed, and entities that are due by ``now`` end. If the template of
-    such an entity is ``shown``, its record is written after the ``n_record`` existing ones. Its
-    batch then waits for one entity less. Batches that wait for none are the rows of ``done``:
-    their number, start, end, and the log of the entity that ended last.
-
-    Returns
-    -------
-    next_ns : time of the next end.
-    n_record, n_done, n_active, n_uses, n_log : numbers of records, done batches, entities, uses
-        (with free blocks) and numbers in logs (with one more row for each entity).
+    Bundles enter, links with a new capacity count as changed, and entities that are due by ``now``
+    end. If the template of such an entity is shown, its record is written. Its batch then waits for
+    one entity less. Batches that wait for none are ``done``.
     """
-    n_done = 0
-    for k in range(n_touched):
-        seed(net, touched[k])
-    for k in range(n_start):
-        row = start[k]
-        begin, end = bundle_ptr[row["bundle"]], bundle_ptr[row["bundle"] + 1]
-        batch[row["batch"]]["start_ns"] = now
-        batch[row["batch"]]["open"] = end - begin
+    counts = moves.counts
+    for k in range(counts[N_TOUCHED_LINKS]):
+        seed(net, moves.touched[k])
+    for k in range(counts[N_START]):
+        row = moves.start[k]
+        begin, end = moves.bundle_ptr[row["bundle"]], moves.bundle_ptr[row["bundle"] + 1]
+        _open(moves, message, row["batch"], end - begin, now)
         for i in range(begin, end):
-            enter(net, place(net, bundle[i], row["bytes"], row["cap"], row["batch"], now), now)
+            e = place(net, moves.bundle[i], row["bytes"], row["cap"], row["batch"], now)
+            enter(net, e, now)
+    counts[N_START] = counts[N_TOUCHED_LINKS] = counts[N_DONE] = counts[N_HANDLED] = 0
     while True:
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
-            e = leave(net)
-            entity = net.entity[e]
-            if shown[entity["template"]] >= 0:
-                record[n_record]["start_ns"] = entity["start_ns"]
-                record[n_record]["end_ns"] = entity["end_ns"]
-                record[n_record]["bytes"] = entity["size_bytes"]
-                record[n_record]["route"] = shown[entity["template"]]
-                n_record += 1
-            b = entity["owner"]
-            batch[b]["open"] -= 1
-            if batch[b]["open"] == 0:
-                done[n_done, 0] = b
-                done[n_done, 1] = batch[b]["start_ns"]
-                done[n_done, 2] = entity["end_ns"]
-                done[n_done, 3] = entity["log"]
-                n_done += 1
+        while net.counters[HEAP_SIZE] > 0 and net.heap_ns[0] <= now:
+            _end(net, moves, message, leave(net))
         if net.counters[N_SEEDS] == 0:
             break
         solve(net, now)
     log_changes(net, now)
-    n_active, n_uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
-    n_log = net.counters[USED_LOG] + net.counters[ACTIVE_LOG]
-    return next_end(net), n_record, n_done, n_active, n_uses, n_log
+
+
+@compiled_part
+def _open(moves: Moves, message: Array, batch: int, flows: int, now: int) -> None:
+    if batch >= 0:
+        moves.batch[batch]["start_ns"] = now
+        moves.batch[batch]["open"] = flows
+    else:
+        message[~batch]["start_ns"] = now
+        message[~batch]["open"] = flows
+
+
+@compiled_part
+def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
+    """Write the record of entity ``e``, which ended, and close its batch if it was the last."""
+    entity, counts = net.entity[e], moves.counts
+    route = moves.shown[entity["template"]]
+    if route >= 0:
+        record = moves.record[counts[N_RECORD]]
+        record["start_ns"] = entity["start_ns"]
+        record["end_ns"] = entity["end_ns"]
+        record["bytes"] = entity["size_bytes"]
+        record["route"] = route
+        counts[N_RECORD] += 1
+    batch = to_int64(entity["owner"])
+    if batch >= 0:
+        moves.batch[batch]["open"] -= 1
+        left, start_ns = moves.batch[batch]["open"], moves.batch[batch]["start_ns"]
+    else:
+        message[~batch]["open"] -= 1
+        left, start_ns = message[~batch]["open"], message[~batch]["start_ns"]
+    if left == 0:
+        done = counts[N_DONE]
+        moves.done[done, 0] = batch
+        moves.done[done, 1] = start_ns
+        moves.done[done, 2] = entity["end_ns"]
+        moves.done[done, 3] = entity["log"]
+        counts[N_DONE] = done + 1
 
 
 @compiled_part
 def next_end(net: Net) -> int:
     """Time of the next end of an entity, or NEVER."""
-    end_ns: int = net.entity[net.heap[0]]["end_ns"] if net.counters[HEAP_SIZE] > 0 else NEVER
+    end_ns: int = net.heap_ns[0] if net.counters[HEAP_SIZE] > 0 else NEVER
     return end_ns
 
 
@@ -115,15 +142,16 @@ def next_end(net: Net) -> int:
 def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_ns: int) -> int:
     """Give a new entity a place and the end ``due_ns``; it uses no link yet."""
     e: int = net.counters[FREE_ENTITY]
-    net.counters[FREE_ENTITY] = net.entity[e]["next"]
-    net.entity[e]["template"] = template
-    net.entity[e]["owner"] = owner
-    net.entity[e]["cap"] = cap
-    net.entity[e]["size_bytes"] = size_bytes
-    net.entity[e]["left_bytes"] = size_bytes
-    net.entity[e]["rate"] = 0.0
-    net.entity[e]["block"] = -1
-    net.entity[e]["end_ns"] = due_ns
+    entity = net.entity[e]
+    net.counters[FREE_ENTITY] = e + 1 + entity["next"]
+    entity["template"] = template
+    entity["owner"] = owner
+    entity["cap"] = cap
+    entity["size_bytes"] = size_bytes
+    entity["left_bytes"] = size_bytes
+    entity["rate"] = 0.0
+    entity["block"] = -1
+    entity["end_ns"] = due_ns
     push(net, e)
     return e
 
@@ -131,36 +159,38 @@ def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_
 @compiled_part
 def enter(net: Net, e: int, now: int) -> None:
     """Put entity ``e`` on the links of its template."""
-    template = net.entity[e]["template"]
+    entity = net.entity[e]
+    template = entity["template"]
     begin = net.ptr[template]
     block = _take_block(net, net.ptr[template + 1] - begin)
-    net.entity[e]["block"] = block
     hops = net.hop_ptr[template + 1] - net.hop_ptr[template]
-    net.entity[e]["hops"] = hops
-    net.entity[e]["log"] = NO_LOG
-    net.entity[e]["touched"] = 0
+    entity["block"] = block
+    entity["hops"] = hops
+    entity["log"] = NO_LOG
+    entity["touched"] = 0
     if hops > 0:
         net.counters[ACTIVE_LOG] += 1 << size_class(ROW_HEAD + hops)
-    net.entity[e]["start_ns"] = now
-    net.entity[e]["since_ns"] = now
-    net.entity[e]["end_ns"] = NEVER if net.entity[e]["size_bytes"] > 0 else now
+    entity["start_ns"] = now
+    entity["since_ns"] = now
+    entity["end_ns"] = NEVER if entity["size_bytes"] > 0 else now
     sift(net, e)
     for u in uses_of(net, e):
-        at = net.via[begin + u - block]["link"]
+        via, use = net.via[begin + u - block], net.use[u]
+        at = via["link"]
         first = net.link[at]["first"]
-        net.use[u]["entity"] = e
-        net.use[u]["link"] = at
-        net.use[u]["weight"] = net.via[begin + u - block]["weight"]
-        net.use[u]["prev"] = -1
-        net.use[u]["next"] = first
+        use["entity"] = e
+        use["link"] = at
+        use["weight"] = via["weight"]
+        use["prev"] = -1
+        use["next"] = first
         if first >= 0:
             net.use[first]["prev"] = u
         net.link[at]["first"] = u
         seed(net, at)
     if hops == 0:
-        net.entity[e]["left_bytes"] -= take_tokens(net, e, now)
-        if net.entity[e]["left_bytes"] <= 0:
-            net.entity[e]["end_ns"] = now
+        entity["left_bytes"] -= take_tokens(net, e, now)
+        if entity["left_bytes"] <= 0:
+            entity["end_ns"] = now
             sift(net, e)
 
 
@@ -168,20 +198,22 @@ def enter(net: Net, e: int, now: int) -> None:
 def leave(net: Net) -> int:
     """Remove and return the entity that ends first; its row is readable until it is used again."""
     e = pop(net)
-    seed_links_of(net, e)
+    entity = net.entity[e]
     for u in uses_of(net, e):
-        before, after = net.use[u]["prev"], net.use[u]["next"]
+        use = net.use[u]
+        before, after = use["prev"], use["next"]
+        seed(net, use["link"])
         if before >= 0:
             net.use[before]["next"] = after
         else:
-            net.link[net.use[u]["link"]]["first"] = after
+            net.link[use["link"]]["first"] = after
         if after >= 0:
             net.use[after]["prev"] = before
     _free_block(net, e)
-    if net.entity[e]["hops"] > 0:
-        net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + net.entity[e]["hops"])
-        net.entity[e]["hops"] = 0
-    net.entity[e]["next"] = net.counters[FREE_ENTITY]
+    if entity["hops"] > 0:
+        net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + entity["hops"])
+        entity["hops"] = 0
+    entity["next"] = net.counters[FREE_ENTITY] - e - 1
     net.counters[FREE_ENTITY] = e
     return e
 
@@ -227,7 +259,7 @@ def run_program(
             place(net, template[flow], size_bytes[flow], np.inf, flow, latency_ns[flow])
     while net.counters[HEAP_SIZE] > 0 and next_end(net) < NEVER:
         now = next_end(net)
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
+        while net.counters[HEAP_SIZE] > 0 and net.heap_ns[0] <= now:
             if net.entity[net.heap[0]]["block"] < 0:  # its latency has passed
                 enter(net, net.heap[0], now)
                 continue

@@ -12,6 +12,7 @@ byte has arrived. Records of single flows are kept here until :meth:`Fabric.drai
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,14 @@ import simpy
 from numpy.typing import NDArray
 
 from prism_common.compiled import Bound
-from prism_sim.clock import END_OF_INSTANT, Clock
-from prism_sim.cluster import core
+from prism_sim.clock import NEVER, Clock
+from prism_sim.cluster import ahead, core
 from prism_sim.cluster.history import Spare, spare_of
-from prism_sim.cluster.state import (
-    HEAP_SIZE,
-    NEVER,
-    grown,
-    new_net,
-    with_places,
-)
+from prism_sim.cluster.sequence_tables import SequenceTables, Stretch
+from prism_sim.cluster.sequences import PYTHON, TURN
+from prism_sim.cluster.state import HEAP_SIZE, grown, new_net, with_places
 from prism_sim.cluster.templates import Templates
+from prism_sim.truth import CUT, LogRows
 
 Moved = Mapping[int, Sequence[int]]
 """The new links of routes that have changed, by number of the route."""
@@ -41,7 +39,8 @@ CoupledOver = Callable[[int, int, int], int]
 
 Waiting = tuple[simpy.Event, int, Over | None, CoupledOver | None]
 _NOBODY: Any = (None, 0, None, None)
-_advance = Bound(core.advance)
+_run_ahead, _play, _send = Bound(ahead.run_ahead), Bound(ahead.play), Bound(ahead.send)
+_START = Struct("=qdii")
 STILL = 1e-6
 """Bytes per ns (1 kB/s) at which a flow sends no packet for a second or more: its link stopped."""
 
@@ -75,19 +74,35 @@ class Fabric:
         self.net = new_net(capacity, self._tables, places=1024, uses=1 << 14)
         if bucket_bytes is not None:
             self.net.link["bucket_bytes"] = self.net.link["tokens"] = bucket_bytes
-        self._start = np.zeros(1024, core.START)
-        self._n_start = 0
-        self._coming = self._uses_coming = self._log_coming = 0
-        self._touched = np.zeros(len(capacity), np.int32)
-        self._n_touched = 0
-        self._batch = np.zeros(1024, core.BATCH)
-        self._done = np.zeros((1024, 4), np.int64)
         self._waiting: list[Waiting] = [_NOBODY] * 1024
         self._free_batches = list(range(1023, -1, -1))
+        self._start = np.zeros(1024, core.START)
+        self._touched = np.zeros(len(capacity), np.int32)
         self._record = np.zeros(1 << 16, core.RECORD)
-        self._n_record = self._n_active = self._n_uses = self._n_log = 0
-        self._flush_due = False
-        self._wake_ns = NEVER
+        self._batch = np.zeros(1024, core.BATCH)
+        self._done = np.zeros((1024, 4), np.int64)
+        counts, at = np.zeros(8, np.int64), np.zeros(8, np.int64)
+        self._counts, self._count = counts, counts.data
+        self._at, self._at_view = at, at.data
+        self._moves = self._present_moves()
+        self.tables = SequenceTables()
+        self._stretches: dict[int, Stretch] = {}
+        self._arrivals: dict[int, simpy.Event] = {}
+        self._write_log: Callable[[], None] = lambda: None
+        self.next_ns = self.next_change_ns = NEVER
+        env.ahead = self
+
+    def log_into(self, rows: LogRows, write_piece: Callable[[], None]) -> None:
+        """Log the spans of sequences into ``rows``; ``write_piece`` is called for a full piece."""
+        self.tables.log_into(rows)
+        self._write_log = write_piece
+
+    def _present_moves(self) -> core.Moves:
+        t = self.templates
+        return core.Moves(
+            self._start, self._touched, self._record, self._batch, self._done, self._counts,
+            t.bundle_ptr, t.bundle, t.need, t.shown,
+        )  # fmt: skip
 
     def transfer(
         self,
@@ -120,14 +135,13 @@ class Fabric:
             self._grow_batches()
         batch = self._free_batches.pop()
         self._waiting[batch] = waiting
-        if self._n_start == len(self._start):
-            self._start = grown(self._start, 2 * self._n_start)
-        self._start[self._n_start] = (size_bytes, cap, bundle, batch)
-        self._n_start += 1
-        self._coming += self.templates.bundle_size[bundle]
-        self._uses_coming += self.templates.bundle_uses[bundle]
-        self._log_coming += self.templates.bundle_log[bundle]
-        self._flush_soon()
+        row = self._count[core.N_START]
+        if row == len(self._start):
+            self._start = grown(self._start, 2 * row)
+            self._moves = self._moves._replace(start=self._start)
+        _START.pack_into(self._start.data, row * _START.size, size_bytes, cap, bundle, batch)
+        self._count[core.N_START] = row + 1
+        self._change_now()
 
     def capacity_of(self, link: int) -> float:
         """Present capacity of ``link`` [bytes/ns]."""
@@ -136,11 +150,13 @@ class Fabric:
     def set_capacity(self, link: int, bytes_per_ns: float) -> None:
         """Set the capacity of ``link`` from this instant on [bytes/ns]."""
         self.net.link[link]["capacity"] = bytes_per_ns
-        if self._n_touched == len(self._touched):
+        touched = self._count[core.N_TOUCHED_LINKS]
+        if touched == len(self._touched):
             self._touched = grown(self._touched, 2 * len(self._touched))
-        self._touched[self._n_touched] = link
-        self._n_touched += 1
-        self._flush_soon()
+            self._moves = self._moves._replace(touched=self._touched)
+        self._touched[touched] = link
+        self._count[core.N_TOUCHED_LINKS] = touched + 1
+        self._change_now()
 
     def reroute(self, moved: Moved) -> None:
         """Report changed routes (``moved``) to objects with their own list of links.
@@ -157,8 +173,8 @@ class Fabric:
 
     def drain(self) -> NDArray[np.void]:
         """Return the records of single flows that ended since the last call."""
-        rows: NDArray[np.void] = self._record[: self._n_record].copy()
-        self._n_record = 0
+        rows: NDArray[np.void] = self._record[: self._count[core.N_RECORD]].copy()
+        self._count[core.N_RECORD] = 0
         return rows
 
     def unfinished(self) -> NDArray[np.void]:
@@ -179,37 +195,113 @@ class Fabric:
         rows["bytes"], rows["route"] = sent[shown], route[shown]
         return rows
 
-    def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._flush_in(0)
+    def play(self, sequence: int, first: int, stop: int) -> Stretch | None:
+        """Run the pieces from ``first`` to before ``stop`` of ``sequence``; returns their end.
 
-    def _flush_in(self, delay_ns: int) -> None:
-        flush = simpy.Event(self.env)
-        flush.callbacks = [self._flush]
-        self.env.fire(flush, delay_ns, END_OF_INSTANT)
+        None if it stopped at once, because it is held.
+        """
+        row = self.tables.now.sequence[sequence]
+        row["piece"], row["stop"] = first, stop
+        return self.resume(sequence)
 
-    def _flush(self, _: simpy.Event) -> None:
-        """Compute the rates, fire the events of complete batches, and schedule the next end."""
-        now = self.env.now
-        if not self._flush_due and now != self._wake_ns:
-            return  # an earlier end has replaced this flush
-        self._flush_due = False
-        self._make_room()
-        t = self.templates
-        next_ns, self._n_record, n_done, self._n_active, self._n_uses, self._n_log = _advance(
-            self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
-            self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
-        )  # fmt: skip
-        self._n_start = self._n_touched = 0
-        self._coming = self._uses_coming = self._log_coming = 0
-        if n_done:
-            for batch, start_ns, end_ns, log in self._done[:n_done].tolist():
-                self._complete(batch, start_ns, end_ns, log)
-        if self._wake_ns <= now or next_ns < self._wake_ns:
-            self._wake_ns = next_ns
-            if next_ns < NEVER:
-                self._flush_in(next_ns - now)
+    def resume(self, sequence: int) -> Stretch | None:
+        """Continue with the present piece of ``sequence``; see :meth:`play`."""
+        tables, env = self.tables, self.env
+        while True:
+            tables.now.counts[TURN] = env.turn
+            reason = _play(self._moves, tables.now, sequence, env.now)
+            if reason != ahead.NO_ROOM:
+                break
+            self._make_room()
+        env.turn = int(tables.now.counts[TURN])
+        if reason == ahead.SEQUENCE_OVER:
+            return None
+        self.next_ns = min(self.next_ns, tables.first_event_ns)
+        stretch = self._stretches[sequence] = Stretch(env, tables, sequence)
+        return stretch
+
+    def send(
+        self,
+        queue: int,
+        mailbox: int,
+        size_bytes: int,
+        named: tuple[int, int, int, int] = (0, 0, -1, -1),
+    ) -> None:
+        """Send ``size_bytes`` on each flow of ``queue`` to a mailbox of its receiver.
+
+        ``named`` has the step, the micro-batch, and the kinds of spans at sender and receiver (-1:
+        not logged).
+        """
+        while True:
+            arguments = self._moves, self.tables.now, self._at, queue, mailbox, size_bytes
+            if _send(*arguments, named, self.env.now) != ahead.NO_ROOM:
+                break
+            self._make_room()
+        if self._at_view[ahead.CHANGE_DUE]:
+            self.next_change_ns = self.env.now
+
+    def receive(self, mailbox: int) -> simpy.Event | None:
+        """The arrival of the next message in ``mailbox``; None if it is there already."""
+        tables = self.tables.now
+        if tables.arrived[mailbox]:
+            tables.arrived[mailbox] -= 1
+            return None
+        tables.waiter[mailbox] = PYTHON
+        arrival = self._arrivals[mailbox] = simpy.Event(self.env)
+        return arrival
+
+    def stop(self, sequence: int) -> None:
+        """Let ``sequence`` do nothing more; messages that it has sent arrive."""
+        self.tables.stop(sequence)
+        self._stretches.pop(sequence, None)
+
+    def clear_queue(self, queue: int) -> None:
+        """Drop the messages that wait in ``queue``."""
+        ahead.clear_queue(self.tables.now, queue)
+
+    def run_until(self, time_ns: int, turn: int) -> bool:
+        """Run until the event of SimPy at ``time_ns`` with ``turn``; see :class:`Ahead`."""
+        env, at = self.env, self._at_view
+        while True:
+            tables = self.tables.now
+            tables.counts[TURN] = env.turn
+            self._take_tables()
+            reason, self.next_ns, self.next_change_ns = _run_ahead(
+                self.net, self._moves, tables, self._at, time_ns, turn
+            )
+            env.turn = int(tables.counts[TURN])
+            if reason == ahead.LIMIT:
+                return False
+            if tables.tally[CUT]:
+                self._write_log()
+            if reason == ahead.NO_ROOM:
+                self._make_room()
+            elif reason != ahead.LOG_FULL:
+                break
+        self.next_ns = self.next_change_ns = -1  # until it has run again
+        env.advance(at[ahead.NOW_NS])
+        if reason == ahead.BATCH_DONE:
+            self._complete_batches()
+        elif reason == ahead.SEQUENCE_OVER:
+            env.happen(self._stretches.pop(at[ahead.WHO]))
+        else:
+            env.happen(self._arrivals.pop(at[ahead.WHO]))
+        return True
+
+    def _change_now(self) -> None:
+        """Compute the rates at the end of this instant."""
+        self.next_change_ns = min(self.next_change_ns, self.env.now)
+        self._at_view[ahead.NOW_NS] = self.env.now
+        self._at_view[ahead.CHANGE_DUE] = 1
+
+    def _complete_batches(self) -> None:
+        """Fire the events of batches that are done, up to the next message."""
+        first, stop = self._count[core.N_HANDLED], self._count[core.N_DONE]
+        for batch, start_ns, end_ns, log in self._done[first:stop].tolist():
+            if batch < 0:
+                break
+            self._count[core.N_HANDLED] += 1
+            self._complete(batch, start_ns, end_ns, log)
 
     def _complete(self, batch: int, start_ns: int, end_ns: int, log: int) -> None:
         event, latency_ns, over, coupled_over = self._waiting[batch]
@@ -223,29 +315,36 @@ class Fabric:
 
     def _make_room(self) -> None:
         """Grow the arrays, so that each is large enough for the compiled step."""
-        self._take_tables()
-        net = self.net
-        active = self._n_active + self._coming
+        self.tables.make_room()
+        net, at = self.net, self._at_view
+        active = at[ahead.ACTIVE_NEEDED]
         if active > len(net.entity):
             self.net = net = with_places(net, 2 * active)
-        if self._n_record + active > len(self._record):
-            self._record = grown(self._record, 2 * (self._n_record + active))
-        uses = self._n_uses + self._uses_coming
-        if uses > len(net.use):
-            self.net = net = net._replace(use=grown(net.use, 2 * uses))
-        in_logs = self._n_log + self._log_coming
-        if in_logs > len(net.log):
-            self.net = net._replace(log=grown(net.log, 2 * in_logs))
+        if at[ahead.USES_NEEDED] > len(net.use):
+            self.net = net = net._replace(use=grown(net.use, 2 * at[ahead.USES_NEEDED]))
+        if at[ahead.IN_LOGS_NEEDED] > len(net.log):
+            self.net = net._replace(log=grown(net.log, 2 * at[ahead.IN_LOGS_NEEDED]))
+        records = self._count[core.N_RECORD] + active
+        if records > len(self._record):
+            self._record = grown(self._record, 2 * records)
+        if active > len(self._done):
+            done = np.zeros((2 * active, 4), np.int64)
+            done[: len(self._done)] = self._done
+            self._done = done
+        if 2 * self._count[core.N_START] > len(self._start):
+            self._start = grown(self._start, 2 * len(self._start))
+        self._moves = self._present_moves()
 
     def _take_tables(self) -> None:
         """Read the tables of the templates again, if larger ones have replaced them."""
         if self._tables is not self.templates.tables:
             self._tables = self.templates.tables
             self.net = self.net._replace(**self._tables._asdict())
+            self._moves = self._present_moves()
 
     def _grow_batches(self) -> None:
         old = len(self._waiting)
         self._batch = grown(self._batch, 2 * old)
-        self._done = np.zeros((2 * old, 4), np.int64)
+        self._moves = self._moves._replace(batch=self._batch)
         self._waiting += [_NOBODY] * old
         self._free_batches = list(range(2 * old - 1, old - 1, -1))

@@ -1,6 +1,7 @@
 """A binary heap of the entities in order of their predicted end.
 
-Ends change with the rates, so each entity stores its own ``place`` in the heap.
+Ends change with the rates, so each entity stores its own ``place`` in the heap. The ends are also
+in an array of their own, in the order of the heap: a comparison reads no entity.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ def push(net: Net, e: int) -> None:
     """Add entity ``e`` with its present ``end_ns``."""
     place = net.counters[HEAP_SIZE]
     net.counters[HEAP_SIZE] = place + 1
-    _put(net, e, place)
-    sift(net, e)
+    _settle(net, e, net.entity[e]["end_ns"], place)
 
 
 @compiled_part
@@ -25,38 +25,39 @@ def pop(net: Net) -> int:
     last = net.counters[HEAP_SIZE] - 1
     net.counters[HEAP_SIZE] = last
     if last > 0:
-        moved = to_int64(net.heap[last])
-        _put(net, moved, to_int64(0))
-        sift(net, moved)
+        _settle(net, to_int64(net.heap[last]), net.heap_ns[last], to_int64(0))
     return first
 
 
 @compiled_part
 def sift(net: Net, e: int) -> None:
     """Restore the order around entity ``e``, whose end has changed."""
-    end_ns = net.entity[e]["end_ns"]
-    i = to_int64(net.entity[e]["place"])
+    _settle(net, e, net.entity[e]["end_ns"], to_int64(net.entity[e]["place"]))
+
+
+@compiled_part
+def _settle(net: Net, e: int, end_ns: int, i: int) -> None:
+    """Put ``e``, which ends at ``end_ns``, at place ``i``, or where it belongs above or below."""
     while i > 0:
-        above = to_int64(net.heap[(i - 1) // 2])
-        if net.entity[above]["end_ns"] <= end_ns:
+        above = (i - 1) // 2
+        if net.heap_ns[above] <= end_ns:
             break
-        _put(net, above, i)
-        i = (i - 1) // 2
+        _put(net, net.heap[above], net.heap_ns[above], i)
+        i = above
     size = net.counters[HEAP_SIZE]
     while 2 * i + 1 < size:
         child = 2 * i + 1
         if child + 1 < size:
-            right = net.heap[child + 1]
-            child += net.entity[right]["end_ns"] < net.entity[net.heap[child]]["end_ns"]
-        below = to_int64(net.heap[child])
-        if net.entity[below]["end_ns"] >= end_ns:
+            child += net.heap_ns[child + 1] < net.heap_ns[child]
+        if net.heap_ns[child] >= end_ns:
             break
-        _put(net, below, i)
+        _put(net, net.heap[child], net.heap_ns[child], i)
         i = child
-    _put(net, e, i)
+    _put(net, e, end_ns, i)
 
 
 @compiled_part
-def _put(net: Net, e: int, place: int) -> None:
+def _put(net: Net, e: int, end_ns: int, place: int) -> None:
     net.heap[place] = e
+    net.heap_ns[place] = end_ns
     net.entity[e]["place"] = place

@@ -21,15 +21,15 @@ from prism_sim.cluster.state import NOTES, Int64s, Net, example_net
 @compiled_part
 def note_room(net: Net, at: int, now: int) -> None:
     """Store the free capacity of link ``at`` until ``now``, before its load changes."""
-    since_ns = net.link[at]["noted_ns"]
+    link = net.link[at]
+    since_ns = link["noted_ns"]
     if since_ns == now:
         return
-    net.link[at]["spared"] += max(net.link[at]["left"], 0.0) * (now - since_ns)
-    net.link[at]["noted_ns"] = now
-    notes = net.link[at]["notes"]
-    net.link[at]["notes"] = notes + 1
+    spared = link["spared"] + max(link["left"], 0.0) * (now - since_ns)
+    notes = link["notes"]
+    link["spared"], link["noted_ns"], link["notes"] = spared, now, notes + 1
     net.note_ns[at, notes % NOTES] = now
-    net.note_bytes[at, notes % NOTES] = net.link[at]["spared"]
+    net.note_bytes[at, notes % NOTES] = spared
 
 
 class Spare(NamedTuple):

@@ -32,18 +32,20 @@ SAME = 1.0 + 1e-12
 @compiled_part
 def uses_of(net: Net, e: int) -> range:
     """The uses of entity ``e``."""
-    template = net.entity[e]["template"]
+    entity = net.entity[e]
+    template = entity["template"]
     count = net.ptr[template + 1] - net.ptr[template]
-    return range(net.entity[e]["block"], net.entity[e]["block"] + count)
+    return range(entity["block"], entity["block"] + count)
 
 
 @compiled_part
 def seed(net: Net, at: int) -> None:
     """Mark link ``at`` as changed, once."""
-    if net.link[at]["mark"] != net.counters[MARK]:
-        net.link[at]["mark"] = net.counters[MARK]
-        net.links[net.counters[N_SEEDS]] = at
-        net.counters[N_SEEDS] += 1
+    link, counters = net.link[at], net.counters
+    if link["mark"] != counters[MARK]:
+        link["mark"] = counters[MARK]
+        net.links[counters[N_SEEDS]] = at
+        counters[N_SEEDS] += 1
 
 
 @compiled_part
@@ -73,29 +75,33 @@ def solve(net: Net, now: int) -> None:
 @compiled_part
 def _component(net: Net, now: int) -> int:
     """Grow the seeds to whole components; return the number of entities in ``found``."""
+    counters, mark = net.counters, net.counters[MARK]
     n_found = 0
     i = 0
-    while i < net.counters[N_SEEDS]:
+    while i < counters[N_SEEDS]:
         at = net.links[i]
         note_room(net, at, now)
+        link = net.link[at]
         weight = 0.0
-        u = net.link[at]["first"]
+        u = link["first"]
         while u >= 0:
-            weight += net.use[u]["weight"]
-            e = net.use[u]["entity"]
-            if net.entity[e]["mark"] != net.counters[MARK]:
-                net.entity[e]["mark"] = net.counters[MARK]
-                net.entity[e]["open"] = 1
+            use = net.use[u]
+            weight += use["weight"]
+            e = use["entity"]
+            entity = net.entity[e]
+            if entity["mark"] != mark:
+                entity["mark"] = mark
+                entity["open"] = 1
                 net.found[n_found] = e
                 n_found += 1
-                if net.entity[e]["hops"] > 0 and net.entity[e]["touched"] == 0:
-                    net.entity[e]["touched"] = 1
-                    net.touched[net.counters[N_TOUCHED]] = e
-                    net.counters[N_TOUCHED] += 1
+                if entity["hops"] > 0 and entity["touched"] == 0:
+                    entity["touched"] = 1
+                    net.touched[counters[N_TOUCHED]] = e
+                    counters[N_TOUCHED] += 1
                 seed_links_of(net, e)
-            u = net.use[u]["next"]
-        net.link[at]["weight"] = weight
-        net.link[at]["left"] = net.link[at]["capacity"]
+            u = use["next"]
+        link["weight"] = weight
+        link["left"] = link["capacity"]
         i += 1
     return n_found
 
@@ -107,18 +113,13 @@ def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
     level = np.inf
     for i in range(n_links):
         at = net.links[i]
-        if net.link[at]["weight"] > NOTHING:
+        link = net.link[at]
+        if link["weight"] > NOTHING:
             net.links[kept] = at
             kept += 1
-            level = min(level, _level(net, at))
+            link["full_at"] = max(link["left"], 0.0) / link["weight"]
+            level = min(level, link["full_at"])
     return kept, level
-
-
-@compiled_part
-def _level(net: Net, at: int) -> float:
-    """The rate at which link ``at`` would be full."""
-    level: float = max(net.link[at]["left"], 0.0) / net.link[at]["weight"]
-    return level
 
 
 @compiled_part
@@ -139,39 +140,45 @@ def _fix_capped(net: Net, n_open: int, cap: float, now: int) -> None:
 @compiled_part
 def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
     for i in range(n_links):
-        at = net.links[i]
-        if net.link[at]["weight"] > NOTHING and _level(net, at) <= level * SAME:
-            u = net.link[at]["first"]
+        link = net.link[net.links[i]]
+        if link["weight"] > NOTHING and link["full_at"] <= level * SAME:
+            u = link["first"]
             while u >= 0:
-                if net.entity[net.use[u]["entity"]]["open"]:
-                    _fix(net, net.use[u]["entity"], level, now)
-                u = net.use[u]["next"]
+                use = net.use[u]
+                if net.entity[use["entity"]]["open"]:
+                    _fix(net, use["entity"], level, now)
+                u = use["next"]
 
 
 @compiled_part
 def _fix(net: Net, e: int, rate: float, now: int) -> None:
     """Fix the rate of ``e`` and subtract its share from its links."""
-    net.entity[e]["open"] = 0
+    entity = net.entity[e]
+    entity["open"] = 0
     for u in uses_of(net, e):
-        at = net.use[u]["link"]
-        net.link[at]["left"] -= net.use[u]["weight"] * rate
-        net.link[at]["weight"] -= net.use[u]["weight"]
-    if rate != net.entity[e]["rate"]:
+        use = net.use[u]
+        link = net.link[use["link"]]
+        link["left"] -= use["weight"] * rate
+        link["weight"] -= use["weight"]
+        if link["weight"] > NOTHING:
+            link["full_at"] = max(link["left"], 0.0) / link["weight"]
+    if rate != entity["rate"]:
         _change_rate(net, e, rate, now)
 
 
 @compiled_part
 def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
     """Update the bytes that ``e`` has sent, and predict its end at the new rate."""
-    net.entity[e]["left_bytes"] -= net.entity[e]["rate"] * (now - net.entity[e]["since_ns"])
-    net.entity[e]["since_ns"] = now
-    net.entity[e]["rate"] = rate
+    entity = net.entity[e]
+    entity["left_bytes"] -= entity["rate"] * (now - entity["since_ns"])
+    entity["since_ns"] = now
+    entity["rate"] = rate
     if rate <= 0.0:
-        net.entity[e]["end_ns"] = NEVER
+        entity["end_ns"] = NEVER
     else:
         # The clock has a resolution of 1 ns; a tolerance of 1e-6 ns absorbs rounding of exact ends.
-        wait = np.ceil(max(net.entity[e]["left_bytes"], 0.0) / rate - 1e-6)
-        net.entity[e]["end_ns"] = now + to_int64(max(wait, 0.0))
+        wait = np.ceil(max(entity["left_bytes"], 0.0) / rate - 1e-6)
+        entity["end_ns"] = now + to_int64(max(wait, 0.0))
     sift(net, to_int64(e))
 
 

@@ -48,7 +48,7 @@ ENTITY = np.dtype(
         ("place", "i4"),  # in the heap of ends
         ("mark", "i4"),  # last solve that included it
         ("open", "i4"),  # whether the present solve has not fixed its rate
-        ("next", "i4"),  # in the list of free places
+        ("next", "i4"),  # in the list of free places: from the place after this one
         ("hops", "i4"),  # of a coupled entity; 0 for a single flow
         ("touched", "i4"),  # whether it is in the list of this instant
         ("log", "i8"),  # newest row of its log, or NO_LOG
@@ -59,6 +59,7 @@ LINK = np.dtype(
         ("capacity", "f8"),  # bytes per ns
         ("left", "f8"),  # free capacity
         ("weight", "f8"),  # of open entities, during a solve
+        ("full_at", "f8"),  # the rate at which it would be full, during a solve
         ("first", "i4"),  # first use in its list
         ("mark", "i4"),
         ("level", "f8"),  # up to which hops may send; see prism_sim.cluster.pace
@@ -84,8 +85,9 @@ N_COUNTERS = FREE_LOG + 32
 class Net(NamedTuple):
     """All arrays of the fabric that compiled code uses.
 
-    ``heap`` has the entities in order of end. ``links`` and ``found`` are work space for a solve,
-    and ``touched`` for the coupled entities of an instant. ``log`` has the rows of their logs,
+    ``heap`` has the entities in order of end, and ``heap_ns`` these ends. ``links`` and ``found``
+    are work space for a solve, and ``touched`` for the coupled entities of an instant. ``log`` has
+    the rows of their logs,
     ``note_ns`` and ``note_bytes`` the free capacity of links, and ``counters`` the sizes and list
     heads that are named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is
     coupled, its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes
@@ -96,6 +98,7 @@ class Net(NamedTuple):
     link: Array
     use: Array
     heap: Int32s
+    heap_ns: Int64s
     links: Int32s
     found: Int32s
     counters: Int64s
@@ -135,15 +138,17 @@ def new_net(capacity: NDArray[np.float64], tables: Tables, places: int, uses: in
     link["capacity"] = link["left"] = capacity
     link["first"] = -1
     entity = np.zeros(places, ENTITY)
-    entity["next"] = np.arange(1, places + 1)
     counters = np.zeros(N_COUNTERS, np.int64)
     counters[MARK] = 1
     counters[FREE_BLOCK:] = -1
     room = np.zeros(len(capacity), np.int32)
     heap, found, touched = (np.zeros(places, np.int32) for _ in range(3))
+    heap_ns = np.zeros(places, np.int64)
     use, log = np.zeros(uses, USE), np.zeros(1024)
     notes = np.zeros((len(capacity), NOTES), np.int64), np.zeros((len(capacity), NOTES))
-    return Net(entity, link, use, heap, room, found, counters, *tables, touched, log, *notes)
+    return Net(
+        entity, link, use, heap, heap_ns, room, found, counters, *tables, touched, log, *notes
+    )
 
 
 def example_net() -> Net:
@@ -154,16 +159,11 @@ def example_net() -> Net:
 
 
 def with_places(net: Net, places: int) -> Net:
-    """The same fabric with room for ``places`` entities.
-
-    The list of free places ends with their number, which is the first new place.
-    """
-    old = len(net.entity)
+    """The same fabric with room for ``places`` entities."""
     entity = grown(net.entity, places)
-    entity["next"][old:] = np.arange(old + 1, places + 1)
     found, touched = np.zeros(places, np.int32), np.zeros(places, np.int32)
-    heap = grown(net.heap, places)
-    return net._replace(entity=entity, heap=heap, found=found, touched=touched)
+    heap, heap_ns = grown(net.heap, places), grown(net.heap_ns, places)
+    return net._replace(entity=entity, heap=heap, heap_ns=heap_ns, found=found, touched=touched)
 
 
 def grown(array: NDArray[T], size: int, fill: int = 0) -> NDArray[T]:

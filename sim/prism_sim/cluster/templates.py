@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_sim.cluster.state import ROW_HEAD, VIA, Tables, grown
 
@@ -22,9 +23,8 @@ class Templates:
     """A growing table of templates: template t uses the links ``via[ptr[t]:ptr[t + 1]]``.
 
     ``shown[t]`` is the route in the records of its entities, or HIDDEN. Bundle b has the
-    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``bundle_size[b]`` is their number,
-    ``bundle_uses[b]`` limits their places in lists of uses, and ``bundle_log[b]`` is the size of
-    one row of all their logs. A template is *coupled* if it has hops:
+    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``. ``need[b]`` limits their places in lists
+    of uses, and is the size of one row of all their logs. A template is *coupled* if it has hops:
     see :class:`~prism_sim.cluster.state.Net`.
     """
 
@@ -38,9 +38,8 @@ class Templates:
         self.hop_link = np.zeros(4096, np.int32)
         self.bundle = np.zeros(1024, np.int32)
         self.bundle_ptr = np.zeros(1024, np.int64)
-        self.bundle_size: list[int] = []
-        self.bundle_uses: list[int] = []
-        self.bundle_log: list[int] = []
+        self.need = np.zeros((1024, 2), np.int64)
+        self.bundles = 0
         self.tables = self._present_tables()
 
     def _present_tables(self) -> Tables:
@@ -50,11 +49,16 @@ class Templates:
         self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
     ) -> int:
         """Register the links of one entity, and count repeated ones; return its number."""
-        at, slot = np.unique(np.asarray(links, np.int32), return_inverse=True)
+        if weights is None and len(set(links)) == len(links):
+            at: Sequence[int] | NDArray[np.int32] = sorted(links)
+            uses: float | NDArray[np.float64] = 1.0
+        else:
+            at, slot = np.unique(np.asarray(links, np.int32), return_inverse=True)
+            uses = np.bincount(slot, weights, len(at)).astype(float)
         self._reserve(len(at))
         begin = int(self.ptr[self.count])
         self.via["link"][begin : begin + len(at)] = at
-        self.via["weight"][begin : begin + len(at)] = np.bincount(slot, weights, len(at))
+        self.via["weight"][begin : begin + len(at)] = uses
         self.shown[self.count] = route
         self.count += 1
         self.ptr[self.count] = begin + len(at)
@@ -81,20 +85,23 @@ class Templates:
 
     def add_bundle(self, templates: Sequence[int]) -> int:
         """Register templates that start together; return the number of the bundle."""
-        number = len(self.bundle_size)
+        number = self.bundles
         begin = int(self.bundle_ptr[number])
         end = begin + len(templates)
         if end > len(self.bundle):
             self.bundle = grown(self.bundle, 2 * end)
         if number + 2 > len(self.bundle_ptr):
             self.bundle_ptr = grown(self.bundle_ptr, 2 * (number + 2))
+        if number == len(self.need):
+            self.need = np.vstack((self.need, np.zeros_like(self.need)))
         self.bundle[begin:end] = templates
         self.bundle_ptr[number + 1] = end
-        self.bundle_size.append(len(templates))
         uses = sum(int(self.ptr[t + 1] - self.ptr[t]) for t in templates)
-        self.bundle_uses.append(2 * uses)  # space is a power of two
-        rows = (int(self.hop_ptr[t + 1] - self.hop_ptr[t]) for t in templates)
-        self.bundle_log.append(sum(1 << (ROW_HEAD + h - 1).bit_length() for h in rows if h))
+        hops = (int(self.hop_ptr[t + 1] - self.hop_ptr[t]) for t in templates)
+        rows = sum(1 << (ROW_HEAD + h - 1).bit_length() for h in hops if h)
+        self.need[number] = 2 * uses, rows  # space is a power of two
+        self.bundles += 1
+        self.tables = self._present_tables()
         return number
 
     def _reserve(self, uses: int) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from llmprism.options import MemoryLimit, TimeLimit
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
+from llmprism.options import MemoryLimit, TimeLimit
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
 from prism_sim.commands.session import Session, counted, open_session
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prism_sim.studies.measuring import World
 
 _LINE_EVERY_S = 30.0  # of progress, if stderr is not a terminal
+_SIDE_BY_SIDE, _NAMES_WIDTH = 3, 22  # methods and letters of names in a table of 80 columns
 
 Methods = Annotated[
     list[str],
@@ -154,7 +155,8 @@ def _show(session: Session, found: Comparison) -> None:
 
     files = {Path(name).suffix[1:]: str(found.folder / name) for name in FILES}
     lines = [f"{kind}: {path}" for kind, path in files.items()]
-    tables = [_table(block) for block in blocks(found.groups)]
+    narrow = [part for block in blocks(found.groups) for part in block.narrowed(_SIDE_BY_SIDE)]
+    tables = [_table(block) for block in narrow]
     session.result({"files": files, "groups": found.groups}, *tables, *lines)
 
 
@@ -167,7 +169,13 @@ def _table(block: Block) -> Any:
         title=Text(block.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for place, head in enumerate(block.head):
-        table.add_column(head, overflow="fold", no_wrap=place == 0)
-    for row in block.rows:
-        table.add_row(*map(Text, row))
+        width = _NAMES_WIDTH if place == 0 else None
+        table.add_column(Text(head), overflow="fold", max_width=width)
+    for name, *cells in block.rows:
+        table.add_row(Text(_in_words(name)), *(Text(cell.replace(" (", "\n(")) for cell in cells))
     return table
+
+
+def _in_words(figure: str) -> str:
+    """The path of a figure as words, which a narrow column can break between."""
+    return figure.replace(".", ": ").replace("_", " ")

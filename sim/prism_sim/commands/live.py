@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.ingest.sources import Source as File
+from llmprism.watch import logging
+from llmprism.watch.listening import Listener
+from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
-from llmprism.watch.running import Outputs, interrupted, run
+from llmprism.watch.running import Outputs, Signals, run
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import StateFolder
+from llmprism.watch.state_folder import StateFolder
 from prism_sim.commands.session import Session
 from prism_sim.run_folder import Run
 
@@ -91,9 +95,14 @@ def show_live(session: Session, made: Run, speed: float, method: str) -> int:
             method=method,
         )
         session.note("press Ctrl-C to end")
-        outputs = Outputs(serve=PAGE, quiet=session.quiet)
-        state = StateFolder(folder / "state")
-        return run(replay, Network(made.topology), state, settings, outputs, interrupted().is_set)
+        logging.begin("text", session.quiet)
+        network, state = Network(made.topology), StateFolder(folder / "state")
+        outputs, signals = Outputs(serve=PAGE), Signals.caught()
+        return run(replay, network, state, settings, outputs, signals, _keep_configuration)
+
+
+def _keep_configuration(monitor: Monitor, listeners: Sequence[Listener]) -> None:
+    """There is no file to read again."""
 
 
 def _moved(table: pa.Table, shift_ns: int) -> pa.Table:

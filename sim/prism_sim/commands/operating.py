@@ -44,14 +44,20 @@ def operate(
         study_file = find_operations(study_name)
         study = read_operations(study_file)
         folder = out or Path("results") / "operations" / study_file.stem
-        if isinstance(study, Evaluation):
-            written = writing.write_evaluation(study, folder)
-        elif isinstance(study, Quarter):
-            written = writing.write_quarter(study, folder)
-        else:
-            windows = _windows(session, study, folder)
-            rows = _replications(session, study, folder, processes or default_processes())
-            written = writing.write_policies(study, rows, windows, folder)
+        with writing.own_folder(folder):
+            if isinstance(study, Evaluation):
+                with writing.files_of(folder) as aside:
+                    written = writing.write_evaluation(study, aside)
+            elif isinstance(study, Quarter):
+                with writing.files_of(folder) as aside:
+                    written = writing.write_quarter(study, aside)
+            else:
+                windows = _windows(session, study, folder)
+                rows = _replications(session, study, folder, processes or default_processes())
+                swept = _swept(session, study, folder, processes or default_processes())
+                with writing.files_of(folder) as aside:
+                    written = writing.write_policies(study, rows, windows, aside, swept)
+            written = written.within(folder)
         lines = [f"{key}: {path}" for key, path in written.files.items()]
         text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
         session.result({**written.files, **written.data}, text, *lines)
@@ -84,3 +90,20 @@ def _replications(
     if failed:
         raise SystemExit(WRONG)
     return [outcome.result for _, outcome in done if outcome.result]
+
+
+def _swept(session: Session, study: Study, folder: Path, processes: int) -> list[dict[str, Any]]:
+    """All replications of a study's sweep; ends the command if some fail."""
+    from prism_sim.operations import sweeping
+
+    if study.sweep is None:
+        return []
+    with session.stage(counted(len(study.sweep.points), "point")):
+        rows = list(sweeping.run(study, folder / "points", processes))
+    failed = [
+        f"{row['policy']}, seed {row['seed']}: {row['error']}" for row in rows if row["error"]
+    ]
+    session.complain(failed)
+    if failed:
+        raise SystemExit(WRONG)
+    return rows

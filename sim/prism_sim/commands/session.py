@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from prism_common.command import PLAIN_WIDTH
 from prism_common.errors import Problem, UserError
+from prism_common.escapes import printable
 from prism_common.program import is_memory_error
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -50,14 +51,14 @@ class Session:
     def note(self, text: str) -> None:
         """Print a line about the work on stderr."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
     def result(self, data: dict[str, Any], *shown: Any) -> None:
         """Print the result: ``data`` as JSON, or ``shown``: text or rich renderables."""
         if self.as_json:
             print(json.dumps(data, indent=1, allow_nan=False))
         elif all(isinstance(part, str) for part in shown):
-            print("\n".join(shown))
+            print(printable("\n".join(shown), keep="\n"))
         else:
             _print_rich(shown)
 
@@ -73,7 +74,7 @@ class Session:
     def complain(self, problems: Iterable[Problem | str]) -> None:
         """Print problems on stderr, even if quiet."""
         for problem in problems:
-            print(problem, file=sys.stderr)
+            print(printable(str(problem), keep="\n"), file=sys.stderr)
 
     @contextmanager
     def stage(self, name: str, line_every_s: float | None = None) -> Iterator[Progress | None]:
@@ -191,7 +192,9 @@ def _print_rich(shown: Iterable[Any]) -> None:
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(soft_wrap=False, width=width, markup=False, emoji=False)
     for part in shown:
-        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+        is_text = isinstance(part, str)
+        shown_part = printable(part, keep="\n") if is_text else part
+        console.print(shown_part, highlight=False, soft_wrap=is_text)
 
 
 @contextmanager
@@ -207,5 +210,5 @@ def _progress_bar(name: str) -> Iterator[Progress]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=1.0)
-        yield lambda done, doing: bar.update(task, completed=done, description=doing)
+        yield lambda done, doing: bar.update(task, completed=done, description=printable(doing))
         bar.update(task, completed=1.0)

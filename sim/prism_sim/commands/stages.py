@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from prism_sim.score import Score
 
 _PARTS = ("flows.parquet", "diagnosis", "truth")  # a run has at least one of them
+_LINE_EVERY_S = 10.0  # of progress, where stderr is no terminal
 
 
-def compile_early(method: str | None = None) -> None:
+def compile_early(session: Session, method: str | None = None) -> None:
     """On the first run on a machine, compile in a second process too: for a run, or a simulation.
 
     The functions of the simulation come first, then those of the ``method`` of diagnosis.
@@ -37,6 +38,7 @@ def compile_early(method: str | None = None) -> None:
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
+        session.note("compiling, on the first run on this machine (in two processes) ...")
         from llmprism import methods
         from prism_common.early import start_helper
 
@@ -149,7 +151,7 @@ def _stage(
 
     with stage_files(folder, name) as aside:
         began = time.perf_counter()
-        with session.stage(name) as progress:
+        with session.stage(name, _LINE_EVERY_S) as progress:
             yield Run(aside), progress
         if name == "simulate" or "manifest.json" in own_products(folder):
             _record(Run(aside), name, time.perf_counter() - began, facts)

@@ -3,10 +3,15 @@
 Each kind of fault draws its own options, as for a campaign (:mod:`prism_sim.faults.campaign`). The
 place is one that a job uses, since a fault elsewhere changes nothing. Windows count steps of that
 job: from a single step to the whole recording.
+
+Most drawn faults change next to nothing: another part is slower anyway. With ``due``, a share of
+them is drawn again, more severe and then elsewhere, until it costs its job enough. What it costs is
+measured: the world is simulated with and without it, on the same random numbers.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,7 +22,7 @@ from pydantic import AfterValidator, Field
 
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
-from prism_sim.families.dice import Dice, Share, Span, Whole
+from prism_sim.families.dice import Dice, Share, Span, Whole, rounded
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.drawing import Drawing
 from prism_sim.loading.scenario import Scenario
@@ -26,9 +31,15 @@ from prism_sim.scenario.base import Closed
 from prism_sim.scenario.names import leaf_name, spine_name
 from prism_sim.scenario.setting import JobOutline
 from prism_sim.scenario.words import did_you_mean
+from prism_sim.world.slowdowns import rerun, slowdown_by
+from prism_sim.world.world import World
 
 ATTEMPTS = 20
 """Draws of one fault, of which some name a kind that is impossible in the world."""
+SEVERITIES = 3
+"""Severities of one place and kind, if the fault has to cost its job enough."""
+HOPEFUL = 0.1
+"""Part of the wanted cost, below which more severity would not help: the place does not matter."""
 
 
 def _known(kind: str) -> str:
@@ -38,6 +49,18 @@ def _known(kind: str) -> str:
 
 
 Kind = Annotated[str, AfterValidator(_known)]
+
+
+class Due(Closed):
+    """What faults have to cost."""
+
+    share: Share = Field(description="Share of the faults that have to cost it; others are mild.")
+    cost: float = Field(
+        gt=0, le=1, description="Share by which they lengthen the steps of their job at least."
+    )
+    tries: int = Field(
+        default=7, ge=1, le=50, description="Draws of one fault; the last one stays as it is."
+    )
 
 
 class FaultRanges(Closed):
@@ -50,6 +73,9 @@ class FaultRanges(Closed):
     loss: Span = Field(description="Share of the healthy speed that is lost, log-uniform.")
     window_steps: Whole = Field(
         description="Length of the window in steps, log-uniform; at most to the end of the job."
+    )
+    due: Due | None = Field(
+        default=None, description="Draw faults again until they cost their job enough."
     )
     whole: Share = Field(default=0.1, description="Share that last from first step to last.")
     from_first: Share = Field(
@@ -69,30 +95,65 @@ class FaultRanges(Closed):
     def draw(self, dice: Dice, scenario: Scenario) -> list[dict[str, Any]]:
         """The faults of one world; ``scenario`` has its cluster and its jobs."""
         homes = homes_of(scenario)
-        drawn: list[dict[str, Any]] = []
+        drawn: list[FaultBase] = []
+        before: World | None = None
         for number in range(dice.weighted("faults", self.counts)):
             below = dice.below("fault", number)
-            attempts = (self._attempt(below.below(n), scenario, homes) for n in range(ATTEMPTS))
-            stopped = any(KINDS[fault["kind"]].stops_jobs for fault in drawn)
-            found = next((f for f in attempts if f and not (stopped and _stops(f))), None)
+            if self.due is None or not below.happens("due", self.due.share):
+                found = self._possible(below, scenario, homes, drawn)
+            else:
+                present = _with(scenario, drawn)
+                before = before or rerun(present)
+                found, before = self._costly(self.due, below, present, homes, before)
             drawn += [found] if found else []
-        return drawn
+        return [fault.model_dump(mode="json", exclude_none=True) for fault in drawn]
+
+    def _possible(
+        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus], drawn: Sequence[FaultBase]
+    ) -> FaultBase | None:
+        """The first drawn fault that is possible beside those before it."""
+        attempts = (self._attempt(dice.below(n), 0, scenario, homes) for n in range(ATTEMPTS))
+        return next((fault for fault in attempts if fault and not _stop_twice(drawn, fault)), None)
+
+    def _costly(
+        self, due: Due, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus], before: World
+    ) -> tuple[FaultBase | None, World]:
+        """The first fault that costs enough, else the last one tried, and the world with it.
+
+        What changes nothing at one place is drawn elsewhere; what costs too little, more severe.
+        """
+        found, after, tries, hopeful = None, before, 0, True
+        for number, severity in itertools.product(range(ATTEMPTS), range(SEVERITIES)):
+            if severity and not hopeful:
+                continue
+            fault = self._attempt(dice.below(number), severity, scenario, homes)
+            hopeful = fault is not None and not _stop_twice(scenario.faults, fault)
+            if fault is None or not hopeful:
+                continue
+            found, tries = fault, tries + 1
+            after = rerun(_with(scenario, [*scenario.faults, fault]))
+            cost = _cost(after, before)
+            if cost >= due.cost or fault.stops_jobs or tries == due.tries:
+                break
+            hopeful = cost >= due.cost * HOPEFUL
+        return found, after
 
     def _attempt(
-        self, dice: Dice, scenario: Scenario, homes: Mapping[str, Gpus]
-    ) -> dict[str, Any] | None:
+        self, dice: Dice, severity: int, scenario: Scenario, homes: Mapping[str, Gpus]
+    ) -> FaultBase | None:
         """One fault; None if its kind is impossible here, or changes nothing."""
         kind = KINDS[dice.choice("kind", self.kinds)]
         job = dice.choice("job", [job for _, job in scenario.modelled])
         first, stop = self._window(dice, job.steps)
         length_s = step_s(scenario.cluster, job)
+        again = dice.below("severity", severity) if severity else dice
         drawing = InJob(
-            stream=dice.stream("options"),
+            stream=again.stream("options"),
             setting=scenario,
             position=dice.uniform("position", (0.0, 0.999)),
             from_s=first * length_s,
             to_s=(stop or job.steps) * length_s,
-            factor=1 - dice.log_uniform("loss", self.loss),
+            factor=1 - again.log_uniform("loss", self._losses(severity)),
             step_s=length_s,
             every_steps=dice.choice("rhythm", self.every_steps),
             outline=job,
@@ -105,7 +166,12 @@ class FaultRanges(Closed):
             return None
         if any(True for _ in (*fault.remarks(scenario), *fault.doubts(scenario))):
             return None
-        return fault.model_dump(mode="json", exclude_none=True)
+        return fault
+
+    def _losses(self, severity: int) -> tuple[float, float]:
+        """The range of the loss: its upper part, for a draw after some that cost too little."""
+        low, high = self.loss
+        return rounded(low * (high / low) ** (severity / SEVERITIES)), high
 
     def _window(self, dice: Dice, steps: int) -> tuple[int, int | None]:
         """First step, and the first one no longer affected; None for no end."""
@@ -202,8 +268,20 @@ class InJob(Drawing):
         return spine_name(int(self.stream.integers(self.setting.cluster.fabric.spines)))
 
 
-def _stops(fault: Mapping[str, Any]) -> bool:
-    return KINDS[fault["kind"]].stops_jobs
+def _cost(after: World, before: World) -> float:
+    """Share by which the last fault of a world lengthens steps, if its job ends later by it."""
+    slowdown = slowdown_by(after, before, len(after.faults.all) - 1)
+    return slowdown.share or 0.0 if (slowdown.extra_ns or 0) > 0 else 0.0
+
+
+def _stop_twice(drawn: Sequence[FaultBase], fault: FaultBase) -> bool:
+    """Whether jobs would be stopped by two faults."""
+    return fault.stops_jobs and any(other.stops_jobs for other in drawn)
+
+
+def _with(scenario: Scenario, faults: Sequence[FaultBase]) -> Scenario:
+    """``scenario`` with these faults, without further measurements."""
+    return scenario.model_copy(update={"faults": tuple(faults), "measure_faults": False})
 
 
 __all__: Sequence[str] = ["FaultRanges", "homes_of"]

@@ -77,7 +77,7 @@ def directed_links(cluster: Cluster) -> float:
 
 def _rows(job: Job) -> float:
     """Rows of ``job``: each rank's passes, messages and collectives in every step."""
-    passes = 2.0 * job.micro_batches * job.chunks
+    passes = 2.0 * job.micro_batches * job.parts / job.pp
     messages = 2 * passes if job.pp > 1 else 0
     layers = -(-job.model.layers // job.pp)
     exchanges = layers * job.micro_batches * (4.0 * (job.cp - 1) + 4.0 * (job.ep - 1))
@@ -161,7 +161,7 @@ def _bytes_of_a_rank(job: Job) -> float:
     """Bytes that one rank sends in a step, at most."""
     own = job.model.total_parameters / (job.pp * job.tp)
     gradients = 2.0 * own * max(job.gradient_bytes, job.parameter_bytes) * (job.dp * job.cp > 1)
-    passes = 2.0 * job.micro_batches * job.chunks
+    passes = 2.0 * job.micro_batches * job.parts / job.pp
     return gradients + passes * float(pipeline_message_bytes(job))
 
 

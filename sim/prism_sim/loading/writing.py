@@ -26,12 +26,6 @@ def to_yaml(scenario: Scenario) -> str:
     return yaml.safe_dump(resolved(scenario), sort_keys=False, width=100)
 
 
-def json_schema() -> dict[str, Any]:
-    """The scenario language as a JSON Schema (draft 2020-12), for editors and other tools."""
-    schema = Scenario.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
 def _filled_cluster(cluster: Cluster) -> Cluster:
     uplinks = {"uplinks": cluster.uplinks, "uplink_gbps": cluster.uplink_gbps}
     return cluster.model_copy(update={"fabric": cluster.fabric.model_copy(update=uplinks)})

@@ -43,7 +43,7 @@ class Handling:
         self._of_server[failure.server] += failure.cause.on_server
         detect_s = 0.0 if known else self.detect_s(failure)
         localise_s, attempts = 0.0, 1
-        if recovery.searches and failure.cause.on_server:
+        if recovery.searches and failure.cause.has_place:
             localise_s, attempts = self._localise(failure)
         elif failure.cause.symptom == "spike" and not recovery.rolls_back:
             localise_s = self._by_hand_s()
@@ -53,7 +53,7 @@ class Handling:
         )
         self._ledger.localise_s.append(localise_s)
         self._ledger.recover_s.append(recover_s)
-        return attempts * detect_s + localise_s + recover_s
+        return attempts * detect_s + localise_s + failure.cause.drain_s + recover_s
 
     def _localise(self, failure: Failure) -> tuple[float, int]:
         """Time of the search, and restarts until the right server is replaced."""

@@ -16,7 +16,7 @@ import simpy
 from prism_sim.operations.drawing import failures_of, false_alarms_s
 from prism_sim.operations.failure import Failure
 from prism_sim.operations.handling import ALARM, Handling
-from prism_sim.operations.intervals.base import Known
+from prism_sim.operations.intervals import Known
 from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
 from prism_sim.operations.progress import Progress
@@ -68,14 +68,18 @@ class Job:
 
     def _fail(self) -> Events:
         for failure in self._failures:
-            yield self._env.timeout(failure.at_s - self._env.now)
+            yield self._at(failure.at_s)
             if not self._handling.is_prevented(failure):
                 self._process.interrupt(failure)
 
     def _alarm(self) -> Events:
         for at_s in self._alarms_s.tolist():
-            yield self._env.timeout(at_s - self._env.now)
+            yield self._at(at_s)
             self._process.interrupt(ALARM)
+
+    def _at(self, time_s: float) -> simpy.Timeout:
+        """The event at a time; sums of times are rounded, so it may be past by as little."""
+        return self._env.timeout(max(0.0, time_s - self._env.now))
 
     def _find(self, failure: Failure, after_s: float) -> Events:
         yield self._env.timeout(after_s)

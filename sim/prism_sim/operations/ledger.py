@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from prism_sim.operations.detections.base import Detected
+from prism_sim.operations.detections import Detected
 from prism_sim.operations.failure import Failure
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from llmprism.page.page import rendered
 from prism_common.files import replacing
-from prism_sim.operations import figures, results, worth_figure
+from prism_sim.operations import figures, results, sweeping, worth_figure
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
@@ -37,6 +37,9 @@ _TERMS = {
     "by hand": "interventions of people",
     "cost": "GPU-hours that false alarms cost",
     "lost": "GPU-hours without kept work, saving included",
+    "closed form": "Daly's ETTR, if all failures were exponential and stopped the job for the mean "
+    "time of the policy, and nothing ran slowly",
+    "money": "price of lost GPU-hours and of standby servers",
     "bad hours": "part of the positions of a sliding hour at which less than 90 % count",
 }
 
@@ -79,10 +82,15 @@ def _shown(cell: Any) -> str:
 
 
 def write(
-    study: Study, rows: list[dict[str, Any]], windows: list[dict[str, Any]], path: Path
+    study: Study,
+    rows: list[dict[str, Any]],
+    windows: list[dict[str, Any]],
+    path: Path,
+    swept: list[dict[str, Any]],
 ) -> None:
-    """Write the page of ``rows``, which are all replications of ``study``, and of its windows."""
-    values = {**_values(study, rows), "windows": _windows(windows)}
+    """Write the page of ``rows``, all replications of ``study``, its windows and its sweep."""
+    sweep = paint.svg(sweeping.draw(sweeping.means(study, swept))) if swept else ""
+    values = {**_values(study, rows), "windows": _windows(windows), "sweep": sweep}
     with replacing(path) as partial:
         partial.write_text(rendered("operations.html", values, "prism_sim.operations"), "utf-8")
 
@@ -90,6 +98,7 @@ def write(
 def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
     table = results.policies(study, rows)
     means = results.means(table)
+    means = means.join(results.beside(study, means))
     seeds = table["seed"].nunique()
     return {
         "title": study.description or "Operations study",
@@ -104,11 +113,13 @@ def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
             "heads": _HEADS,
             "rows": [_cells(str(name), row) for name, row in means.iterrows()],
         },
+        "differences": _differences(results.differences(table)),
         "terms": _TERMS.items(),
         "times": paint.svg(figures.draw_times(means)),
         "days": paint.svg(figures.draw_days(table)),
         "study": yaml.safe_dump(
-            study.model_dump(mode="json", exclude={"failures": {"outages"}}), sort_keys=False
+            study.model_dump(mode="json", exclude={"failures": {"outages"}, "sweep": {"points"}}),
+            sort_keys=False,
         ),
     }
 
@@ -123,8 +134,9 @@ def _facts(study: Study, seeds: int) -> str:
 
 
 _HEADS = (
-    "policy", "ETTR [%]", "gain", "detect [s]", "localise [s]", "recover [s]", "by hand",
-    "false alarms", "cost [GPU hours]", "lost [GPU hours]", "bad hours [%]",
+    "policy", "ETTR [%]", "closed form [%]", "gain", "detect [s]", "localise [s]", "recover [s]",
+    "by hand", "false alarms", "cost [GPU hours]", "lost [GPU hours]", "bad hours [%]",
+    "standby servers", "money",
 )  # fmt: skip
 
 
@@ -135,12 +147,29 @@ def _cells(name: str, row: pd.Series) -> list[str]:
     return [
         name,
         f"{100 * row['ettr']:.2f} ± {100 * row['ettr_half']:.2f}",
+        f"{100 * row['closed_form']:.2f}",
         f"{100 * row['gain']:+.2f} ± {100 * row['gain_half']:.2f}",
         *(number(key) for key in ("detect_s", "localise_s", "recover_s", "by_hand")),
         f"{row['false_alarms']:.1f}",
         *(number(key) for key in ("false_alarm_gpu_hours", "lost_gpu_hours")),
         f"{100 * row['hours_below_90']:.1f}",
+        *(number(key) for key in ("standby_servers", "money")),
     ]
+
+
+def _differences(found: pd.DataFrame) -> dict[str, Any]:
+    """A row for each policy, a column for each that comes before it."""
+    records: list[dict[Any, Any]] = found.to_dict("records")
+    names = list(dict.fromkeys(record["to"] for record in records))
+    cells = {
+        (each["policy"], each["to"]): f"{100 * each['difference']:+.2f} ± {100 * each['half']:.2f}"
+        for each in records
+    }
+    rows = [
+        [name, *(cells.get((name, base), "") for base in names)]
+        for name in dict.fromkeys(record["policy"] for record in records)
+    ]
+    return {"heads": ["difference [%] of", *(f"to {name}" for name in names)], "rows": rows}
 
 
 _OF_WINDOWS = (

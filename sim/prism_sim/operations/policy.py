@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from prism_sim.operations.checkpoints import CHECKPOINTS
-from prism_sim.operations.checkpoints.base import CheckpointBase
-from prism_sim.operations.detections import DETECTIONS
-from prism_sim.operations.detections.base import Detected, DetectionBase
-from prism_sim.operations.detections.timeout import Timeout
+from prism_sim.operations.checkpoints import CHECKPOINTS, CheckpointBase
+from prism_sim.operations.detections import DETECTIONS, Detected, DetectionBase, Timeout
 from prism_sim.operations.failure import Failure
-from prism_sim.operations.intervals.base import Known
-from prism_sim.operations.localisations import LOCALISATIONS
-from prism_sim.operations.localisations.base import LocalisationBase
-from prism_sim.operations.localisations.by_hand import ByHand
-from prism_sim.operations.recoveries import RECOVERIES
-from prism_sim.operations.recoveries.base import RecoveryBase
-from prism_sim.operations.recoveries.requeue import Requeue
+from prism_sim.operations.intervals import Known
+from prism_sim.operations.localisations import LOCALISATIONS, ByHand, LocalisationBase
+from prism_sim.operations.recoveries import RECOVERIES, RecoveryBase, Requeue
 from prism_sim.registry import named
 from prism_sim.scenario.base import Closed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism_sim.operations.checkpoints.base import Cadence
+from prism_sim.operations.checkpoints import Cadence
 
 _ROUNDING_S = 1e-6
 

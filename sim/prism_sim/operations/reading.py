@@ -13,6 +13,7 @@ from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.measured import Figures, read_figures
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
+from prism_sim.operations.sweep import Point, changed
 from prism_sim.scenario.source import Source, read_source
 from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
 from prism_sim.studies.reading import known_methods, scenario_at
@@ -43,7 +44,7 @@ def read_operations(path: Path) -> Study | Evaluation | Quarter:
         problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
         raise UserError(dict.fromkeys(problems)) from None
     if isinstance(study, Study):
-        study = _with_scenario(_with_outages(study, source), source)
+        study = _with_points(_with_scenario(_with_outages(study, source), source), source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
     return study
@@ -68,6 +69,33 @@ def _with_outages(study: Study, source: Source) -> Study:
         raise UserError(Problem(f"there is no trace {path}", where))
     failures = study.failures.model_copy(update={"outages": trace.read(path)})
     return study.model_copy(update={"failures": failures})
+
+
+def _with_points(study: Study, source: Source) -> Study:
+    """The study with the studies of its sweep, if it has one."""
+    sweep, alone = study.sweep, {"sweep": None, "worth": None, "windows": None}
+    if sweep is None:
+        return study
+    document = {key: value for key, value in source.values.items() if key not in alone}
+    points = []
+    for values in sweep.combinations():
+        where = ("sweep", "over")
+        try:
+            made = Study.model_validate(changed(document, values), context=_measured(source))
+        except KeyError as error:
+            what = f"no value of the study is called {error.args[0]}"
+            raise UserError(Problem(what, source.place(where))) from None
+        except ValidationError as error:
+            problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
+            named = ", ".join(f"{key} {value}" for key, value in values.items())
+            raise UserError(
+                dict.fromkeys(
+                    Problem(f"with {named}: {one.what}", source.place(where), one.how)
+                    for one in problems
+                )
+            ) from None
+        points.append(Point(values=values, study=_with_outages(made, source)))
+    return study.model_copy(update={"sweep": sweep.model_copy(update={"points": tuple(points)})})
 
 
 def _with_scenario(study: Study, source: Source) -> Study:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from prism_sim.operations import theory
+from prism_sim.operations.intervals import Known
 from prism_sim.operations.study import Study
 from prism_sim.studies.paired import Estimate
 
@@ -44,6 +46,43 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     found.insert(2, "gain", gains.mean())
     found.insert(3, "gain_half", gains.apply(half_interval))
     return found
+
+
+def differences(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean difference of the ETTR of any two policies, on the same failures, and its half interval.
+
+    A row for each policy and each other one (``to``) that comes before it.
+    """
+    wide = table.pivot_table(index="seed", columns="policy", values="ettr", sort=False)
+    rows = [
+        (name, other, (wide[name] - wide[other]).mean(), half_interval(wide[name] - wide[other]))
+        for at, name in enumerate(wide.columns)
+        for other in wide.columns[:at]
+    ]
+    return pd.DataFrame(rows, columns=["policy", "to", "difference", "half"])
+
+
+def beside(study: Study, means: pd.DataFrame) -> pd.DataFrame:
+    """What follows from the means of each policy: a closed form, standby servers, and money.
+
+    The closed form (:func:`~prism_sim.operations.theory.ettr`) has exponential failures which all
+    stop the job for the mean time of the policy. Money is the price of lost GPU-hours and of
+    standby servers; NaN if the study has no price.
+    """
+    policies = {policy.name: policy for policy in study.policies}
+    hours, price = 24 * study.days * study.gpus_per_server, study.gpu_hour_price
+    rows = []
+    for name, row in means.iterrows():
+        policy = policies[str(name)]
+        cadence = policy.checkpoint.cadence(Known(study.mttf_s))
+        down_s = row[["detect_s", "localise_s", "recover_s"]].fillna(0.0).sum()
+        ideal = theory.ettr(cadence.work_s, cadence.stall_s, float(down_s), study.mttf_s)
+        spares = policy.standby(study.servers)
+        paid_hours = row["lost_gpu_hours"] + spares * hours
+        money = float("nan") if price is None else price * paid_hours
+        rows.append((name, ideal, spares, spares * hours, money))
+    heads = ["policy", "closed_form", "standby_servers", "standby_gpu_hours", "money"]
+    return pd.DataFrame(rows, columns=heads).set_index("policy")
 
 
 def half_interval(values: pd.Series) -> float:

@@ -1,4 +1,8 @@
-"""Replications of every policy, in processes; finished ones are kept in files and not repeated."""
+"""Replications of every policy, in processes; finished ones are kept in files and not repeated.
+
+A file that a crash has cut off, or that is no replication of its policy and seed, counts as
+missing.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,50 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
 
+from prism_common.files import replacing
 from prism_sim.operations.handling import FALSE_ALARM
 from prism_sim.operations.job import Job
 from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
+from prism_sim.studies.kept import refuse_foreign_pieces
 from prism_sim.studies.paired import Estimate
 from prism_sim.studies.pool import Outcome, Processes
 
 Row = dict[str, Any]
 """The figures of one replication of one policy; ``policy`` and ``seed`` say which."""
+
+_Positive = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class _Replication(BaseModel):
+    """What :func:`simulate` returns, as a file has it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    policy: str
+    seed: int
+    ettr: _Positive
+    failures: _Count
+    detect_s: _Positive | None
+    localise_s: _Positive | None
+    recover_s: _Positive | None
+    by_hand: _Count
+    false_alarms: _Count
+    false_alarm_gpu_hours: _Positive
+    lost_gpu_hours: _Positive
+    hours_below_90: _Positive | None
+    lost_by_cause: dict[str, _Positive]
+    ettr_by_day: list[_Positive]
+
 
 _BATCH = 10  # replications between two looks at the interval
 _HOUR_S = 3600.0
@@ -76,6 +108,7 @@ def run(study: Study, folder: Path, processes: int) -> list[tuple[Task, Outcome[
     Results that ``folder`` has are read, others are added to it. Without ``enough``, there
     are ``seeds`` replications of each policy; else they end when every interval is small enough.
     """
+    refuse_foreign_pieces(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done: list[tuple[Task, Outcome[Row]]] = []
     for seeds in _batches(study):
@@ -94,7 +127,17 @@ def policies_of(study: Study) -> list[Policy]:
 
 def tasks_of(study: Study, seeds: Iterable[int] | None = None) -> list[Task]:
     """Every policy with every seed."""
-    left_out = {"policies", "seeds", "enough", "measured", "worth", "windows", "description"}
+    left_out = {
+        "policies",
+        "seeds",
+        "enough",
+        "measured",
+        "worth",
+        "windows",
+        "description",
+        "sweep",
+        "gpu_hour_price",
+    }
     setting = _digest(study.model_dump_json(exclude=left_out))
     numbers = list(seeds or range(1, study.seeds + 1))
     return [Task(study, policy, seed, setting) for policy in policies_of(study) for seed in numbers]
@@ -111,17 +154,26 @@ def _outcomes(
 ) -> Iterator[tuple[Task, Outcome[Row]]]:
     missing = []
     for task in tasks:
-        kept = folder / f"{task.key}.json"
-        if kept.is_file():
-            yield task, Outcome(json.loads(kept.read_text(encoding="utf-8")))
+        kept = _kept(folder / f"{task.key}.json", task)
+        if kept is not None:
+            yield task, Outcome(kept)
         else:
             missing.append(task)
     for task, outcome in Processes(processes).outcomes(simulate, missing):
         if outcome.result is not None:
-            partial = folder / f".{task.key}.partial"
-            partial.write_text(json.dumps(outcome.result), encoding="utf-8")
-            partial.rename(folder / f"{task.key}.json")
+            with replacing(folder / f"{task.key}.json") as partial:
+                partial.write_text(json.dumps(outcome.result), encoding="utf-8")
         yield task, outcome
+
+
+def _kept(path: Path, task: Task) -> Row | None:
+    """The replication in a file; None if it holds none of this policy and seed."""
+    try:
+        row = _Replication.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_own = (row.policy, row.seed) == (task.policy.name, task.seed)
+    return row.model_dump() if is_own else None
 
 
 def _widest(done: Iterable[tuple[Task, Outcome[Row]]]) -> float:

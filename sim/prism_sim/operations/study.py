@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from prism_sim.operations import theory
 from prism_sim.operations.campaigns import CAMPAIGNS
-from prism_sim.operations.causes import Cause
-from prism_sim.operations.intervals.base import Known
+from prism_sim.operations.causes import Cause, OwnCause
+from prism_sim.operations.intervals import Known
 from prism_sim.operations.places import Offenders
 from prism_sim.operations.policy import Policy
-from prism_sim.operations.times import Time
-from prism_sim.operations.times.exponential import Exponential
-from prism_sim.operations.times.lognormal import Lognormal
-from prism_sim.operations.traces import TRACES
-from prism_sim.operations.traces.base import Outage, TraceBase
+from prism_sim.operations.sweep import Sweep
+from prism_sim.operations.times import Exponential, Lognormal, Time
+from prism_sim.operations.traces import TRACES, Outage, TraceBase
 from prism_sim.operations.window import Windows
 from prism_sim.operations.worth import Worth
 from prism_sim.registry import named
@@ -47,8 +47,11 @@ class Failures(Closed):
         default=60_480, gt=0, description="mean time to repair a server [s]; GPUs take 0.7 days"
     )
     campaign: str = Field(default="byterobust", description="publication of the causes' counts")
-    causes: tuple[str, ...] | None = Field(
-        default=None, min_length=1, description="causes that occur; left out: all of the campaign"
+    causes: tuple[str | OwnCause, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="causes that occur: names of the campaign, which share per_server_day, and own "
+        "ones with own rates; left out: all of the campaign",
     )
     slow: float | None = Field(
         default=None, ge=0, lt=1, description="part of the failures that are slow; as published"
@@ -58,7 +61,9 @@ class Failures(Closed):
     )
     offenders: Offenders | None = Field(default=None, description="servers that fail repeatedly")
     trace: Trace | None = Field(default=None, description="recorded failures, instead of drawn")
-    outages: tuple[Outage, ...] = Field(default=(), description="those of the trace, once read")
+    outages: SkipJsonSchema[tuple[Outage, ...]] = Field(
+        default=(), description="those of the trace, once read"
+    )
 
     @field_validator("campaign")
     @classmethod
@@ -70,11 +75,37 @@ class Failures(Closed):
     @model_validator(mode="after")
     def _known(self) -> Failures:
         known = [cause.name for cause in CAMPAIGNS[self.campaign].causes]
-        if unknown := sorted(set(self.causes or ()) - set(known)):
+        if unknown := sorted(set(self._names or ()) - set(known)):
             raise ValueError(f"no cause is called {', '.join(unknown)}; known: {', '.join(known)}")
         if self.trace and (both := sorted(self.model_fields_set & set(_DRAWN))):
             raise ValueError(f"a trace has its own failures; leave out {', '.join(both)}")
         return self
+
+    @model_validator(mode="after")
+    def _distinct_causes(self) -> Failures:
+        names = [one if isinstance(one, str) else one.name for one in self.causes or ()]
+        if twice := [name for name, number in Counter(names).items() if number > 1]:
+            raise ValueError(f"two causes are called {twice[0]!r}")
+        if self._names == () and "per_server_day" in self.model_fields_set:
+            raise ValueError("every cause has its own rate; leave out per_server_day")
+        return self
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        """Causes of the campaign that occur; None for all."""
+        if self.causes is None:
+            return None
+        return tuple(cause for cause in self.causes if isinstance(cause, str))
+
+    @property
+    def _own(self) -> tuple[Cause, ...]:
+        return tuple(one.cause for one in self.causes or () if isinstance(one, OwnCause))
+
+    @property
+    def rate(self) -> float:
+        """Failures a server and day, of all causes."""
+        of_campaign = 0.0 if self._names == () else self.per_server_day
+        return of_campaign + sum(cause.count for cause in self._own)
 
     def causes_known(self) -> set[str]:
         """Names of the causes that can occur."""
@@ -83,10 +114,19 @@ class Failures(Closed):
 
     def kinds(self) -> tuple[Cause, ...]:
         """The causes that occur, with weights as counts."""
-        names = self.causes
+        kinds = self._of_campaign()
+        if not self._own:
+            return kinds
+        total = sum(kind.count for kind in kinds) or 1
+        rated = (replace(kind, count=kind.count / total * self.per_server_day) for kind in kinds)
+        return (*rated, *self._own)
+
+    def _of_campaign(self) -> tuple[Cause, ...]:
+        """The causes of the campaign that occur, with their counts."""
+        names = self._names
         causes = CAMPAIGNS[self.campaign].causes
         kinds = [cause for cause in causes if names is None or cause.name in names]
-        if self.slow is None:
+        if self.slow is None or names == ():
             return tuple(kinds)
         slow = [kind for kind in kinds if kind.symptom == "slow"]
         others = [kind for kind in kinds if kind.symptom != "slow"]
@@ -115,6 +155,10 @@ class Study(Closed):
         description="half of the 95 % interval of the ETTR at which replications end; 0: never",
     )
     worth: Worth | None = Field(default=None, description="what a diagnosis is worth: curves")
+    gpu_hour_price: float | None = Field(
+        default=None, gt=0, le=1e6, description="price of a GPU-hour; left out: no money is shown"
+    )
+    sweep: Sweep | None = Field(default=None, description="values to vary: a heat map of the ETTR")
     windows: Windows | None = Field(
         default=None, description="moments at which flows are simulated and diagnosed"
     )
@@ -131,7 +175,7 @@ class Study(Closed):
     def mttf_s(self) -> float:
         """Mean time between failures of the job."""
         if not self.failures.outages:
-            return theory.mttf_s(self.servers, self.failures.per_server_day)
+            return theory.mttf_s(self.servers, self.failures.rate)
         outages, trace = self.failures.outages, self.failures.trace
         cluster = trace.servers if trace else self.servers
         rate = len(outages) / (cluster * max(outage.until_days for outage in outages))

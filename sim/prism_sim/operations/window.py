@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
-from prism_sim.operations.detections.base import Detected
+from prism_sim.operations.detections import Detected
 from prism_sim.operations.failure import Failure
 from prism_sim.operations.policy import Policy
 from prism_sim.scenario.base import Closed, Loc
@@ -48,7 +49,7 @@ class Windows(Closed):
     )
     policy: str | None = Field(default=None, description="of the job; left out: the first")
     method: str = Field(default="prism", description="method that diagnoses the flows")
-    loaded: Scenario | None = Field(
+    loaded: SkipJsonSchema[Scenario | None] = Field(
         default=None, exclude=True, description="the scenario, once read"
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from prism_sim.operations.detections.diagnoser import Diagnoser
+from prism_sim.operations.detections import Diagnoser
 from prism_sim.operations.localisations import LOCALISATIONS
 from prism_sim.operations.measured import Measurable
 from prism_sim.operations.policy import Policy

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from llmprism.io.notes import json_object
 from prism_common.files import replacing
-from prism_sim.operations import figures, page, results, worth_figure
+from prism_sim.operations import figures, page, results, sweeping, worth_figure
 from prism_sim.operations.evaluating import results as makespans
 from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter import results as statistics
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
+from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace, stage_files
 from prism_sim.render import paint
+from prism_sim.studies.kept import refuse_foreign_pieces
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FILES = {"table": "parquet", "means": "json", "figure": "png", "page": "html"}
+_ALL = (*(f"operations.{ending}" for ending in _FILES.values()), "worth.png", "sweep.png")
+_STAGE = "operate"
 
 
 @dataclass(frozen=True)
@@ -32,13 +39,51 @@ class Written:
     data: dict[str, Any]
     files: dict[str, str]
 
+    def within(self, folder: Path) -> Written:
+        """Return the same with the files in ``folder``, where they were moved."""
+        files = {name: str(folder / Path(path).name) for name, path in self.files.items()}
+        return replace(self, files=files)
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Be the only process that writes into the folder of a study.
+
+    Raises
+    ------
+    UserError : the folder has files under our names that prism-sim did not write.
+    """
+    with exclusive(folder):
+        refuse_foreign_pieces(folder / "points")
+        if _is_older_study(folder):
+            adopt(folder, {name: _STAGE for name in _ALL if (folder / name).is_file()})
+        refuse_to_replace(folder, _ALL)
+        yield
+
+
+def files_of(folder: Path) -> AbstractContextManager[Path]:
+    """Yield a folder for the files of a study; they are moved into place at the end."""
+    return stage_files(folder, _STAGE)
+
+
+def _is_older_study(folder: Path) -> bool:
+    """Whether the folder has a study from before records existed: its points and its means."""
+    has_points = any((folder / "points").glob("*.json"))
+    is_recorded = (folder / RECORD).exists()
+    return has_points and not is_recorded and "policies" in json_object(folder / _ALL[1])
+
 
 def write_policies(
-    study: Study, rows: list[dict[str, Any]], windows: list[dict[str, Any]], folder: Path
+    study: Study,
+    rows: list[dict[str, Any]],
+    windows: list[dict[str, Any]],
+    folder: Path,
+    swept: Sequence[dict[str, Any]] = (),
 ) -> Written:
     """Write all replications of policies, their means, pictures and the page.
 
-    ``windows`` has what a diagnoser found in flows at chosen moments.
+    ``windows`` has what a diagnoser found in flows at chosen moments, ``swept`` the replications of
+    a sweep.
     """
     paths = _paths(folder)
     table = results.policies(study, rows)
@@ -46,7 +91,8 @@ def write_policies(
     nested = {name: table[name].map(json.dumps) for name in ("lost_by_cause", "ettr_by_day")}
     data = {
         "mttf_s": study.mttf_s,
-        "policies": json.loads(means.to_json(orient="index")),
+        "policies": json.loads(means.join(results.beside(study, means)).to_json(orient="index")),
+        "differences": _records(results.differences(table)),
         "lost_gpu_hours": json.loads(results.lost_by_cause(table).to_json(orient="index")),
     }
     if study.worth:
@@ -54,11 +100,16 @@ def write_policies(
         data["worth"] = _records(results.worth_means(points))
         paths["worth"] = folder / "worth.png"
         paint.write_png(worth_figure.draw(points), paths["worth"])
+    if swept:
+        points = sweeping.means(study, [*swept])
+        data["sweep"] = _records(points)
+        paths["sweep"] = folder / "sweep.png"
+        paint.write_png(sweeping.draw(points), paths["sweep"])
     if windows:
         data["windows"] = windows
         paths["windows"] = folder / "windows"
     _write(table.assign(**nested), data, figures.draw(table), paths)
-    page.write(study, rows, windows, paths["page"])
+    page.write(study, rows, windows, paths["page"], [*swept])
     shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
     return Written(shown, data, _names(paths))
 

@@ -7,7 +7,7 @@ All three show the same blocks, which follow from the estimates
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -18,8 +18,8 @@ Estimates = Mapping[str, Any]
 """The estimates of one group of worlds."""
 
 _ABOUT = (
-    "Each cell is a mean over worlds and half of its 95 % interval (Student's t). A difference is "
-    "taken in each world first; better and worse mean that its interval does not contain 0. A "
+    "Each cell is a mean over worlds with its 95 % interval (Student's t). A difference is taken "
+    "in each world first; better and worse mean that its interval does not contain 0. A "
     "method that failed in a world counts there as one that finds nothing."
 )
 _STYLE = (
@@ -33,11 +33,24 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class Block:
-    """A table with its title."""
+    """A table with its title; the first column names the rows."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    def narrowed(self, columns: int) -> list[Block]:
+        """Tables with at most this many columns beside the first one."""
+        places = range(1, len(self.head), columns)
+        cuts = [slice(place, place + columns) for place in places]
+        return [
+            replace(
+                self,
+                head=[self.head[0], *self.head[cut]],
+                rows=[[row[0], *row[cut]] for row in self.rows],
+            )
+            for cut in cuts
+        ]
 
 
 def blocks(groups: Mapping[str, Estimates]) -> list[Block]:
@@ -107,7 +120,7 @@ def _interval(estimate: Mapping[str, Any]) -> str:
         return "-"
     if estimate["low"] is None:
         return f"{estimate['mean']:.3g}"
-    return f"{estimate['mean']:.3g} ± {estimate['high'] - estimate['mean']:.2g}"
+    return f"{estimate['mean']:.3g} ({estimate['low']:.2g} to {estimate['high']:.2g})"
 
 
 def _difference(estimate: Mapping[str, Any]) -> str:
@@ -115,8 +128,8 @@ def _difference(estimate: Mapping[str, Any]) -> str:
         return "-"
     if estimate["low"] is None:
         return f"{estimate['mean']:+.3g}"
-    half = estimate["high"] - estimate["mean"]
-    return f"{estimate['mean']:+.3g} ± {half:.2g} {estimate['verdict']}"
+    interval = f"({estimate['low']:+.2g} to {estimate['high']:+.2g})"
+    return f"{estimate['mean']:+.3g} {interval} {estimate['verdict']}"
 
 
 def _time(seconds: float | None) -> str:

@@ -29,6 +29,21 @@ class Experts(Closed):
     dense_layers: int = Field(
         default=0, ge=0, le=10_000, description="First layers that have no experts."
     )
+    servers: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Node-limited routing: servers that the experts of a token are in. A token "
+        "crosses the network once for each of them, to the GPU at its own position there, and goes "
+        "on over NVLink. Left out: a copy for each expert crosses the network.",
+    )
+    dispatch_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        le=8,
+        description="Bytes of an element of a token that is sent to an expert (FP8: 1). Results "
+        "come back with activation_bytes. Left out: activation_bytes.",
+    )
     imbalance: float = Field(
         default=0.0,
         ge=0,

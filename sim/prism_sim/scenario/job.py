@@ -385,6 +385,20 @@ class JobConfig(Closed):
         """Parts that the model's layers are cut into: chunks of all stages."""
         return self.pp * self.chunks
 
+    @property
+    def stage_chunks(self) -> int:
+        """Chunks of layers that a stage holds."""
+        return self.chunks
+
+    @property
+    def copies(self) -> int:
+        """Stages that hold each part."""
+        return 1
+
+    def part_of(self, stage: int, chunk: int) -> int:
+        """The part that is ``chunk`` of ``stage``."""
+        return chunk * self.pp + stage
+
     def layers_of(self, part: int) -> int:
         """Layers in one of the parts; part i belongs to stage i modulo pp."""
         return self.stage_layers[part] if self.stage_layers else self.model.layers // self.parts

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from prism_common.errors import Problem, UserError
 from prism_sim.run_folder import Run
+from prism_sim.scenario.words import did_you_mean
 from prism_sim.score.catalogue import Catalogue
 from prism_sim.score.declare import Figure, Table, Words, declared
 from prism_sim.score.encoding import flatten, from_json, to_json
@@ -57,8 +58,18 @@ class Score:
     meta: Meta
 
     def __getitem__(self, part: str) -> Any:
-        """A part as plain values with the keys of ``score.json``."""
-        return self.to_json()[part]
+        """A part as plain values with the keys of ``score.json``, or one figure by its path.
+
+        Raises
+        ------
+        UserError : there is no such part, and no such figure.
+        """
+        content = self.to_json()
+        known = {**self.figures, **content}
+        if part not in known:
+            how = did_you_mean(part, self.figures if "." in part else content)
+            raise UserError(Problem(f"a score has no part or figure {part!r}", "", how))
+        return known[part]
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``score.json``."""

@@ -9,6 +9,9 @@ of their addresses is right, and so is their server if they are all in one. A li
 has no direction. A server may also be named by one of its addresses; a job, or a stage of it, by
 its true name or by that of the found job.
 
+The *devices* of a culprit are what an operator would take out of service to be rid of it: servers,
+switches, or a whole job. A cable between switches has both of them.
+
 A finding *names* a culprit in its ``culprit`` column, and *mentions* it if the name occurs
 as a whole string anywhere in its evidence.
 """
@@ -55,6 +58,35 @@ def names_of(case: Case, culprit: tuple[str, str] | None, *, lock_step: bool = F
         if name == address or of_server or ends in map(frozenset, links):
             names |= {address, *(f"{a}|{b}" for a, b in links), *(f"{b}|{a}" for a, b in links)}
     return frozenset(names)
+
+
+def devices_of(case: Case, name: object) -> Names:
+    """Servers and switches that the culprit ``name`` of a finding or a fault is part of."""
+    if not isinstance(name, str) or not name:
+        return frozenset()
+    server_of = {end["address"]: end.get("server") for end in case.topology.get("endpoints", [])}
+    servers = {*server_of.values()} - {None}
+    job, stage, number = name.rpartition(" stage ")
+    if stage:
+        ranks = case.truth["ranks"]
+        own = ranks[ranks["job"].eq(true_job_of(case).get(job, job))]
+        at = own[own["pp"].astype(str) == number]["address"]
+        return frozenset(str(server_of.get(address) or address) for address in at)
+    ends = [str(server_of.get(end) or end) for end in name.split("|")]
+    return frozenset([end for end in ends if end in servers] or ends)
+
+
+def same_devices(case: Case, named: object, culprit: tuple[str, str] | None) -> bool:
+    """Whether a finding that names one part leads to the devices of a culprit.
+
+    A stage has several servers: a part of it is right only if it has all of them.
+    """
+    if culprit is None or not isinstance(named, str):
+        return False
+    here, there = devices_of(case, named), devices_of(case, culprit[1])
+    if culprit[0] in ("job", "stage") or " stage " in named:
+        return bool(here) and here == there
+    return bool(here & there)
 
 
 def _in_lock_step(case: Case, address: str) -> set[str]:

@@ -18,6 +18,18 @@ def overlap(finding: pd.Series, start_ns: float, end_ns: float) -> float:
     return max(0.0, float(shared_ns / whole_ns)) if whole_ns > 0 else 1.0
 
 
+def has_cost(fault: pd.Series) -> bool:
+    """Whether the truth has a positive cost of ``fault``."""
+    share, extra_ns = fault.get("slowdown"), fault.get("extra_ns")
+    return bool(pd.notna(share) and pd.notna(extra_ns) and share > 0 and extra_ns > 0)
+
+
+def about_cost(fault: pd.Series, alarms: pd.DataFrame) -> pd.Series:
+    """The surest of ``alarms`` about the job that the fault slows most; of all if none is."""
+    about = alarms[alarms["true_job"] == fault["slowed_job"]]
+    return (alarms if about.empty else about).sort_values("confidence", ascending=False).iloc[0]
+
+
 def cost_error(fault: pd.Series, alarms: pd.DataFrame) -> float | None:
     """Error of the cost of ``fault`` in the surest of its true ``alarms``.
 
@@ -25,11 +37,10 @@ def cost_error(fault: pd.Series, alarms: pd.DataFrame) -> float | None:
     about the job that the fault slows most goes before others. None if the scenario does not have
     its faults measured, or the fault costs nothing, or ends the job.
     """
-    share, extra_ns = fault.get("slowdown"), fault.get("extra_ns")
-    if pd.isna(share) or pd.isna(extra_ns) or share <= 0 or extra_ns <= 0:
+    if not has_cost(fault):
         return None
-    about = alarms[alarms["true_job"] == fault["slowed_job"]]
-    surest = (alarms if about.empty else about).sort_values("confidence", ascending=False).iloc[0]
+    share, extra_ns = fault["slowdown"], fault["extra_ns"]
+    surest = about_cost(fault, alarms)
     if pd.isna(surest["cost"]):
         return None
     return abs(float(surest["cost"]) - float(extra_ns)) / (float(extra_ns) / float(share))

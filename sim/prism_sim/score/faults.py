@@ -1,43 +1,41 @@
 """Were the injected faults detected, and their culprits and causes named, without false alarms?
 
-A finding is a *true alarm* of a fault if
+:mod:`prism_sim.score.alarms` says which finding is an alarm of which fault, and which is right. A
+fault is *detected* if it has an alarm; *recall* = detected / injected. *Precision* is that of
+culprits: findings that are right, in window and culprit, over those that are right or wrong. All
+wrong ones are false alarms, given per 1,000 job-steps (true steps summed over jobs).
 
-1. its interval overlaps the fault's window, widened by one median true step of the affected
-   jobs on both sides, and
-   2. it concerns an affected job (by the true job that its found job matches), or it names the
-      culprit, or its evidence mentions the culprit (:mod:`prism_sim.score.culprits`).
-
-A finding without times is never one. Where several faults overlap, a true alarm of one fault that
-names its culprit is none of a fault whose culprit it does not name. The affected jobs are the
-fault's ``job`` and ``jobs``. A fault is *detected* if it has a true alarm; *recall* = detected /
-injected; *precision* = findings that are a true alarm of some fault / findings; all others are
-false alarms, given per 1,000 job-steps (true steps summed over jobs).
-
-The *top* alarm of a fault is its true alarm of highest confidence (ties: the earliest). Three
-figures depend on it: *localized_top1*, the fraction of injected faults whose top alarm names the
-true culprit; *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
-:func:`causes_of` accepts for the kind of fault; and *steps_to_detect*, the mean number of steps of
-the affected job from the first affected step to the first flagged one, not below 0. The first
-flagged step is the one at the middle of the finding, or half a median step after its start if
-that is earlier. For a method whose findings name only symptoms (no cause of any fault),
-``cause_accuracy`` is ``None``.
+The *top* alarm of a fault is its alarm of highest confidence (ties: the earliest). Three figures
+depend on it: *localized_top1*, the fraction of injected faults whose top alarm is right;
+*cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
+:func:`~prism_sim.score.alarms.causes_of` accepts for the kind of fault; and *steps_to_detect*,
+the mean number of steps of the affected job from the first affected step to the first flagged one,
+not below 0. The first flagged step is the one at the middle of the finding, or half a median step
+after its start if that is earlier. For a method whose findings name only symptoms (no cause of any
+fault), ``cause_accuracy`` is ``None``.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
-from prism_sim.faults import KINDS
-from prism_sim.score.culprits import culprit_of, mentioned, names_of
+from prism_sim.score.alarms import (
+    Alarms,
+    affected_jobs,
+    alarms_of,
+    causes_of,
+    known_causes,
+    median_step,
+    window_of,
+)
+from prism_sim.score.culprits import culprit_of
 from prism_sim.score.declare import FRACTION, NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.extents import cost_error, overlap
-from prism_sim.score.jobs import true_job_of
-from prism_sim.score.load import Case, Flags
+from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio
 
 
@@ -46,10 +44,10 @@ class FaultFigures:
     """Results for the faults of some kind, or all."""
 
     injected: Annotated[int, descriptive("faults in the truth")]
-    detected: Annotated[int, higher("faults with a true alarm")]
+    detected: Annotated[int, higher("faults with an alarm")]
     recall: Annotated[float | None, right("detected / injected")]
     localized_top1: Annotated[
-        float | None, right("injected faults whose top alarm names the true culprit")
+        float | None, right("injected faults whose top alarm names the true culprit in its window")
     ]
     cause_accuracy: Annotated[
         float | None, right("detected faults whose top alarm gives the right cause")
@@ -78,9 +76,9 @@ class FaultMatch:
     jobs: Annotated[list[str], Words("true jobs that it slows down")]
     start_ns: Annotated[int | None, descriptive("start of the fault", NS)]
     end_ns: Annotated[int | None, descriptive("end of the fault", NS)]
-    alarms: Annotated[int, descriptive("findings that are true alarms of this fault")]
-    detected: Annotated[bool, higher("1 if it has a true alarm")]
-    localized: Annotated[bool, right("1 if its top alarm names the true culprit")]
+    alarms: Annotated[int, descriptive("findings that are alarms of this fault")]
+    detected: Annotated[bool, higher("1 if it has an alarm")]
+    localized: Annotated[bool, right("1 if its top alarm names the true culprit in its window")]
     cause_right: Annotated[bool | None, higher("1 if its top alarm gives the right cause")]
     steps_to_detect: Annotated[
         int | None, lower("steps from the first affected one to the first flagged one")
@@ -97,87 +95,52 @@ class FaultsScore(FaultFigures):
     """Results for all faults, by kind and by fault, and numbers of alarms."""
 
     findings: Annotated[int, descriptive("findings in the diagnosis")]
-    true_alarms: Annotated[int, higher("findings that are a true alarm of some fault")]
-    false_alarms: Annotated[int, lower("findings that are not true alarms")]
-    precision: Annotated[float | None, right("true alarms / findings")]
+    true_alarms: Annotated[int, higher("findings whose window and culprit are those of a fault")]
+    false_alarms: Annotated[int, lower("findings with a wrong culprit or window")]
+    uncounted: Annotated[
+        int, descriptive("findings of a true hiccup of one step, or of a whole slow job")
+    ]
+    precision: Annotated[float | None, right("true alarms / (true and false alarms)")]
     false_alarms_per_1000_job_steps: Annotated[
         float | None, lower("false alarms in 1,000 job-steps")
     ]
-    true_findings: Annotated[list[int], Words("numbers of the findings that are true alarms")]
+    true_findings: Annotated[list[int], Words("numbers of the true alarms")]
     by_kind: Annotated[dict[str, FaultFigures], Named("FAULT")]
     matches: Annotated[list[FaultMatch], Named("FAULT")]
 
 
-def score_faults(case: Case) -> FaultsScore:
+def score_faults(case: Case, alarms: Alarms | None = None) -> FaultsScore:
     """All figures, for all faults and for each kind, and the result for each fault."""
-    findings = case.diagnosis["findings"].reset_index(drop=True)
-    findings = findings.assign(true_job=findings["job"].map(true_job_of(case)))
+    alarms = alarms or alarms_of(case)
+    findings, marks = alarms.findings, np.array(alarms.marks, str)
     asked = _names_causes(findings, case.truth["faults"])
     faults = [fault for _, fault in case.truth["faults"].iterrows()]
-    alarms = _alarms_of_each(case, faults, findings)
-    is_true = np.asarray(alarms.any(axis=0), bool)
     matches = [
-        _match(case, number, fault, findings[alarms[number]], asked=asked)
-        for number, fault in enumerate(faults)
+        _match(case, number, fault, alarms, asked=asked) for number, fault in enumerate(faults)
     ]
-    false = int((~is_true).sum())
+    true, false = int((marks == "right").sum()), int((marks == "wrong").sum())
     job_steps = len(case.truth["steps"][["job", "step"]].drop_duplicates())
     kinds = sorted({match.kind for match in matches})
     return FaultsScore(
         **vars(_figures(matches, asked=asked)),
         findings=len(findings),
-        true_alarms=int(is_true.sum()),
+        true_alarms=true,
         false_alarms=false,
-        precision=mean(is_true),
+        uncounted=len(findings) - true - false,
+        precision=ratio(true, true + false),
         false_alarms_per_1000_job_steps=ratio(1000 * false, job_steps),
-        true_findings=[int(n) for n in findings.loc[is_true, "finding"]],
+        true_findings=[int(n) for n in findings.loc[marks == "right", "finding"]],
         by_kind={kind: _figures([m for m in matches if m.kind == kind], asked=asked)
                  for kind in kinds},
         matches=matches,
     )  # fmt: skip
 
 
-def affected_jobs(fault: pd.Series) -> list[str]:
-    """True jobs that the fault slows down: ``job`` first, then those of ``jobs``."""
-    named = [str(fault["job"])] if pd.notna(fault["job"]) else []
-    others = json.loads(fault["jobs"]) if pd.notna(fault["jobs"]) else []
-    return list(dict.fromkeys([*named, *map(str, others)]))
-
-
-def right_names(case: Case, fault: pd.Series) -> frozenset[str]:
-    """Every name of the culprit of ``fault`` that a finding may give."""
-    kind = KINDS.get(str(fault["kind"]))
-    of_gpu = kind is not None and pd.notna(fault["rank"]) and not kind.is_of_access()
-    return names_of(case, culprit_of(fault, case.truth["ranks"]), lock_step=of_gpu)
-
-
-def _alarms_of_each(case: Case, faults: list[pd.Series], findings: pd.DataFrame) -> Flags:
-    """Which findings are true alarms of which fault, shape (faults, findings)."""
-    shape = (len(faults), len(findings))
-    alarms = np.array([_alarms_of(case, one, findings) for one in faults], bool).reshape(shape)
-    culprits = [findings["culprit"].isin(right_names(case, one)) for one in faults]
-    named = np.array(culprits, bool).reshape(shape) & alarms
-    elsewhere = np.any(named, axis=0) & ~named
-    return np.asarray(alarms & ~elsewhere, bool)
-
-
-def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:
-    jobs = affected_jobs(fault)
-    names = right_names(case, fault)
-    margin = _median_step(case, jobs)
-    start, end = _window(fault)
-    near = (findings["start_ns"] < end + margin) & (findings["end_ns"] > start - margin)
-    blamed = findings["culprit"].isin(names) | findings["true_job"].isin(jobs)
-    named = findings["evidence"].map(lambda text: bool(names & mentioned(text))).astype(bool)
-    return np.asarray(near & (blamed | named), bool)
-
-
-def _match(
-    case: Case, number: int, fault: pd.Series, alarms: pd.DataFrame, *, asked: bool
-) -> FaultMatch:
+def _match(case: Case, number: int, fault: pd.Series, alarms: Alarms, *, asked: bool) -> FaultMatch:
     """Result for one fault, judged by its top alarm."""
+    own = alarms.findings.assign(right=alarms.right[number])[alarms.of[number]]
     culprit_kind, culprit = culprit_of(fault, case.truth["ranks"]) or (None, None)
-    start, end = _window(fault)
+    start, end = window_of(fault)
     match = FaultMatch(
         fault=number,
         kind=str(fault["kind"]),
@@ -186,8 +149,8 @@ def _match(
         jobs=affected_jobs(fault),
         start_ns=int(start) if np.isfinite(start) else None,
         end_ns=int(end) if np.isfinite(end) else None,
-        alarms=len(alarms),
-        detected=bool(len(alarms)),
+        alarms=len(own),
+        detected=bool(len(own)),
         localized=False,
         cause_right=None,
         steps_to_detect=None,
@@ -195,19 +158,18 @@ def _match(
         cost_error=None,
         finding=None,
     )
-    if not len(alarms):
+    if not len(own):
         return match
     order = {"confidence": False, "start_ns": True, "finding": True}
-    top = alarms.sort_values([*order], ascending=[*order.values()]).iloc[0]
-    names = right_names(case, fault)
+    top = own.sort_values([*order], ascending=[*order.values()]).iloc[0]
     return replace(
         match,
         finding=int(top["finding"]),
-        localized=bool(top["culprit"] in names),
+        localized=bool(top["right"]),
         cause_right=bool(top["cause"] in causes_of(match.kind)) if asked else None,
         steps_to_detect=_delay(case, fault, top),
         window_overlap=overlap(top, start, end),
-        cost_error=cost_error(fault, alarms),
+        cost_error=cost_error(fault, own),
     )
 
 
@@ -238,9 +200,9 @@ def _delay(case: Case, fault: pd.Series, finding: pd.Series) -> int | None:
         return None
     borders = steps.groupby("step").agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
     given = pd.notna(fault["from_step"]) and job == fault["job"]
-    start = _window(fault)[0]
+    start = window_of(fault)[0]
     onset = int(fault["from_step"]) if given else _step_at(borders, start)
-    half = _median_step(case, [str(job)]) / 2
+    half = median_step(case, [str(job)]) / 2
     middle = min((finding["start_ns"] + finding["end_ns"]) / 2, finding["start_ns"] + half)
     return max(0, _step_at(borders, middle) - onset)
 
@@ -251,28 +213,5 @@ def _step_at(borders: pd.DataFrame, time: float) -> int:
     return int(borders.index[min(place, len(borders) - 1)])
 
 
-def _window(fault: pd.Series) -> tuple[float, float]:
-    start, end = fault["start_ns"], fault["end_ns"]
-    return (-np.inf if pd.isna(start) else start, np.inf if pd.isna(end) else end)
-
-
-def _median_step(case: Case, jobs: list[str]) -> float:
-    """Median true step duration [ns] of ``jobs``, or of all if none is named."""
-    steps = case.truth["steps"]
-    steps = steps[steps["job"].isin(jobs)] if jobs else steps
-    return float((steps["end_ns"] - steps["start_ns"]).median()) if len(steps) else 0.0
-
-
-def causes_of(kind: str) -> frozenset[str]:
-    """Right causes of a finding for a ``kind`` of fault: its name, and those that it declares.
-
-    A kind of a foreign capture that is a cause of a registered kind has the causes of that kind.
-    """
-    declared = (known.causes for name, known in KINDS.items() if kind in (name, *known.causes))
-    own = KINDS[kind].causes if kind in KINDS else next(declared, frozenset())
-    return own | {kind}
-
-
 def _names_causes(findings: pd.DataFrame, faults: pd.DataFrame) -> bool:
-    known = frozenset().union(*map(causes_of, [*KINDS, *faults["kind"].astype(str)]))
-    return bool(findings["cause"].isin(known).any())
+    return bool(findings["cause"].isin(known_causes(faults["kind"].astype(str))).any())

@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 
 import llmprism
+import prism_common
 from prism_common.version import code_of
 from prism_sim.version import PACKAGE
 
-_OURS = ("prism_sim", "llmprism")
+_OURS = ("prism_sim", "llmprism", "prism_common")
 _CODE = (".py", ".pyx", ".so", ".pyd")
 _UNKNOWN = f"unknown-{uuid.uuid4().hex}"  # differs in every process
 
@@ -34,7 +35,8 @@ def fingerprint(without: tuple[str, ...] = ()) -> str:
 
     ``without`` names files and folders at the top of a package that are excluded.
     """
-    return code_of([PACKAGE, Path(str(llmprism.__file__)).parent], without)
+    shared = (Path(str(package.__file__)).parent for package in (llmprism, prism_common))
+    return code_of([PACKAGE, *shared], without)
 
 
 def method_fingerprint(name: str) -> str:

@@ -2,7 +2,9 @@
 
 A piece is identified by a key of everything that its result depends on. After an interruption, the
 finished pieces are found and only the others run. If a piece fails, its error is saved and the
-rest continues. A file that is empty, truncated or without a result counts as missing.
+rest continues. A file that is empty, truncated or without a result counts as missing, and what the
+result must look like says the work. Files that are no pieces are nobody's of ours: such a folder is
+refused.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from llmprism.io.notes import json_object
+from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_common.folders import is_regular
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Workers
 from prism_sim.studies.remaining import Remaining
@@ -28,7 +32,7 @@ Content = dict[str, Any]
 """Content of a piece's file: ``case``, its name, and the result, or ``error``."""
 
 _PIECE = re.compile(r"[0-9a-f]{24}\.json")
-_PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)\.partial")
+_PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)(?:-\d+)?\.partial")
 """Name of a piece's file while the process with that number writes it."""
 _NO_RESULT = "the work gave no result"
 
@@ -52,6 +56,7 @@ def do_missing(
     *,
     total: int,
     result: str,
+    is_result: Callable[[Any], bool] = bool,
     workers: Workers | None = None,
 ) -> tuple[int, int]:
     """Do the missing pieces; returns the numbers of new and of existing ones.
@@ -69,6 +74,7 @@ def do_missing(
     retry : repeat failed pieces.
     total : number of ``pieces``.
     result : the key of the result in the content of a finished piece.
+    is_result : whether what is found under that key is a result.
     workers : do the work; processes of this machine if left out.
     """
     remove_abandoned()
@@ -77,7 +83,7 @@ def do_missing(
     tasks = (
         (work, piece)
         for piece in _once(pieces)
-        if not _is_done(folder, piece, result, retry, there)
+        if not _is_done(folder, piece, result, is_result, retry, there)
     )
     done, remaining = 0, Remaining()
     for (_, piece), outcome in (workers or Processes(processes)).outcomes(_do, tasks):
@@ -95,9 +101,34 @@ def content(folder: Path, key: str) -> Content:
     return Run(folder).read_json(_file(folder, key))
 
 
-def is_piece(path: Path) -> bool:
+def refuse_foreign_pieces(folder: Path) -> None:
+    """Raise a UserError if anything but pieces is where pieces belong."""
+    there = [folder] if os.path.lexists(folder) else []
+    is_ours = folder.is_dir() and not folder.is_symlink()
+    foreign = [path for path in (folder.iterdir() if is_ours else there) if not _is_piece(path)]
+    if foreign:
+        what = "prism-sim did not write this, and the points of a study belong here"
+        how = "move it away, or name another folder with --out"
+        raise UserError(Problem(what, str(min(foreign)), how))
+
+
+def _is_piece(path: Path) -> bool:
     """Whether a file has the name of a piece, complete or while it is written."""
-    return bool(_PIECE.fullmatch(path.name) or _PARTIAL.fullmatch(path.name))
+    is_name = _PIECE.fullmatch(path.name) or _PARTIAL.fullmatch(path.name)
+    return is_name is not None and is_regular(path)
+
+
+def is_figures(value: Any) -> bool:
+    """Whether ``value`` has figures by name: finite numbers, or null where there is none."""
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(one is None or _is_finite(one) for one in value.values())
+    )
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < float("inf")
 
 
 def _once(pieces: Iterable[Piece[T]]) -> Iterator[Piece[T]]:
@@ -123,10 +154,19 @@ def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}.json"
 
 
-def _is_done(folder: Path, piece: Piece[Any], result: str, retry: bool, there: list[str]) -> bool:
+def _is_done(
+    folder: Path,
+    piece: Piece[Any],
+    result: str,
+    is_result: Callable[[Any], bool],
+    retry: bool,
+    there: list[str],
+) -> bool:
     """Whether the file of a piece has a result (or an error); if so, the key joins ``there``."""
     found = json_object(_file(folder, piece.key))
-    done = not retry if found.get("error") else bool(found.get(result))
+    error = found.get("error")
+    is_failed = isinstance(error, str) and bool(error)
+    done = not retry if is_failed else not error and is_result(found.get(result))
     if done:
         there.append(piece.key)
     return done

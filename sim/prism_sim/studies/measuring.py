@@ -25,7 +25,7 @@ from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
-from prism_sim.studies.kept import Piece, content, do_missing
+from prism_sim.studies.kept import Piece, content, do_missing, refuse_foreign_pieces
 from prism_sim.studies.scratch import working_folder
 
 NULL = "null"
@@ -91,7 +91,18 @@ def measure(
         Piece(key, world.name, task) for key, world, task in zip(keys, worlds, tasks, strict=True)
     )
     kept = folder / "worlds"
-    do_missing(_measured, pieces, kept, processes, progress, True, total=len(tasks), result="rows")
+    refuse_foreign_pieces(kept)
+    do_missing(
+        _measured,
+        pieces,
+        kept,
+        processes,
+        progress,
+        True,
+        total=len(tasks),
+        result="rows",
+        is_result=_are_rows,
+    )
     results = [content(kept, key) for key in keys]
     failed = [Problem(one["error"], one["case"]) for one in results if one.get("error")]
     if failed:
@@ -103,6 +114,10 @@ def measure(
             for row in result["rows"]
         ]
     )
+
+
+def _are_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def _key(task: _Task) -> str:

@@ -3,21 +3,22 @@
 All methods see the same worlds, so the difference is taken in each world first: what is hard in one
 world is hard for all methods and cancels. The interval of a mean of n values is that of Student's
 t distribution with n - 1 degrees of freedom, for a confidence of 95 %. It holds for independent
-worlds, and is approximate for few of them or for fractions near 0 or 1.
+worlds, and is approximate for few of them or for fractions near 0 or 1; it ends at values that the
+figure cannot have.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from prism_sim.score import CATALOGUE
-from prism_sim.score.declare import Better
+from prism_sim.score.declare import FRACTION, Better
 
 CONFIDENCE = 0.95
 
@@ -58,6 +59,14 @@ class Estimate:
         half = t * float(known.std(ddof=1)) / math.sqrt(known.size)
         return cls(mean, mean - half, mean + half, known.size)
 
+    def within(self, figure: str) -> Estimate:
+        """The same, with an interval of values that the figure can have: a share is in [0, 1]."""
+        known = CATALOGUE.find(figure)
+        if known is None or known.is_signed or self.low is None or self.high is None:
+            return self
+        most = 1.0 if known.unit == FRACTION and known.better is Better.HIGHER else math.inf
+        return replace(self, low=max(self.low, 0.0), high=min(self.high, most))
+
     @property
     def half(self) -> float:
         """Half of the width of the interval; not a number where it is not defined."""
@@ -90,7 +99,9 @@ def compared(
 def _of_method(rows: pd.DataFrame, figures: Sequence[str]) -> dict[str, Any]:
     seconds, memory = rows["seconds"].median(), rows["peak_memory_bytes"].median()
     return {
-        "figures": {name: asdict(Estimate.of(_column(rows, name))) for name in figures},
+        "figures": {
+            name: asdict(Estimate.of(_column(rows, name)).within(name)) for name in figures
+        },
         "seconds_median": None if pd.isna(seconds) else float(seconds),
         "peak_memory_bytes_median": None if pd.isna(memory) else float(memory),
         "failures": rows["reason"].dropna().value_counts().to_dict(),

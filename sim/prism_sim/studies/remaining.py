@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 _MINUTE_S, _HOUR_S = 60, 3600
+_FIRST = 3  # tasks whose time says little about the others
 
 
 class Remaining:
@@ -21,10 +22,12 @@ class Remaining:
         self._began_s = now_s()
 
     def sentence(self, done: int, left: int) -> str:
-        """A clause about the remaining time; empty if none is left."""
-        if not done or left <= 0:
+        """A clause about the remaining time; empty if none is left, or too few tasks are done."""
+        if done <= _FIRST:  # they also start processes, import and compile
+            self._began_s = self._now_s()
+        if done <= _FIRST or left <= 0:
             return ""
-        seconds = (self._now_s() - self._began_s) / done * left
+        seconds = (self._now_s() - self._began_s) / (done - _FIRST) * left
         return f", about {rounded(seconds)} left"
 
 

@@ -10,21 +10,26 @@ figure of its run. If a run fails, its error is recorded, and the rest continues
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_common.errors import Problem, UserError
+from prism_common.errors import Problem
 from prism_common.files import replacing
 from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.cases import RunCase, figures_of
-from prism_sim.studies.kept import Piece, content, do_missing, is_piece
+from prism_sim.studies.kept import (
+    Piece,
+    content,
+    do_missing,
+    is_figures,
+    refuse_foreign_pieces,
+)
 from prism_sim.studies.pool import Workers
 from prism_sim.studies.study import ERROR, KEY, METHOD, SEED, Point, Study
 
@@ -74,22 +79,12 @@ def own_folder(folder: Path) -> Iterator[None]:
     UserError : the folder has files under our names that prism-sim did not write.
     """
     with exclusive(folder):
-        _refuse_foreign_points(folder / POINTS)
+        refuse_foreign_pieces(folder / POINTS)
         if _is_older_sweep(folder):
             there = [name for name in FILES if (folder / name).is_file()]
             adopt(folder, dict.fromkeys(there, STAGE))
         refuse_to_replace(folder, FILES)
         yield
-
-
-def _refuse_foreign_points(points: Path) -> None:
-    there = [points] if os.path.lexists(points) else []
-    foreign = [path for path in (points.iterdir() if points.is_dir() else there)
-               if not is_piece(path)]  # fmt: skip
-    if foreign:
-        what = "prism-sim did not write this, and the points of a sweep belong here"
-        how = "move it away, or name another folder with --out"
-        raise UserError(Problem(what, str(min(foreign)), how))
 
 
 def _is_older_sweep(folder: Path) -> bool:
@@ -135,6 +130,7 @@ def run_points(
         retry,
         total=total,
         result="figures",
+        is_result=is_figures,
         workers=workers,
     )
     return Swept(rows, *counts)

@@ -72,7 +72,10 @@ def _draw_costs(axes: Axes, costs: list[dict[str, Any]]) -> None:
 
 
 def _slower(cost: dict[str, Any]) -> str:
-    """The job whose steps change most, by how much, and a changed effective training time."""
+    """The job whose steps change most, by how much, and an effective time that explains it.
+
+    Longer steps count as effective, so the share of a slower job rises; that is no gain.
+    """
     known = [job for job in cost["jobs"] if job["slower"]]
     if not known:
         return ""
@@ -80,7 +83,8 @@ def _slower(cost: dict[str, Any]) -> str:
     sign = "+" if job["slower"] > 0 else ""
     words = f", steps of {job['job']} {sign}{percent(job['slower'])}"
     ratios = [100 * (job[f"effective_ratio_{side}"] or 0.0) for side in ("with", "without")]
-    if abs(ratios[0] - ratios[1]) >= _SHOWN_POINTS:
+    lost = ratios[1] - ratios[0]
+    if (lost if job["slower"] > 0 else -lost) >= _SHOWN_POINTS:
         words += "\n" + "effective time {:.0f} % instead of {:.0f} %".format(*ratios)
     return words
 

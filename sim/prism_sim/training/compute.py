@@ -7,7 +7,7 @@ warm-up) are in :class:`ComputeTimes`; the faults that slow down one worker are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,11 @@ from numpy.typing import NDArray
 from prism_sim.draws import Draws
 from prism_sim.scenario.job import JobConfig
 
+
+def _nothing() -> None:
+    """Ignore a change."""
+
+
 LONGEST = 4.0
 """Maximum length of a micro-batch relative to the nominal one: packing bounds the lognormal."""
 
@@ -24,8 +29,13 @@ LONGEST_TAIL = 100.0
 """Maximum factor of a heavy tail."""
 
 
-class ComputeSpeed(list[float]):
-    """Factors on the speed of one worker, one for each active fault.
+class ComputeSpeed:
+    """The speed of one worker: what active faults do to it.
+
+    Parameters
+    ----------
+    factors : on its speed, one for each active fault.
+    own : constant factor on the duration of its computation: healthy GPUs differ.
 
     >>> speed = ComputeSpeed([0.5, 0.5])
     >>> speed.slowness
@@ -35,12 +45,35 @@ class ComputeSpeed(list[float]):
     ----------
     stall_ns : time that the worker waits before its next pass.
     held : what the worker waits for before its next pass, if it hangs.
-    own : constant factor on the duration of its computation: healthy GPUs differ.
+    on_change : called after every change.
     """
 
-    own: float = 1.0
-    stall_ns: int = 0
-    held: simpy.Event | None = None
+    def __init__(self, factors: Iterable[float] = (), own: float = 1.0) -> None:
+        self._factors = list(factors)
+        self.own = own
+        self.stall_ns = 0
+        self.held: simpy.Event | None = None
+        self.on_change: Callable[[], None] = _nothing
+
+    def slow(self, factor: float) -> None:
+        """Multiply the speed by ``factor``."""
+        self._factors.append(factor)
+        self.on_change()
+
+    def restore(self, factor: float) -> None:
+        """Undo one :meth:`slow` by ``factor``."""
+        self._factors.remove(factor)
+        self.on_change()
+
+    def stall(self, stall_ns: int) -> None:
+        """Let the worker wait before its next pass."""
+        self.stall_ns += stall_ns
+        self.on_change()
+
+    def hold(self, held: simpy.Event | None) -> None:
+        """Let the worker hang before its next pass until ``held`` happens; None: go on."""
+        self.held = held
+        self.on_change()
 
     def take_stall(self) -> int:
         """The time to wait before this pass [ns]; the next one does not wait again."""
@@ -50,7 +83,7 @@ class ComputeSpeed(list[float]):
     @property
     def slowness(self) -> float:
         """Factor on the duration of all present computation of the worker."""
-        return self.own / float(np.prod(self)) if self else self.own
+        return self.own / float(np.prod(self._factors)) if self._factors else self.own
 
     @classmethod
     def of_gpus(cls, gpus: Iterable[int], spread: float, draws: Draws) -> ComputeSpeed:

@@ -108,6 +108,21 @@ class TrainingConfig(JobConfig):
         return self
 
     @property
+    def parts(self) -> int:
+        return self.schedule.parts(self.pp, self.chunks)
+
+    @property
+    def stage_chunks(self) -> int:
+        return self.schedule.stage_chunks(self.chunks)
+
+    @property
+    def copies(self) -> int:
+        return self.schedule.copies
+
+    def part_of(self, stage: int, chunk: int) -> int:
+        return self.schedule.part_of(stage, chunk, self.pp)
+
+    @property
     def strategy(self) -> StrategyBase:
         """The strategy that keeps the parameters of replicas equal."""
         if self.data_parallel is not None:

@@ -140,7 +140,7 @@ def _recomputed_memory_ns(job: JobConfig, moe: bool, cluster: Cluster) -> float:
 
 
 def _stage(job: JobConfig, cluster: Cluster, stage: int, shards: int) -> StageCost:
-    chunks = tuple(_chunk(job, cluster, stage, chunk) for chunk in range(job.chunks))
+    chunks = tuple(_chunk(job, cluster, stage, chunk) for chunk in range(job.stage_chunks))
     experts = sum(sum(chunk.expert_parameters) for chunk in chunks)
     dense = sum(sum(chunk.parameters) for chunk in chunks)
     shard = dense / shards + experts / max(1, shards // job.ep)
@@ -151,7 +151,7 @@ def _stage(job: JobConfig, cluster: Cluster, stage: int, shards: int) -> StageCo
 
 
 def _chunk(job: JobConfig, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
-    part = chunk * job.pp + stage
+    part = job.part_of(stage, chunk)
     flops_per_ns = cluster.gpu.peak_tflops * 1e3 * job.mfu * job.tp
     has_head = part == job.parts - 1 and job.head_on_last_stage
     forward = _over_layers(job, part, lambda moe: layer_forward_flops(job, moe))

@@ -53,18 +53,20 @@ class JobGroups:
         self.context = context
         self.numbers = numbers
         self._config = context.config
+        self._opened: dict[tuple[object, ...], list[GroupCommunicator]] = {}
 
     def gradients(self, stage: int) -> list[Communicator]:
         """Communicators for the parameters that every member of ``stage`` holds.
 
-        Empty if the stage has one member only.
+        Other stages may hold the same. Empty if nobody else does.
         """
         config = self._config
         shards, members = config.hybrid_shards, range(config.members)
-        if config.members == 1:
+        stages = self._alike(stage)
+        if config.members * len(stages) == 1:
             return []
         if shards is None or shards == config.members:
-            return [*self._reducing(stage, members)]
+            return self._shared(stage, "", members)
         inside = [
             self._reducing(stage, range(first, first + shards))
             for first in range(0, config.members, shards)
@@ -84,20 +86,33 @@ class JobGroups:
     def expert_gradients(self, stage: int) -> list[Communicator]:
         """Communicators for the experts that each member of ``stage`` holds.
 
-        Empty if no two members hold the same experts.
+        Empty if no two ranks hold the same experts.
         """
         config = self._config
-        if config.mixture is None or config.members == config.ep:
+        if config.mixture is None or config.members * len(self._alike(stage)) == config.ep:
             return []
         opened: dict[int, Communicator] = {}
         for rank in range(config.ep):
             alike = [m for m in range(config.members) if m // config.cp % config.ep == rank]
-            opened |= dict(
-                zip(
-                    alike, self._reducing(stage, alike, connections=2, label="expert_"), strict=True
-                )
-            )
+            own = self._shared(stage, "expert_", alike, connections=2)
+            opened |= dict(zip(alike, own, strict=True))
         return [opened[member] for member in range(config.members)]
+
+    def _alike(self, stage: int) -> tuple[int, ...]:
+        """The stages that hold the same layers as ``stage``."""
+        return self.context.schedule.alike(stage, self._config.pp)
+
+    def _shared(
+        self, stage: int, label: str, members: Sequence[int], connections: int = 0
+    ) -> list[Communicator]:
+        """Communicators of ``members`` in ``stage``, who reduce with those in stages alike."""
+        stages = self._alike(stage)
+        key = (stages, label, tuple(members))
+        if key not in self._opened:
+            everybody = [(each, m) for each in stages for m in members]
+            self._opened[key] = self._reducing_all(everybody, connections, label)
+        first = stages.index(stage) * len(members)
+        return [*self._opened[key][first : first + len(members)]]
 
     def final_collectives(self) -> dict[Member, list[FinalCollective]]:
         """Collectives between the reduction of gradients and the update."""
@@ -108,7 +123,13 @@ class JobGroups:
         return made
 
     def _reducing(
-        self, stage: int, members: Sequence[int], connections: int = 0, label: str = ""
+        self, stage: int, members: Sequence[int], connections: int = 0
+    ) -> list[GroupCommunicator]:
+        """Communicators of ``members`` of ``stage``, who reduce gradients."""
+        return self._reducing_all([(stage, m) for m in members], connections)
+
+    def _reducing_all(
+        self, members: Sequence[Member], connections: int = 0, label: str = ""
     ) -> list[GroupCommunicator]:
         """Communicators of a group that reduces gradients, on its ``connections``-th set of
         connections."""
@@ -119,8 +140,7 @@ class JobGroups:
         if config.library is not None:
             build = self.rings(config.library)
             side_by_side = config.library.side_by_side
-        stage_members = [(stage, m) for m in members]
-        return self.communicators(stage_members, build, DP, label, connections, side_by_side)
+        return self.communicators(members, build, DP, label, connections, side_by_side)
 
     def _embeddings(self) -> dict[Member, FinalCollective]:
         """First and last stage sum the gradients of the embedding they share."""

@@ -18,6 +18,9 @@ from prism_sim.training.compute import ComputeSpeed, Varied
 from prism_sim.training.steps import StepRecord
 from prism_sim.truth import SpanLog, by_rank
 
+HICCUP = 0.03
+"""Share of the median step of a job, from which on more work by chance is a hiccup."""
+
 
 class JobWorker(Protocol):
     """A worker of a job: one rank, or several ranks in lock-step."""
@@ -131,6 +134,19 @@ class PlacedJob(ABC, Generic[M, W]):
         """Truth: the finished steps of every rank."""
         ranks_each = self.gpus.size // len(self.workers)
         return by_rank(self.model.name, ranks_each, self.record.rows, epoch_ns)
+
+    def hiccups(self) -> pd.DataFrame:
+        """Truth: ranks and steps whose own work chance makes longer by :data:`HICCUP` of a step."""
+        lengths_ns = [end_ns - start_ns for _, _, start_ns, end_ns in self.record.rows]
+        least_ns = HICCUP * float(np.median(lengths_ns)) if lengths_ns else np.inf
+        ranks_each = self.gpus.size // len(self.workers)
+        rows = [
+            (self.model.name, first + member, step, round(extra_ns))
+            for (first, step), extra_ns in sorted(self.record.varied_ns.items())
+            if extra_ns >= least_ns
+            for member in range(ranks_each)
+        ]
+        return pd.DataFrame(rows, columns=["job", "rank", "step", "extra_ns"])
 
     def ranks(self) -> pd.DataFrame:
         """Truth: the GPU and the position of every rank."""

@@ -10,7 +10,7 @@ comes later. A fourth instruction changes the load of a rank relative to the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -46,6 +46,7 @@ class Join:
 
     ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
     and gradients to the whole step. ``layer`` is the layer of the activations, -1 for none.
+    ``turn`` is 1 for the second of two passes beside each other.
     """
 
     communicator: Communicator
@@ -54,6 +55,7 @@ class Join:
     slot: str = ""
     activations: bool = False
     layer: int = -1
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,55 @@ def woven(program: Program, points: Iterable[Point]) -> Program:
         else:
             out.append(instruction)
     return tuple(out)
+
+
+def beside(first: Program, second: Program, share: Fraction) -> Program:
+    """The program of two passes that take turns: where one would wait, the other computes.
+
+    ``share`` is the first one's part of the compute time of both.
+
+    >>> exchange = (Join(None, "dispatch", 1, "a"), Await("a"))
+    >>> both = beside((*exchange, *PLAIN), PLAIN, Fraction(1, 3))
+    >>> [str(i.until) if isinstance(i, Compute) else type(i).__name__ for i in both]
+    ['Join', '2/3', 'Await', '1']
+    """
+    lanes = [_Lane(first, share, 0), _Lane(second, 1 - share, 1)]
+    out: list[Instruction] = []
+    done = Fraction(0)
+    while any(lane.left for lane in lanes):
+        for lane in lanes:
+            for instruction in lane.until_next_wait():
+                if isinstance(instruction, Compute):
+                    done += instruction.until
+                    instruction = Compute(done)
+                out.append(instruction)
+    return tuple(out)
+
+
+class _Lane:
+    """One of two passes beside each other, with its ``share`` of the compute time of both."""
+
+    def __init__(self, program: Program, share: Fraction, turn: int) -> None:
+        self.left = [*program]
+        self._share = share
+        self._turn = turn
+        self._reached = Fraction(0)
+
+    def until_next_wait(self) -> list[Instruction]:
+        """Remove and return the instructions before its next wait, but at least one.
+
+        The time of a compute is that since the last one.
+        """
+        out: list[Instruction] = []
+        while self.left and not (out and isinstance(self.left[0], Await)):
+            instruction = self.left.pop(0)
+            if isinstance(instruction, Compute):
+                length = instruction.until - self._reached
+                self._reached = instruction.until
+                instruction = Compute(length * self._share)
+            elif isinstance(instruction, Join):
+                instruction = replace(instruction, turn=self._turn)
+            elif isinstance(instruction, ExtraLoad):
+                instruction = replace(instruction, part=instruction.part * self._share)
+            out.append(instruction)
+        return out

@@ -15,11 +15,14 @@ from typing import NamedTuple, Protocol, cast
 import simpy
 
 from prism_sim.cluster.network import Network
+from prism_sim.cluster.sequence_tables import Stretch
 from prism_sim.collector.delay import HORIZON_NS
 from prism_sim.scenario.habits import Restart
 from prism_sim.training.worker import Worker
 
 Process = Generator[simpy.Event, object, None]
+Awaited = tuple[simpy.Event | None, int]
+"""What a process waits for: an event, and the piece of its sequence whose message it needs."""
 STILL_NS = 2 * HORIZON_NS // 5
 """Ranks of which none goes on for so long wait for each other; the wire carries nothing [ns]."""
 
@@ -140,10 +143,16 @@ def _until_noticed(
     job.abandon(failed_ns)
 
 
-def _waited_for(processes: Sequence[simpy.Process]) -> list[simpy.Event | None] | None:
+def _waited_for(processes: Sequence[simpy.Process]) -> list[Awaited] | None:
     """What each of ``processes`` waits for; None if one of them waits for a time, as it works."""
-    events: list[simpy.Event | None] = [process.target for process in processes]
-    return None if any(isinstance(event, simpy.Timeout) for event in events) else events
+    waits: list[Awaited] = []
+    for process in processes:
+        event = process.target
+        piece = event.awaits if isinstance(event, Stretch) else -1
+        if piece is None or isinstance(event, simpy.Timeout):
+            return None
+        waits.append((event, piece))
+    return waits
 
 
 def _begin(job: Restartable) -> list[simpy.Process]:

@@ -18,6 +18,8 @@ class StepRecord:
         [ns].
     began : steps that at least one worker has begun.
     finished : the number of the first step that some worker has not finished.
+    varied_ns : by (first rank of a worker, step), how much longer than nominal random variation
+        makes its own work: passes, and the host work before them; negative if shorter.
     """
 
     def __init__(self, workers: int) -> None:
@@ -25,6 +27,7 @@ class StepRecord:
         self.rows: list[tuple[int, int, int, int]] = []
         self.began: set[int] = set()
         self.finished = 0
+        self.varied_ns: dict[tuple[int, int], float] = {}
         self._done_by: dict[int, int] = {}
         self._at_step: dict[int, list[Callable[[], None]]] = {}
 
@@ -38,6 +41,11 @@ class StepRecord:
             self.began.add(step)
             for call in self._at_step.pop(step, ()):
                 call()
+
+    def vary(self, first_rank: int, step: int, extra_ns: float) -> None:
+        """Record that chance makes the own work of a worker longer by ``extra_ns``."""
+        place = first_rank, step
+        self.varied_ns[place] = self.varied_ns.get(place, 0.0) + extra_ns
 
     def done(self, first_rank: int, step: int, start_ns: int, end_ns: int) -> None:
         """Record that the worker of ``first_rank`` has finished ``step``."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -21,7 +21,6 @@ from prism_sim.clock import Clock
 from prism_sim.draws import Draws
 from prism_sim.training.collectives import Collective
 from prism_sim.training.collectives.base import NEVER_NS
-from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.truth import SpanLog
 
 
@@ -175,6 +174,16 @@ class CommStream:
         self._try()
 
 
+class Exchanges(Protocol):
+    """An all-to-all of a group's tokens, of which each member receives another share."""
+
+    def exchange(self, size_bytes: int, share: NDArray[np.float64], event: simpy.Event) -> None:
+        """Send ``share[i, j]`` of member i's ``size_bytes`` to member j; ``event`` at the end."""
+
+    def abandon(self, size_bytes: int, share: NDArray[np.float64], ready_ns: Sequence[int]) -> None:
+        """Write what was sent between members that have joined."""
+
+
 class ExpertStream(CommStream):
     """All-to-alls among ranks whose experts are not equally popular.
 
@@ -188,7 +197,7 @@ class ExpertStream(CommStream):
     def __init__(
         self,
         env: Clock,
-        exchanges: Sequence[UnevenAllToAll],
+        exchanges: Sequence[Exchanges],
         workers: Sequence[int],
         log: SpanLog,
         draws: Draws,

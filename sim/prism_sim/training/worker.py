@@ -16,47 +16,23 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from prism_sim.cluster.fabric import Over
+from prism_sim.cluster.sequence_tables import SequenceTables
 from prism_sim.training.compute import ComputeSpeed
 from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
 from prism_sim.training.groups import FinalCollective
 from prism_sim.training.habits import Habit
-from prism_sim.training.messages import MESSAGE_SPANS, MessagePath, SendQueue
+from prism_sim.training.messages import Mail, Message
+from prism_sim.training.plan import Part, PlannedPass
 from prism_sim.training.program import PLAIN, Await, Compute, ExtraLoad, Join, Program
-from prism_sim.training.schedules import FORWARD, PASS_SPANS, Work
+from prism_sim.training.schedules import FORWARD, PASS_SPANS
 from prism_sim.truth import NO_MICRO_BATCH
 
 UPDATE, EVALUATION = "opt", "eval_fwd"
 """Kinds of spans of the optimizer's update, and of an evaluation's passes."""
-EVALUATION_PASS = 3
-"""In the keys of an evaluation's messages, this replaces the kind of work."""
 
 Process = Generator[simpy.Event, object, None]
-Key = tuple[int, int, int, int]  # step, pass, micro-batch, chunk
-
-
-class Peer(NamedTuple):
-    """The receiver of a pass's result: worker, path, and chunk."""
-
-    worker: Worker
-    path: MessagePath
-    chunk: int
-
-
-class PlannedPass(NamedTuple):
-    """One pass of a step, with everything that is known in advance.
-
-    ``row`` is its row in tables of durations; ``waits`` whether it needs a message first;
-    ``program`` its instructions, None if it only computes.
-    """
-
-    work: Work
-    row: int
-    waits: bool
-    program: Program | None
-    peer: Peer | None
 
 
 class Measured(NamedTuple):
@@ -82,7 +58,9 @@ class Worker:
         (kinds x chunks, 1); ``measured`` is used in place of it.
     flow_bytes : size of a pipeline message of nominal length, on one of its connections.
     habits : activities of the job besides its steps.
-    plan : a step's passes, in order.
+    mail : its messages to and from other stages.
+    sequence, pieces : its sequence in the fabric, and the first piece of its plan there.
+    plan, programs, parts : a step's passes, in order; their programs; and their parts.
     final : the collectives between the last reduction of gradients and the update.
     slowdowns : factors on its speed.
     step : the step that it is in, or begins next.
@@ -98,15 +76,22 @@ class Worker:
     nominal_ns: NDArray[np.float64]
     flow_bytes: int
     habits: Sequence[Habit]
-    plan: list[PlannedPass] = field(default_factory=list)
+    mail: Mail
+    sequence: int
+    pieces: int = 0
+    plan: Sequence[PlannedPass] = ()
+    programs: Sequence[Program | None] = ()
+    parts: Sequence[Part] = ()
     final: list[FinalCollective] = field(default_factory=list)
     measured: Measured | None = None
     slowdowns: ComputeSpeed = field(default_factory=ComputeSpeed)
-    inbox: dict[Key, simpy.Event] = field(default_factory=dict)
     step: int = 0
     _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
-    _queues: dict[int, SendQueue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.slowdowns.on_change = self._take_speed
+        self._take_speed()
 
     @property
     def server(self) -> int:
@@ -131,14 +116,15 @@ class Worker:
     def take_over(self, before: Worker, step: int) -> None:
         """Replace ``before``, whose attempt ended; the first step is ``step``."""
         self.slowdowns = before.slowdowns
+        self._row["stall_ns"] = before._row["stall_ns"]
+        self.__post_init__()
         for due, calls in sorted(before._at_step.items()):
             for call in calls:
                 self.at_step(max(due, step), call)
 
     def abandon(self) -> None:
         """End with the attempt: messages that wait for others are not sent."""
-        for queue in self._queues.values():
-            queue.abandon()
+        self.mail.abandon()
 
     def run(self) -> Process:
         """All steps of the job's present attempt, as a SimPy process."""
@@ -148,7 +134,9 @@ class Worker:
             yield env.timeout(round(config.start_s * 1e9))
         for step in steps:
             if step != steps.start:
-                yield env.timeout(context.compute.overhead_ns(self.first_rank, step))
+                overhead_ns = context.compute.overhead_ns(self.first_rank, step)
+                self._vary(step, overhead_ns - config.step_overhead_ms * 1e6)
+                yield env.timeout(overhead_ns)
             for habit in self.habits:
                 yield from habit.before(self, step)
             self._begin(step)
@@ -163,22 +151,33 @@ class Worker:
             yield from habit.finish(self)
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
-        """Forward passes of ``micro_batches``, chunk by chunk; nothing is sent back."""
+        """Forward passes of ``micro_batches``, chunk by chunk; nothing is sent back.
+
+        Stages that hold the same parts share them.
+        """
         env, log = self.context.env, self.context.log
         self._lengths = None
         forwards = {item.work.chunk: item for item in self.plan if item.work.kind == FORWARD}
         for chunk, item in sorted(forwards.items()):
-            nominal_ns = float(self.nominal_ns[item.row, 0])
-            for mb in range(micro_batches):
-                if item.waits:
-                    yield self._receive((step, EVALUATION_PASS, mb, chunk))
+            nominal_ns = float(self.nominal_ns[chunk, 0])
+            program = self.programs[item.program] or PLAIN
+            for mb in range(-(-micro_batches // self.context.config.copies)):
+                if item.mailbox >= 0:
+                    arrival = self.mail.receive(self._evaluated(chunk), step, mb)
+                    if arrival is not None:
+                        yield arrival
                 start_ns = env.now
                 wait_ns = round(nominal_ns * self.slowdowns.slowness)
-                yield from self._follow(item.program or PLAIN, wait_ns, step, mb)
+                yield from self._follow(program, wait_ns, step, [mb])
                 log.add(self.number, step, mb, EVALUATION, start_ns, env.now)
-                if item.peer is not None:
-                    key = (step, EVALUATION_PASS, mb, item.peer.chunk)
-                    self._send(item.peer, key, self.flow_bytes)
+                if item.receiver is not None:
+                    link, mailbox = item.receiver
+                    to = self._evaluated(mailbox // self.context.config.micro_batches)
+                    self.mail.send(link, Message(to, self.flow_bytes, step, mb, None))
+
+    def _evaluated(self, chunk: int) -> int:
+        """The mailbox of an evaluation's passes through ``chunk``, after those of the steps."""
+        return len(self.nominal_ns) * self.context.config.micro_batches + chunk
 
     def _begin(self, step: int) -> None:
         self.step = step
@@ -186,53 +185,119 @@ class Worker:
             call()
         self.context.steps.begin(step)
 
+    def _vary(self, step: int, extra_ns: float) -> None:
+        """Record by how much random variation makes the own work of ``step`` longer."""
+        self.context.steps.vary(self.first_rank, step, extra_ns)
+
     def _passes(self, step: int) -> Process:
         """All passes of the step's micro-batches, in the schedule's order."""
-        env, log, number = self.context.env, self.context.log, self.number
-        rows = len(self.nominal_ns)
-        healthy_ns = self._healthy_ns(step, rows)
-        for work, row, waits, program, peer in self.plan:
-            kind, mb, chunk = work
-            if waits:
-                yield self._receive((step, kind, mb, chunk))
-            if self.slowdowns.held is not None:
-                yield self.slowdowns.held
-            start_ns = env.now
-            wait_ns = round(healthy_ns[row][mb] * self.slowdowns.slowness)
-            wait_ns += self.slowdowns.take_stall()
-            if program is None:
-                yield env.timeout(wait_ns)
+        self._set_durations(step)
+        for first, stop, plain in self.parts:
+            if plain:
+                yield from self._stretch(self.pieces + first, self.pieces + stop)
             else:
-                yield from self._follow(program, wait_ns, step, mb)
-            log.add(number, step, mb, PASS_SPANS[kind], start_ns, env.now)
-            if peer is not None:
-                self._pass_on(peer, step, kind, mb)
+                yield from self._pass(self.plan[first:stop], step)
 
-    def _healthy_ns(self, step: int, rows: int) -> list[list[float]]:
+    def _stretch(self, first: int, stop: int) -> Process:
+        """The passes from piece ``first`` to before ``stop``, which compiled code follows."""
+        fabric = self.context.fabric
+        ended: simpy.Event | None = fabric.play(self.sequence, first, stop)
+        try:
+            while (waits_for := ended or self.slowdowns.held) is not None:
+                yield waits_for
+                ended = fabric.resume(self.sequence) if self._row["piece"] < stop else None
+        except simpy.Interrupt:
+            fabric.stop(self.sequence)
+            raise
+
+    def _pass(self, items: Sequence[PlannedPass], step: int) -> Process:
+        """One pass, or two beside each other, which may have a program."""
+        env, program = self.context.env, self.programs[items[0].program]
+        for item in items:
+            if item.mailbox >= 0:
+                arrival = self.mail.receive(item.mailbox, step, item.work.micro_batch)
+                if arrival is not None:
+                    yield arrival
+        if self.slowdowns.held is not None:
+            yield self.slowdowns.held
+        start_ns, wait_ns = env.now, self._take_duration_ns(items)
+        if program is None:
+            yield env.timeout(wait_ns)
+        else:
+            micro_batches = [item.work.micro_batch for item in items]
+            yield from self._follow(program, wait_ns, step, micro_batches)
+        for work, _, _, _, receiver in items:
+            kind, mb = PASS_SPANS[work.kind], work.micro_batch
+            self.context.log.add(self.number, step, mb, kind, start_ns, env.now)
+            if receiver is not None:
+                size_bytes = int(self._tables.now.size_bytes[self._row["sizes"] + mb])
+                message = Message(receiver.mailbox, size_bytes, step, mb, work.direction)
+                self.mail.send(receiver.link, message)
+
+    def _take_duration_ns(self, items: Sequence[PlannedPass]) -> int:
+        """Time that ``items`` compute, and the stall before them."""
+        row, slowness = self._row, self.slowdowns.slowness
+        healthy_ns = self._tables.now.duration_ns[row["durations"] :]
+        stall_ns, row["stall_ns"] = int(row["stall_ns"]), 0
+        return stall_ns + sum(round(float(healthy_ns[i.duration]) * slowness) for i in items)
+
+    @property
+    def _tables(self) -> SequenceTables:
+        return self.context.fabric.tables
+
+    @property
+    def _row(self) -> np.void:
+        row: np.void = self._tables.now.sequence[self.sequence]
+        return row
+
+    def _take_speed(self) -> None:
+        """Pass changes of the speed to the sequence."""
+        row, speed = self._row, self.slowdowns
+        row["slowness"] = speed.slowness
+        row["stall_ns"] += speed.take_stall()
+        row["held"] = speed.held is not None
+
+    def _set_durations(self, step: int) -> None:
+        """Set the duration of every pass of ``step`` if nothing is slow, and sizes of messages."""
+        rows, row, tables = len(self.nominal_ns), self._row, self._tables.now
+        row["step"], before = step, self._lengths
+        healthy_ns = self._healthy_ns(step, rows)
+        first = row["durations"]
+        tables.duration_ns[first : first + healthy_ns.size] = healthy_ns.ravel()
+        if self._lengths is not None or before is not None:
+            lengths = self._lengths or [1.0] * self.context.config.micro_batches
+            sizes = [max(1, round(self.flow_bytes * length)) for length in lengths]
+            tables.size_bytes[row["sizes"] : row["sizes"] + len(sizes)] = sizes
+
+    def _healthy_ns(self, step: int, rows: int) -> NDArray[np.float64]:
         """Duration of every pass if nothing is slow, by row and micro-batch."""
         compute, nominal_ns = self.context.compute, self.nominal_ns
         if self.measured is not None:
             nominal_ns = self.measured.passes_ns[step]
         healthy_ns = nominal_ns * compute.noise(self.first_rank, self.server, step, rows)
+        warm_up = 1.0
         if self.context.config.warm_up_steps:
-            first = self.context.progress.steps.start
-            healthy_ns = healthy_ns * compute.warm_up(step, first)
+            warm_up = compute.warm_up(step, self.context.progress.steps.start)
+            healthy_ns = healthy_ns * warm_up
         self._lengths = compute.lengths(self.member, step)
         if self._lengths is not None:
             tokens = np.array(self._lengths)
             chunks = self.cost.chunks
             square = np.array([chunks[row % len(chunks)].quadratic for row in range(rows)])[:, None]
             healthy_ns = healthy_ns * ((1 - square) * tokens + square * tokens**2)
-        times: list[list[float]] = healthy_ns.tolist()
-        return times
+        extra_ns = (healthy_ns - nominal_ns * warm_up).ravel()
+        self._vary(step, float(extra_ns[sorted(item.duration for item in self.plan)].sum()))
+        return healthy_ns
 
     def _optimizer_ns(self, step: int) -> int:
         if self.measured is not None:
             return int(self.measured.optimizer_ns[step])
         return round(self.cost.optimizer_ns)
 
-    def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
-        """A pass that computes for ``duration_ns`` and follows ``program``."""
+    def _follow(
+        self, program: Program, duration_ns: int, step: int, micro_batches: Sequence[int]
+    ) -> Process:
+        """Passes of ``micro_batches`` that compute for ``duration_ns`` and follow ``program``."""
         env, pending, passed_ns, extra_ns = self.context.env, self.replicas.pending, 0, 0
         for instruction in program:
             match instruction:
@@ -243,64 +308,16 @@ class Worker:
                     passed_ns, extra_ns = until_ns, min(0, takes_ns)
                 case ExtraLoad(load, part):
                     extra_ns += round(float(part) * duration_ns * (load() - 1))
-                case Join(communicator, operation, size_bytes, slot, activations, layer):
-                    of = micro_batch if activations else NO_MICRO_BATCH
+                case Join(communicator, operation, size_bytes, slot, activations, layer, turn):
+                    of = micro_batches[turn] if activations else NO_MICRO_BATCH
                     if activations and self._lengths is not None:
-                        size_bytes = round(size_bytes * self._lengths[micro_batch])
+                        size_bytes = round(size_bytes * self._lengths[micro_batches[turn]])
                     ended = communicator.join(operation, size_bytes, step, of, layer)
                     if slot:
                         pending[slot] = ended
                 case Await(slot):
                     if slot in pending:
                         yield pending.pop(slot)
-
-    def _receive(self, key: Key) -> simpy.Event:
-        """Post the receive of a message; returns the event of its arrival."""
-        arrival = self._arrival(key)
-        if self.context.rendezvous is not None:
-            self.context.rendezvous.post_receive((self.number, *key))
-        return arrival
-
-    def _arrival(self, key: Key) -> simpy.Event:
-        """The event of a message's arrival; created on first use, by sender or receiver."""
-        event = self.inbox.pop(key, None)
-        if event is None:
-            event = self.inbox[key] = self.context.env.event()
-        return event
-
-    def _pass_on(self, peer: Peer, step: int, kind: int, micro_batch: int) -> None:
-        """Send an activation to the next stage, or a gradient to the previous one."""
-        to, path, chunk = peer
-        sender, receiver, log = self.number, to.number, self.context.log
-
-        def over(start_ns: int, end_ns: int) -> int:
-            arrived_ns = end_ns + path.latency_ns
-            kinds = MESSAGE_SPANS[kind]
-            log.add_message(sender, receiver, step, micro_batch, kinds, start_ns, arrived_ns)
-            return 0
-
-        size_bytes = self.flow_bytes
-        if self._lengths is not None:
-            size_bytes = max(1, round(size_bytes * self._lengths[micro_batch]))
-        self._send(peer, (step, kind, micro_batch, chunk), size_bytes, over)
-
-    def _send(self, peer: Peer, key: Key, size_bytes: int, over: Over | None = None) -> None:
-        to, path, _ = peer
-        arrival, fabric, rendezvous = to._arrival(key), self.context.fabric, self.context.rendezvous
-        if rendezvous is None:
-            queue = self._queues.get(path.bundle)
-            if queue is None:
-                queue = self._queues[path.bundle] = SendQueue(fabric, path)
-            queue.send(size_bytes, arrival, over)
-            return
-        size_bytes += rendezvous.control_bytes  # the header
-
-        def start() -> simpy.Event:
-            fabric.transfer(path.bundle, size_bytes, path.latency_ns, arrival, over)
-            return arrival
-
-        key_of_all = (to.number, *key)
-        rendezvous.request_send(key_of_all, self.number, to.number, path.routes, start)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait for the reductions), update, gather parameters."""

@@ -42,24 +42,32 @@ UNKNOWN = Slowdown(None, None, None)
 def slowdowns(world: World) -> dict[int, Slowdown]:
     """The slowdown by each fault that began, by its number in the scenario."""
     scenario, found = world.scenario.without_draws, {}
-    own = _all_steps(world)
     for number, active in enumerate(world.faults.all):
         if active.start_ns is not None:
             rest = tuple(f for i, f in enumerate(scenario.faults) if i != number)
-            other = _simulated(scenario.model_copy(update={"faults": rest}))
-            each = [
-                _slowdown(job, own[job], other[job], _steps_within(own[job], job, active))
-                for job in own
-            ]
-            found[number] = max(each, key=lambda one: one.share or 0.0, default=UNKNOWN)
+            other = rerun(scenario.model_copy(update={"faults": rest}))
+            found[number] = slowdown_by(world, other, number)
     return found
 
 
-def _simulated(scenario: Scenario) -> dict[str, Ends]:
+def slowdown_by(world: World, other: World, number: int) -> Slowdown:
+    """The slowdown by fault ``number`` of ``world``; ``other`` is the same world without it."""
+    active = world.faults.all[number]
+    if active.start_ns is None:
+        return UNKNOWN
+    own, without = _all_steps(world), _all_steps(other)
+    each = [
+        _slowdown(job, own[job], without[job], _steps_within(own[job], job, active)) for job in own
+    ]
+    return max(each, key=lambda one: one.share or 0.0, default=UNKNOWN)
+
+
+def rerun(scenario: Scenario) -> World:
+    """The world of ``scenario``, simulated to its end; its records are not kept."""
     with tempfile.TemporaryDirectory(prefix="prism-sim-") as folder:
         world = World(scenario, Path(folder) / "flows.parquet", Path(folder) / "spans.parquet")
         world.run(lambda _: None)
-    return _all_steps(world)
+    return world
 
 
 def _all_steps(world: World) -> dict[str, Ends]:

@@ -21,7 +21,7 @@ INTEGERS = ("rank", "from_step", "to_step", "extra_ns")
 
 
 def write_truth(world: World, run: Run) -> None:
-    """Write ranks, layouts, steps, pairs and faults."""
+    """Write ranks, layouts, steps, hiccups, pairs and faults."""
     measured = slowdowns(world) if world.scenario.measure_faults else {}
     epoch_ns = world.scenario.epoch_ns
     jobs = world.jobs.values()
@@ -29,6 +29,7 @@ def write_truth(world: World, run: Run) -> None:
     for name, frames in (
         ("ranks", ranks),
         ("steps", steps),
+        ("hiccups", [job.hiccups() for job in jobs]),
         ("layouts", [_layout(*each) for each in zip(jobs, ranks, steps, strict=True)]),
         ("pairs", [world.collector.pairs()]),
         ("faults", [faults_table(world.faults, epoch_ns, measured)]),

@@ -67,6 +67,7 @@ class World:
             scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, hosts
         )
         self.log = SpanLog(spans_path, scenario.epoch_ns)
+        self.fabric.log_into(self.log.rows, self.log.write_piece)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
         self.jobs = {
             job.name: JOBS[type(job)](

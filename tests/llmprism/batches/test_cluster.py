@@ -55,4 +55,4 @@ def test_without_dask_the_extra_is_named(tenants: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_DASK, flows, "--topology", topology]
     done = completed([*command, "--cluster", "tcp://127.0.0.1:9"], tmp_path)
     assert done.returncode == 1
-    assert "pip install 'prism-sim[dask]'" in done.stderr
+    assert "pip install 'llmprism[dask]'" in done.stderr

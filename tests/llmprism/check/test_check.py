@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from llmprism.check.command import check_app
 from typer.testing import CliRunner
 
+from llmprism.check.command import check_app
 from llmprism.ingest.merging import TimeOrder
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.points import SeveralPoints

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from llmprism.check.command import check_app
 from typer.testing import CliRunner
 
+from llmprism.check.command import check_app
 from llmprism.cli import app
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.ingesting import ingest

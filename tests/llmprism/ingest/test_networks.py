@@ -270,3 +270,25 @@ def test_a_damaged_description_is_read_or_refused(
     path.write_bytes(content)
     with suppress(UserError):
         read_network([path], {}, Notes())
+
+
+@pytest.mark.parametrize("file", sorted(one.name for one in (NETWORKS / "switches").iterdir()))
+def test_neighbours_as_each_kind_of_switch_prints_them(tmp_path: Path, file: str) -> None:
+    path = tmp_path / f"leaf1{Path(file).suffix}"
+    path.write_bytes((NETWORKS / "switches" / file).read_bytes())
+    hosts = {"node07": "10.7.0.7", "node08": "10.7.0.8"}
+    content = read_network([path], hosts, Notes())
+    assert ends(content, "server", "switch", "address") == {
+        ("node07", "leaf1", "10.7.0.7"),
+        ("node08", "leaf1", "10.7.0.8"),
+    }
+    assert {name.split(".")[0] for name in tiers(content)} <= {"leaf1", "spine1"}
+
+
+def test_json_of_no_known_kind_is_no_broken_topology(tmp_path: Path) -> None:
+    path = tmp_path / "leaf1.json"
+    path.write_text('{"neighbours": [{"to": "node07"}]}')
+    with pytest.raises(UserError) as caught:
+        read_network([path], {}, Notes())
+    assert "no description of a network is recognised" in str(caught.value)
+    assert "lldp" in str(caught.value)

@@ -69,3 +69,15 @@ def test_a_record_that_was_exported_twice_is_left_to_the_diagnosis(
     after, done = read(written(tmp_path / "one.csv", rows, twice))
     assert len(after) == len(rows) + len(twice)
     assert not done.notes.set_aside
+
+
+def test_records_that_name_their_exporter_repeat_nothing(tmp_path: Path, read: Read) -> None:
+    """A collector that knows starts to a second moves records of one connection onto each other."""
+    rows = records("a2_ddp4")
+    shift_ns = 700 * US * (pd.Series(range(len(rows))) // 25 % 2)
+    moved = later(rows.reset_index(drop=True), shift_ns).assign(observer="192.0.2.1")
+    moved[[*COLUMNS, "observer"]].to_csv(tmp_path / "named.csv", index=False)
+    after, done = read(tmp_path / "named.csv")
+    assert len(after) == len(rows)
+    assert not done.notes.set_aside
+    assert done.notes.remarks == []

@@ -15,10 +15,12 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
+from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
 from prism_common.errors import UserError
+from processes import wait_until
 from receivers import receiver
 from watching import SETTINGS, Watched, pieces, put
 
@@ -35,17 +37,22 @@ def test_alertmanager_gets_what_is_open_and_what_is_resolved(world: Any, watched
     watched.settings = replace(SETTINGS, quiet_ns=4 * SECOND_NS)
     with receiver() as posted:
         posted.status = 503
-        watched.listeners = [Alertmanager(posted.url)]
+        refused = Alertmanager(posted.url, least_open_s=0.0)
+        watched.listeners = [refused]
         put(pd.concat(first), watched.incoming, "0.parquet")
         watched.round()
+        refused.close()
         assert posted.posts == []
+        assert (refused.sent, refused.failed > 0) == (0, True)
         posted.status = 200
-        sender = Alertmanager(f"{posted.url}/")
+        sender = Alertmanager(f"{posted.url}/", least_open_s=0.0)
         watched.listeners = [sender]
         watched.round()
+        wait_until(lambda: bool(posted.posts), 30)
         (path, opened), *_ = posted.posts
         put(second, watched.incoming, "1.parquet")
         watched.round()
+        sender.close()
     assert path == "/api/v2/alerts"
     assert [one["labels"]["alertname"] for one in opened] == ["SlowGpu"]
     assert _time(opened[0]["endsAt"]) > _time(opened[0]["startsAt"])
@@ -64,10 +71,43 @@ def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched
     put(world.flows, watched.incoming, "0.parquet")
     watched.round()
     assert watched.happened()[0] == ("opened", "SlowGpu")
-    assert sender.failed > 0
-    assert "127.0.0.1:9" in sender.problem
+    sender.close()
+    assert (sender.sent, sender.failed > 0) == (0, True)
     with pytest.raises(UserError, match="no address"):
         Alertmanager("alertmanager:9093")
+
+
+def test_an_alert_that_opens_and_resolves_at_once_is_told_as_open_first(
+    world: Any, watched: Watched
+) -> None:
+    addresses = Addresses("http://page:8080", "http://runbooks/", {"cluster": "a"})
+    with receiver() as first, receiver() as second:
+        senders = [Alertmanager(one.url, addresses, least_open_s=1.0) for one in (first, second)]
+        watched.listeners = senders
+        put(world.flows, watched.incoming, "all.parquet")
+        watched.round()
+        assert [one for one, _ in watched.happened()][-1] == "resolved"
+        for posted in (first, second):
+            wait_until(lambda posted=posted: len(posted.posts) >= 2, 30)
+        for sender in senders:
+            sender.close()
+    opened, resolved = second.alerts[0], second.alerts[-1]
+    assert _time(opened["endsAt"]) > _time(resolved["endsAt"])
+    assert resolved["endsAt"] == watched.events[-1]["endsAt"]
+    assert opened["labels"] == {**watched.events[0]["labels"], "cluster": "a"}
+    assert opened["annotations"]["runbook_url"] == "http://runbooks/SlowGpu"
+    assert opened["generatorURL"].startswith("http://page:8080/?incident=")
+    assert [one["labels"] for one in first.alerts] == [one["labels"] for one in second.alerts]
+
+
+def test_a_resolved_alert_is_about_the_whole_incident(world: Any, watched: Watched) -> None:
+    for number, records in enumerate(pieces(world.flows, 6)):
+        put(records, watched.incoming, f"{number}.parquet")
+        watched.round()
+    last = watched.events[-1]
+    assert (last["event"], last["first_step"], last["last_step"]) == ("resolved", 14, 17)
+    assert "step 14" in last["annotations"]["summary"]
+    assert "step 17" in last["annotations"]["summary"]
 
 
 def test_silence_and_lag_are_alerts_with_exits_of_their_own(world: Any, watched: Watched) -> None:
@@ -92,7 +132,7 @@ def test_a_round_that_takes_longer_than_the_silence_bound_is_no_silence(
 
 
 def test_metrics_are_those_that_rules_and_dashboard_read(world: Any, watched: Watched) -> None:
-    metrics = Metrics(Alertmanager("http://127.0.0.1:9"))
+    metrics = Metrics([Alertmanager("http://127.0.0.1:9")])
     watched.listeners = [metrics]
     put(world.flows, watched.incoming, "0.parquet")
     watched.round()
@@ -118,7 +158,7 @@ def test_metrics_are_those_that_rules_and_dashboard_read(world: Any, watched: Wa
 @pytest.mark.full
 @pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool: apt-get install prometheus")
 def test_promtool_accepts_metrics_and_rules(world: Any, watched: Watched) -> None:
-    metrics = Metrics(None)
+    metrics = Metrics()
     watched.listeners = [metrics]
     put(world.flows, watched.incoming, "0.parquet")
     watched.round()
@@ -129,3 +169,16 @@ def test_promtool_accepts_metrics_and_rules(world: Any, watched: Watched) -> Non
     ):
         done = subprocess.run([str(PROMTOOL), *arguments], input=content, capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_file_of_events_turns_over_and_repeats_none(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.jsonl"
+    events = [{"number": number, "text": "x" * 100} for number in range(1, 8)]
+    for number in range(1, 8):
+        assert len(AlertLines(path, turn_bytes=300).write(events[:number])) == 1
+    kept = [json.loads(line) for name in ("alerts.jsonl.1", "alerts.jsonl")
+            for line in (tmp_path / name).read_text().splitlines()]  # fmt: skip
+    assert kept == events[-len(kept) :]
+    assert len(kept) >= 3
+    path.unlink()
+    assert AlertLines(path, turn_bytes=300).written >= 3

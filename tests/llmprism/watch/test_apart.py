@@ -13,18 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.watch.history.recording import History
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.state import State
 from llmprism.watch.view import View
-from watching import SETTINGS, Silent, Watched, put
+from watching import SETTINGS, Watched, put
 
 STEPS = 40
 SLOW = {(1, step): 1.4 for step in range(24, 30)}
 SMALL = {"dp": 2, "micro": 4, "jitter": 0.01}  # below one leaf
 
 
-class Seen(Silent):
+class Seen(Listener):
     """What a page would show, and the jobs of each diagnosis."""
 
     def __init__(self) -> None:

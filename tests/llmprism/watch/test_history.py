@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.watch.history.command import history_app
-from llmprism.watch.history.compaction import MOST_FILES, compact_day, forget_days
+from llmprism.watch.history.compaction import MOST_FILES, compact_day, forget_days, own_history
 from llmprism.watch.history.recording import TABLES, History, day_of
 from watching import Watched, pieces, put
 
@@ -39,6 +39,14 @@ def test_it_names_the_culprit_and_has_each_step_once(world: Any, watched: Watche
     assert culprit["gpu_hours"] == pytest.approx(resolved["gpu_hours"])
     (finding,) = _asked(state, "findings")
     assert finding["stage"] == "resolved"
+    lasted = pd.Timestamp(resolved["endsAt"]) - pd.Timestamp(resolved["startsAt"])
+    assert finding["lasted_s"] == pytest.approx(lasted.total_seconds())
+    place, severity = culprit["place"], finding["severity"]
+    for words in (["--place", place], ["--severity", severity], ["--job", "job-0"]):
+        assert len(_asked(state, "findings", *words)) == 1
+        assert _asked(state, "findings", words[0], "none") == []
+    assert _asked(state, "findings", "--from", "2040-01-01") == []
+    assert len(_asked(state, "findings", "--to", "2040-01-01")) == 1
     (job,) = _asked(state, "jobs")
     steps = pq.read_table(state / "history" / "steps").to_pandas()
     assert sorted(steps["step"]) == list(range(job["first_step"], job["last_step"] + 1))
@@ -61,7 +69,7 @@ def test_many_files_become_one_and_rows_that_a_crash_doubled_count_once(tmp_path
             folder / f"{number:010}.parquet",
         )
     first = (folder / f"{0:010}.parquet").read_bytes()
-    compact_day(folder, TABLES["steps"])
+    compact_day(own_history(tmp_path / "history"), "steps/day=2026-11-26", TABLES["steps"])
     (merged,) = folder.glob("*.parquet")
     assert sorted(pq.read_table(merged)["step"].to_pylist()) == list(range(MOST_FILES + 1))
     (folder / f"{0:010}.parquet").write_bytes(first)
@@ -72,7 +80,7 @@ def test_many_files_become_one_and_rows_that_a_crash_doubled_count_once(tmp_path
 def test_old_days_are_forgotten_and_other_questions_are_errors(tmp_path: Path) -> None:
     for day in ("2026-08-01", "2026-11-25", "2026-11-26"):
         (tmp_path / "history" / "steps" / f"day={day}").mkdir(parents=True)
-    forget_days(tmp_path / "history", 30, day_of(1_795_651_200_000_000_000))
+    forget_days(own_history(tmp_path / "history"), 30, day_of(1_795_651_200_000_000_000))
     left = sorted(path.name for path in (tmp_path / "history" / "steps").iterdir())
     assert left == ["day=2026-11-25", "day=2026-11-26"]
     run: Callable[..., Any] = CliRunner().invoke

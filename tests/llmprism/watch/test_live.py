@@ -25,7 +25,7 @@ HOSTILE = '<img src=x onerror="document.title=1"><b>job'
 
 @contextmanager
 def _page(watched: Watched, token: str = "") -> Iterator[str]:
-    live, metrics = Live(), Metrics(None)
+    live, metrics = Live(), Metrics()
     watched.listeners = [live, metrics]
     with served(application(live, metrics, token), "127.0.0.1", 0) as url:
         yield url
@@ -51,6 +51,7 @@ def _first_snapshot(url: str) -> dict[str, Any]:
 def test_page_events_details_and_metrics_are_served(world: Any, watched: Watched) -> None:
     with _page(watched) as url:
         assert _first_snapshot(url)["jobs"] == []
+        assert [_get(f"{url}-/{name}")[0] for name in ("healthy", "ready")] == [200, 503]
         put(world.flows, watched.incoming, "0.parquet")
         watched.round()
         snapshot = _first_snapshot(url)
@@ -63,6 +64,8 @@ def test_page_events_details_and_metrics_are_served(world: Any, watched: Watched
     assert (job["name"], job["gpus"], job["server_count"]) == ("job-0", 8, 8)
     assert [one["stage"] for one in snapshot["incidents"]] == ["resolved"]
     assert snapshot["fates"]["kept"] == len(world.flows)
+    (exporter,) = snapshot["exporters"]
+    assert exporter["lost"] == 0
     assert len(details["delays"]["servers"]) == 8
     assert details["timeline"]["rows"]
 
@@ -71,6 +74,7 @@ def test_without_the_token_nothing_is_answered(watched: Watched, tmp_path: Path)
     with _page(watched, token="secret") as url:
         names = ("", "events", "jobs/job-0", "metrics", "live.js", "?token=wrong")
         assert {_get(f"{url}{name}")[0] for name in names} == {401}
+        assert _get(f"{url}-/healthy") == (200, "healthy\n")
         assert _get(f"{url}metrics", Authorization="Bearer secret")[0] == 200
         assert _get(url, Cookie="llmprism_token=secret")[0] == 200
     file = tmp_path / "token"

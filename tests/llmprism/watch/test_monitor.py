@@ -15,8 +15,11 @@ import pandas as pd
 import pytest
 
 from llmprism.pipeline import diagnose
+from llmprism.watch.monitor import Monitor
+from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.state import StateFolder
+from llmprism.watch.sources import open_source
+from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from processes import started, wait_until
 from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put
@@ -159,6 +162,24 @@ def test_a_topology_that_becomes_wrong_is_an_alert_until_it_is_mended(
     watched.round(rounds=4, between=lambda: _write_next(watched, contents))
     assert watched.happened() == [("opened", "TopologyRefused"), ("resolved", "TopologyRefused")]
     assert "topology is that of before" in watched.events[0]["annotations"]["summary"]
+
+
+def test_a_monitor_that_was_killed_before_its_first_diagnosis_goes_on(
+    world: Any, watched: Watched
+) -> None:
+    put(world.flows, watched.incoming, "0.parquet")
+    folder = StateFolder(watched.folder / "state")
+    monitor = Monitor(
+        open_source(str(watched.incoming), folder.path),
+        Network(watched.topology),
+        folder,
+        watched.settings,
+    )
+    monitor.run(lambda: True, lambda: True)  # the records are stored, and nothing else
+    folder.close()
+    assert folder.state.parts
+    assert not folder.state.jobs
+    assert watched.round().jobs
 
 
 def _write_next(watched: Watched, contents: Iterator[Any]) -> None:

@@ -16,7 +16,7 @@ from urllib import parse, request
 import pandas as pd
 import pytest
 
-from llmprism.watch.alerts.alertmanager import Alertmanager
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.live.application import Live, application
 from llmprism.watch.live.serving import served
 from llmprism.watch.metrics import Metrics
@@ -97,14 +97,18 @@ def test_a_slow_replica_reaches_a_webhook_and_is_resolved(
     times = {name: world.flows[name] + shift for name in ("start_ns", "end_ns")}
     *before, after = pieces(world.flows.assign(**times), 3)
     watched.settings = replace(SETTINGS, quiet_ns=4 * SECOND_NS)
-    live, metrics = Live(), Metrics(None)
+    live, metrics = Live(), Metrics()
     with (
         receiver() as posted,
         _alertmanager(tmp_path, posted.url) as alertmanager,
         served(application(live, metrics, ""), "127.0.0.1", 0) as page,
         _prometheus(tmp_path, page) as prometheus,
     ):
-        watched.listeners = [Alertmanager(alertmanager, page), live, metrics]
+        watched.listeners = [
+            Alertmanager(alertmanager, Addresses(page), least_open_s=0.0),
+            live,
+            metrics,
+        ]
         put(pd.concat(before), watched.incoming, "0.parquet")
         watched.round(rounds=2)
         wait_until(lambda: _seen(posted, "firing"), 30)

@@ -13,15 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.watch.history.recording import History
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.state import State
 from llmprism.watch.view import View
-from watching import SETTINGS, Silent, Watched, put
+from watching import SETTINGS, Watched, put
 
 STEPS = 60
 
 
-class Counted(Silent):
+class Counted(Listener):
     """Counts the windows that were diagnosed, and the steps that were followed."""
 
     def __init__(self) -> None:

@@ -13,9 +13,10 @@ from prism_sim.loading import checks
 from prism_sim.loading.bundled import folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.size import estimate
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
 
 ROOT = Path(__file__).parents[3]
-FAMILIES = bundled_families() | read_families(ROOT / "evaluation" / "families")
 SEEDS = range(5)
 
 
@@ -25,6 +26,15 @@ def changed(family: Family, **parts: object) -> Family:
     for part, value in parts.items():
         values[part] = values[part] | value if isinstance(value, dict) else value
     return Family.model_validate(values)
+
+
+def first_drawn(family: Family) -> Family:
+    """``family`` with faults as they are drawn first, so that nothing is simulated."""
+    return changed(family, faults={"due": None})
+
+
+KNOWN = bundled_families() | read_families(ROOT / "evaluation" / "families")
+FAMILIES = {name: first_drawn(family) for name, family in KNOWN.items()}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -114,3 +124,42 @@ def test_a_wrong_file_is_refused_with_every_line(tmp_path):
     assert "did you mean slow_gpu?" in whats
     assert "the first is larger" in whats
     assert whats.count(f"{path}:") == 2
+
+
+def small(**due: object) -> Family:
+    """Small worlds of one job with a slow GPU, of which most do not matter as they are drawn."""
+    work = {"steps": (8, 10), "micro_batches": (1, 2), "ranks": (4, 8)}
+    faults = {
+        "counts": (0.0, 1.0),
+        "kinds": ("slow_gpu",),
+        "loss": (0.001, 0.7),
+        "due": due or None,
+    }
+    return changed(FAMILIES["replicas"], rows=3000, work=work, faults=faults)
+
+
+def slowdowns(family: Family, folder: Path) -> list[float]:
+    """What the fault costs in each of a few worlds."""
+    found = []
+    for seed in range(6):
+        run = Run(folder / str(seed))
+        simulate(Scenario.model_validate(draw(family, seed)), run)
+        found += run.truth("faults")["slowdown"].tolist()
+    return found
+
+
+def test_a_fault_is_drawn_again_until_it_costs_its_job_enough(tmp_path):
+    assert min(slowdowns(small(), tmp_path / "any")) < 0.03
+    assert min(slowdowns(small(share=1.0, cost=0.03), tmp_path / "due")) >= 0.03
+
+
+def test_a_mild_fault_is_the_one_that_is_drawn_first():
+    mild, severe = small(share=0.0, cost=0.03), small(share=1.0, cost=0.03)
+    assert all(draw(mild, seed) == draw(small(), seed) for seed in SEEDS)
+    assert any(draw(severe, seed) != draw(small(), seed) for seed in SEEDS)
+    assert draw(severe, 2) == draw(severe, 2)
+
+
+def test_the_number_of_draws_of_a_fault_is_bounded():
+    once = small(share=1.0, cost=0.9, tries=1)
+    assert all(draw(once, seed) == draw(small(), seed) for seed in SEEDS)

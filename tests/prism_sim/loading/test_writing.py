@@ -2,16 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from prism_sim.faults import KINDS
 from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
-from prism_sim.loading.writing import json_schema, resolved, to_yaml
-from prism_sim.scenario.presets import PRESETS
+from prism_sim.loading.writing import resolved, to_yaml
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
@@ -44,42 +41,6 @@ def test_a_scenario_is_the_same_after_writing_and_reading(tmp_path: Path) -> Non
     path = tmp_path / "again.yaml"
     path.write_text(to_yaml(scenario))
     assert resolved(load(path)) == resolved(scenario)
-
-
-@pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    return json_schema()
-
-
-def test_the_schema_is_json_and_closed(schema: dict[str, Any]) -> None:
-    assert json.loads(json.dumps(schema)) == schema
-    assert schema["$schema"].startswith("https://json-schema.org/")
-    objects = [schema, *schema["$defs"].values()]
-    assert all(part["additionalProperties"] is False for part in objects)
-
-
-def test_every_reference_in_the_schema_leads_somewhere(schema: dict[str, Any]) -> None:
-    text = json.dumps(schema)
-    named = {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}
-    assert named == set(schema["$defs"])
-
-
-def test_every_field_documents_itself(schema: dict[str, Any]) -> None:
-    bare = [
-        f"{name}.{key}"
-        for name, part in {"Scenario": schema, **schema["$defs"]}.items()
-        for key, about in part["properties"].items()
-        if "description" not in about and "const" not in about
-    ]
-    assert bare == []
-
-
-def test_the_schema_lists_presets_and_fault_kinds(schema: dict[str, Any]) -> None:
-    named, written_out = schema["$defs"]["Job"]["properties"]["model"]["anyOf"]
-    assert named["enum"] == list(PRESETS)
-    assert written_out == {"$ref": "#/$defs/ModelSizes"}
-    fault = schema["properties"]["faults"]["items"]
-    assert list(fault["discriminator"]["mapping"]) == sorted(KINDS)
 
 
 @pytest.mark.parametrize("name", bundled())

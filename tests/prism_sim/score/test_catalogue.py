@@ -17,7 +17,7 @@ DESCRIPTIVE = {
     "counts of the truth or of the answer, neither good nor bad": {
         "jobs.true", "jobs.found", "pairs.total", "timeline.steps_true", "timeline.steps_inferred",
         "timeline.per_job.JOB.steps_true", "faults.injected", "faults.findings",
-        "faults.by_kind.FAULT.injected", "faults.matches.FAULT.alarms",
+        "faults.uncounted", "faults.by_kind.FAULT.injected", "faults.matches.FAULT.alarms",
         "parallelism.jobs.JOB.groups.AXIS.true", "meta.rows.SIDE.TABLE", "meta.intake.FIELD",
         "meta.intake.FIELD.REASON",
     },

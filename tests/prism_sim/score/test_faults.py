@@ -7,7 +7,7 @@ import json
 import pytest
 
 from prism_sim.faults import KINDS
-from prism_sim.score.faults import causes_of
+from prism_sim.score.alarms import causes_of
 
 
 def test_a_false_alarm_costs_precision_only(world):
@@ -24,8 +24,8 @@ def test_a_false_alarm_costs_precision_only(world):
 def test_the_wrong_culprit_is_detected_and_not_localized(world):
     world.report({"culprit": "a3"})
     faults = world.score()["faults"]
-    assert faults["recall"] == faults["precision"] == faults["cause_accuracy"] == 1.0
-    assert faults["localized_top1"] == 0.0
+    assert faults["recall"] == faults["cause_accuracy"] == 1.0
+    assert faults["localized_top1"] == faults["precision"] == 0.0
 
 
 def test_the_most_confident_finding_counts_for_the_fault(world):

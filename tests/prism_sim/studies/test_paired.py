@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from prism_sim.render.comparison import as_html, as_markdown
+from prism_sim.render.comparison import as_html, as_markdown, blocks
 from prism_sim.studies.paired import compared
 
 
@@ -58,3 +58,24 @@ def test_pages_have_every_method_and_no_markup_of_names() -> None:
     page = as_html("title", groups)
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
+
+
+def test_the_interval_of_a_share_ends_at_values_that_a_share_can_have() -> None:
+    table = results({"a": [0.9, 1.0, 1.0], "b": [0.1, 0.0, 0.0]}, "faults.recall")
+    found = compared(table, "a", ["faults.recall"])
+    ends = [found["methods"][name]["figures"]["faults.recall"] for name in "ab"]
+    assert (ends[0]["high"], ends[1]["low"]) == (1, 0)
+    assert found["differences"]["b"]["faults.recall"]["low"] < -1 + 0.1
+    assert "0.967 (" in as_markdown("title", {"g": found})
+
+
+def test_a_wide_table_is_divided_into_narrow_ones() -> None:
+    methods = {name: [0.1, 0.2] for name in "abcde"}
+    (block, *_) = blocks({"g": compared(results(methods, "faults.recall"), "a", ["faults.recall"])})
+    parts = block.narrowed(2)
+    assert [part.head for part in parts] == [
+        ["figure", "a", "b"],
+        ["figure", "c", "d"],
+        ["figure", "e"],
+    ]
+    assert [row[0] for row in parts[2].rows] == [row[0] for row in block.rows]

@@ -239,9 +239,10 @@ def test_an_error_of_a_listed_place_is_at_its_line(study: Path) -> None:
 
 
 def test_the_remaining_time_follows_from_the_finished_tasks() -> None:
-    clock = iter([0.0, 30.0, 100.0])
+    clock = iter([0.0, 200.0, 210.0, 220.0, 250.0, 270.0])
     remaining = Remaining(lambda: next(clock))
-    assert remaining.sentence(3, 9) == ", about 2 min left"
+    assert [remaining.sentence(done, 12 - done) for done in (1, 2, 3)] == ["", "", ""]
+    assert remaining.sentence(6, 12) == ", about 2 min left"  # 30 s for three
     assert remaining.sentence(12, 0) == ""
 
 

@@ -157,3 +157,22 @@ def test_a_slow_step_that_counts_lowers_no_ratio(tmp_path: Path) -> None:
     (cost,) = costs(plan_faults(scenario(SLOW)), tmp_path)
     (job,) = cost["jobs"]
     assert job["effective_ratio_with"] == pytest.approx(job["effective_ratio_without"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("slower", "ratios", "is_said"),
+    [(2.0, (0.99, 0.96), False), (2.0, (0.80, 0.96), True), (-0.5, (0.99, 0.96), True)],
+    ids=["longer steps are no gain", "a loss beside them is said", "a gain is said"],
+)
+def test_the_figure_tells_an_effective_time_that_goes_with_the_cost(
+    tmp_path: Path, slower: float, ratios: tuple[float, float], is_said: bool
+) -> None:
+    job = {
+        "job": "a", "slower": slower, "extra_s": 0.0, "gpu_hours": slower,
+        "effective_ratio_with": ratios[0], "effective_ratio_without": ratios[1],
+    }  # fmt: skip
+    cost = {"name": "0", "with": "w", "without": "o", "gpu_hours": slower, "jobs": [job]}
+    content = {"scenario": "s", "seed": 0, "costs": [cost], "step_ends_s": {}}
+    Run(tmp_path).write_json(tmp_path / whatif.RESULT, content)
+    (bars,) = whatif_figure.draw(Run(tmp_path)).axes
+    assert any("effective time" in text.get_text() for text in bars.texts) == is_said

@@ -22,7 +22,16 @@ from llmprism.io.topology import parse_topology, read_topology
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
-_OWN = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "slurm_yaml", "containerlab")
+_OWN = (
+    "cables_csv",
+    "ibnetdiscover",
+    "lldp",
+    "lldp_switches",
+    "lldp_tables",
+    "slurm",
+    "slurm_yaml",
+    "containerlab",
+)
 
 
 def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
@@ -86,9 +95,9 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _is_topology(path: Path) -> bool:
-    """Return whether a file is JSON that no description is recognised in."""
+    """Return whether a file is JSON with endpoints that no description is recognised in."""
     text = read_text(path, _LIMIT_BYTES)
-    if not text.lstrip().startswith("{"):
+    if not text.lstrip().startswith("{") or '"endpoints"' not in text:
         return False
     return not any(one.recognises(text, path.name) for one in known.values())
 

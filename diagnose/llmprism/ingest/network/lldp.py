@@ -32,7 +32,7 @@ def _recognises(text: str, _name: str) -> bool:
 @register("lldp", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the neighbours of one device."""
-    device = Path(where).name.removesuffix(".json").removesuffix(".lldp")
+    device = device_of(where)
     try:
         content = json.loads(text)
         found = list(_sonic(content, device) if _SONIC in text else _lldpcli(content, device))
@@ -41,9 +41,26 @@ def read(text: str, where: str, notes: Notes) -> Parts:
     except (TypeError, KeyError, AttributeError, IndexError) as error:
         how = "print it with: lldpcli show neighbors -f json"
         raise UserError(Problem("not the JSON of lldpcli or SONiC", where, how)) from error
+    return Parts(neighbours=without_names(found, notes))
+
+
+def device_of(where: str) -> str:
+    """The device whose neighbours a file has: the file is called by it.
+
+    >>> device_of("lldp/leaf1.dc2.lldp.json")
+    'leaf1.dc2'
+    """
+    name = Path(where).name
+    for ending in (".json", ".txt", ".log", ".out", ".lldp"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def without_names(found: list[Neighbour], notes: Notes) -> list[Neighbour]:
+    """Return the neighbours that have a name, and count the others."""
     named = [one for one in found if one.name]
     notes.drop(NAMELESS, len(found) - len(named))
-    return Parts(neighbours=named)
+    return named
 
 
 def _lldpcli(content: dict[str, Any], device: str) -> Iterator[Neighbour]:
@@ -58,7 +75,7 @@ def _lldpcli(content: dict[str, Any], device: str) -> Iterator[Neighbour]:
                 port,
                 name,
                 _port_name(remote),
-                _address(_texts(chassis.get("mgmt-ip", []))),
+                address_of(texts_of(chassis.get("mgmt-ip", []))),
                 bool(active & _FORWARDING) if active else None,
             )
 
@@ -76,7 +93,7 @@ def _chassis(node: Any) -> tuple[str, dict[str, Any]]:
     """Return name and content of the neighbour; it may have no name."""
     one = _listed(node)[0]
     if "id" in one:
-        return next(iter(_texts(one.get("name", []))), ""), one
+        return next(iter(texts_of(one.get("name", []))), ""), one
     return next(iter(one.items()), ("", {}))
 
 
@@ -85,19 +102,19 @@ def _port_name(port: dict[str, Any]) -> str:
     number = _listed(port.get("id", {}))
     if number and number[0].get("type") == "ifname":
         return str(number[0].get("value", ""))
-    return next(iter(_texts(port.get("descr", [])) + _texts(port.get("id", []))), "")
+    return next(iter(texts_of(port.get("descr", [])) + texts_of(port.get("id", []))), "")
 
 
 def _listed(node: Any) -> list[Any]:
     return node if isinstance(node, list) else [node]
 
 
-def _texts(node: Any) -> list[str]:
+def texts_of(node: Any) -> list[str]:
     """Return the values of a node, written as text, as an object or as a list of either."""
     return [str(one["value"]) if isinstance(one, dict) else str(one) for one in _listed(node)]
 
 
-def _address(texts: list[str]) -> str:
+def address_of(texts: list[str]) -> str:
     """Return the first address that is not of one link only; empty if there is none."""
     for text in texts:
         try:
@@ -122,7 +139,7 @@ def _sonic(content: dict[str, Any], device: str) -> Iterator[Neighbour]:
             port,
             str(values.get("lldp_rem_sys_name") or ""),
             str(remote),
-            _address(str(values.get("lldp_rem_man_addr", "")).split(",")),
+            address_of(str(values.get("lldp_rem_man_addr", "")).split(",")),
             bool(int(enabled[0], 16) & _FORWARDS) if enabled else None,
             _rate(content.get(_SONIC_PORT + port, {})),
         )

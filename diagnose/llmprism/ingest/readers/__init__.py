@@ -51,9 +51,13 @@ _OWN = (  # specific ones first
     "nfdump_text",
     "vpc_flow_log",
     "zeek",
+    "sflowtool",
+    "azure_flow_log",
+    "gcp_flow_log",
     "goflow2",
     "goflow2_protobuf",
     "akvorado",
+    "json",
     "csv",
 )
 _readers: dict[str, Reader] = {}

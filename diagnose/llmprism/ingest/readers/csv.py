@@ -21,7 +21,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.sources import BROKEN, Source
-from llmprism.ingest.tables import convert
+from llmprism.ingest.tables import convert_both
 from prism_common.errors import Problem, UserError
 
 _DELIMITERS = ",;\t|"
@@ -35,7 +35,7 @@ _SHOWN = {"src", "dst", "bytes"}
 
 def _recognises(head: bytes, _name: str) -> bool:
     line = head.split(b"\n", 1)[0]
-    if b"\0" in head:
+    if b"\0" in head or line.lstrip().startswith((b"{", b"[")):
         return False
     if any(mark.encode() in line for mark in _DELIMITERS):
         return True
@@ -49,7 +49,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     chosen = choose(names, options.mapping, options.time_unit, str(source))
     notes.remark(unused(names, chosen))
     for table in text_tables(source, names, delimiter, notes):
-        yield convert(table, chosen, options)
+        yield from convert_both(table, chosen, options)
 
 
 def header(source: Source, separator: str | None = None) -> tuple[list[str], str]:

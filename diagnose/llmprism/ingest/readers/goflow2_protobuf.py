@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.protobuf import fields_of, varint
+from llmprism.ingest.protobuf import fields_of
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
+from prism_common.untrusted import OutsideError, read_exactly, read_varint, varint
 
 _NUMBERS = {3: "sampling_rate", 9: "bytes", 10: "packets", 20: "protocol", 21: "src_port"}
 _NUMBERS |= {22: "dst_port", 110: "received_ns", 111: "start_ns", 112: "end_ns"}
@@ -38,10 +39,20 @@ Fields = dict[str, int | str]
 
 
 def delimited(message: bytes) -> bytes:
-    """A message of Kafka with its length before it, as it has it already or not."""
-    length, place = varint(message, 0)
-    if place + length == len(message):
-        return message
+    """A message of Kafka with its length before it, as it has it already or not.
+
+    Raises
+    ------
+    OutsideError : it is longer than a message may be.
+    """
+    try:
+        length, place = varint(message, 0)
+        if place + length == len(message):
+            return message
+    except OutsideError:
+        pass  # no length is before it
+    if len(message) > _LONGEST:
+        raise OutsideError(f"a message of {len(message)} bytes")
     prefix, rest = bytearray(), len(message)
     while rest > 0x7F:
         prefix.append(rest & 0x7F | 0x80)
@@ -53,7 +64,7 @@ def _recognises(head: bytes, _name: str) -> bool:
     try:
         length, place = varint(head, 0)
         fields = _fields(head[place : place + length])
-    except (IndexError, ValueError):
+    except ValueError:
         return False
     return 0 < length <= len(head) - place and {"src", "dst", "received_ns"} <= fields.keys()
 
@@ -70,27 +81,20 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
                 if len(rows) >= BATCH_ROWS:
                     yield convert(_table(rows), _CHOSEN, options)
                     rows = []
-        except (*BROKEN, IndexError, ValueError):
+        except (*BROKEN, ValueError):
             notes.drop("file not read to its end")
     yield convert(_table(rows), _CHOSEN, options)
 
 
 def _messages(file: IO[bytes]) -> Iterator[bytes]:
-    while first := file.read(1):
-        head = first
-        while head[-1] & 0x80 and (more := file.read(1)):
-            head += more
-        length, _ = varint(head, 0)
-        content = file.read(length)
-        if length > _LONGEST or len(content) < length:
-            raise ValueError
-        yield content
+    while (length := read_varint(file)) is not None:
+        yield read_exactly(file, length, _LONGEST)
 
 
 def _row(message: bytes, notes: Notes) -> Fields:
     try:
         fields = _fields(message)
-    except (IndexError, ValueError):
+    except ValueError:
         notes.drop("message that is none of goflow2")
         return {}
     received_ns = fields.get("received_ns", 0)
@@ -102,7 +106,7 @@ def _fields(message: bytes) -> Fields:
 
     Raises
     ------
-    IndexError, ValueError : the message is damaged.
+    ValueError : the message is damaged.
     """
     found: Fields = {}
     for number, value in fields_of(message):

@@ -2,7 +2,7 @@
 
 A file is read twice. The first pass learns what exporters tell about themselves, which they may do
 after the records that it holds for: sampling rates (:mod:`llmprism.ingest.rates`), and when they
-started (:mod:`llmprism.ingest.starts`). The second pass yields the records.
+started (:mod:`llmprism.ingest.starts`). The second pass yields the records, and follows sequences.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from llmprism.ingest.bounds import column
-from llmprism.ingest.datagrams import Protocol, datagrams, holds
+from llmprism.ingest.bounds import EARLIEST_NS, column
+from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
+from llmprism.ingest.exporter_memory import ExporterMemory, Sequences
 from llmprism.ingest.exports import Decoder, Records, Scope
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.flow_times import flow_times, largest_low_us
@@ -89,19 +90,23 @@ class _Learned:
 
 
 @register("netflow", "NetFlow v5, v9, IPFIX datagrams, raw or captured", _recognises)
-def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
+def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of export datagrams."""
-    learned = _learned(source)
+    memory = options.exporters or ExporterMemory()
+    learned = _learned(source, memory.starts)
     if learned.starts.has_restarts:
         notes.remark(f"{source}: {RESTARTED}")
     decoder = Decoder(notes)
     held: list[pa.Table] = []
     rows = 0
     for datagram in datagrams(source, PROTOCOL, notes):
+        units = 0
         for records in decoder.decode(datagram):
+            units += records.count
             if not records.is_options:
                 held += _tables(records, learned, source, notes)
                 rows += records.count
+        _follow(datagram, units, memory.sequences)
         if rows >= BATCH_ROWS:
             yield scaled(pa.concat_tables(held).combine_chunks())
             held, rows = [], 0
@@ -110,8 +115,24 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
         yield scaled(pa.concat_tables(held).combine_chunks())
 
 
-def _learned(source: Source) -> _Learned:
-    learned, decoder = _Learned(), Decoder(Notes())
+def _follow(datagram: Datagram, records: int, sequences: Sequences) -> None:
+    """Take note of the sequence of a datagram that had so many records."""
+    content, version = datagram.content, int.from_bytes(datagram.content[:2], "big")
+    places = {5: (16, 20), 9: (12, 16), 10: (8, 12)}  # of the sequence, and of the domain
+    if version not in places or len(content) < 20 or not datagram.exporter:
+        return
+    if datagram.arrival_ns is not None and datagram.arrival_ns < EARLIEST_NS:
+        return  # a template that was remembered, and did not come now
+    sequence, place = places[version]
+    domain = content[21] if version == 5 else int.from_bytes(content[place : place + 4], "big")
+    number = int.from_bytes(content[sequence : sequence + 4], "big")
+    units = 1 if version == 9 else records or None
+    sequences.saw((datagram.exporter, version, domain), number, units)
+
+
+def _learned(source: Source, starts: Starts) -> _Learned:
+    starts.begin_file()
+    learned, decoder = _Learned(starts=starts), Decoder(Notes())
     for datagram in datagrams(source, PROTOCOL, Notes()):
         for records in decoder.decode(datagram):
             learned.learn(records)

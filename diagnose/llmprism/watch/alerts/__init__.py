@@ -6,24 +6,45 @@ changes is in the annotations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from llmprism.watch.state import Blindness, Incident
+from llmprism.watch.state import Blindness, Incident, short_name
+from llmprism.watch.times import rfc3339
 
-_NS = 1_000_000_000
+_NS, _MS = 1_000_000_000, 1_000
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert; ``end_ns`` is None while it is open. Times in [ns]."""
+    """One alert; ``end_ns`` is None while it is open, ``id`` is empty without an incident. [ns]."""
 
     labels: dict[str, str]
     annotations: dict[str, str]
     start_ns: int
     end_ns: int | None = None
     figures: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The name of its incident in addresses; empty without one."""
+        key = self.figures.get("incident")
+        return short_name(key) if key else ""
+
+    @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """What tells it from all others: its labels."""
+        return tuple(sorted(self.labels.items()))
+
+    @staticmethod
+    def of_event(event: Mapping[str, Any]) -> Alert:
+        """The alert of an event."""
+        ends = event["endsAt"]
+        figures = {"incident": event["incident"]} if "incident" in event else {}
+        start_ns, end_ns = _time_ns(event["startsAt"]), ends and _time_ns(ends)
+        return Alert(event["labels"], event["annotations"], start_ns, end_ns, figures)
 
     def as_event(self, event: str, number: int) -> dict[str, Any]:
         """The line of an event: opened, updated or resolved."""
@@ -38,8 +59,8 @@ class Alert:
         }
 
 
-def of_incident(incident: Incident) -> Alert:
-    """The alert of an incident."""
+def of_incident(incident: Incident, end_ns: int | None = None) -> Alert:
+    """The alert of an incident; ``end_ns`` if it goes on as an alert of another severity [ns]."""
     figures: dict[str, Any] = {
         "first_step": incident.first_step,
         "last_step": incident.last_step,
@@ -49,22 +70,17 @@ def of_incident(incident: Incident) -> Alert:
     }
     annotations = {"summary": incident.sentence}
     annotations |= {name: f"{value:g}" for name, value in figures.items()}
-    end_ns = incident.end_ns if incident.stage == "resolved" else None
+    if incident.stage == "resolved":
+        end_ns = incident.end_ns
     figures["incident"] = incident.key
     return Alert(incident.labels, annotations, incident.start_ns, end_ns, figures)
 
 
 def of_blindness(name: str, blind: Blindness, end_ns: int | None = None) -> Alert:
     """The alert of a reason why the monitor does not see."""
-    labels = {"alertname": name, "severity": "critical"}
+    labels = {"alertname": name.partition("/")[0], "severity": blind.severity, **blind.labels}
     return Alert(labels, {"summary": blind.text}, blind.start_ns, end_ns)
 
 
-def rfc3339(time_ns: int) -> str:
-    """A time in UTC, to the millisecond.
-
-    >>> rfc3339(1_500_000_000)
-    '1970-01-01T00:00:01.500Z'
-    """
-    moment = datetime.fromtimestamp(time_ns // _NS, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ns % _NS // 1_000_000:03d}Z"
+def _time_ns(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * _MS) * (_NS // _MS)

@@ -2,96 +2,198 @@
 
 Alertmanager resolves an alert that is not sent again in time. So each open alert is sent again
 every minute, and says that it ends in five: a monitor that dies does not leave it open. A resolved
-alert is sent until Alertmanager has taken it. To send an alert twice does no harm, because its
-labels identify it.
+alert is sent until Alertmanager has taken it. Alertmanager notifies nobody of an alert that is
+over before its group waits no more (``group_wait``, 30 s as a rule), so each alert is sent as open
+for LEAST_OPEN_S at least, also if it opened and resolved at once. To send an alert twice does no
+harm, because its labels identify it.
+
+A thread posts, so an Alertmanager that answers late delays nothing else.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib import request
 from urllib.error import URLError
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-import pandas as pd
-
-from llmprism.watch.alerts import Alert, of_blindness, of_incident, rfc3339
-from llmprism.watch.sources import Taken
-from llmprism.watch.state import State
-from llmprism.watch.view import View
+from llmprism.watch.alerts import Alert, of_blindness, of_incident
+from llmprism.watch.listening import Listener
+from llmprism.watch.logging import LOGGER
+from llmprism.watch.state import Blindness, State
+from llmprism.watch.times import rfc3339
 from prism_common.errors import Problem, UserError
 
-AGAIN_S, LASTS_S = 60.0, 300.0
+AGAIN_S, LASTS_S, LEAST_OPEN_S = 60.0, 300.0, 90.0
 _RETRY_S = 5.0
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 5.0
+_AWAY_S = 15.0  # without a post that was taken: then alerts are not sent
 _NS = 1_000_000_000
-_FIELDS = ("labels", "annotations", "startsAt", "endsAt")
 
 
-class Alertmanager:
+@dataclass(frozen=True)
+class Addresses:
+    """Where people find more, and what tells several monitors apart.
+
+    Attributes
+    ----------
+    page_url : of the live page, as others reach it; empty without one.
+    runbook_url : of the text about an alert, to which its name is appended; empty without one.
+    labels : added to those of each alert.
+    """
+
+    page_url: str = ""
+    runbook_url: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def wire(self, alert: Alert, ends_at: str) -> dict[str, Any]:
+        """An alert as the API takes it."""
+        labels, annotations = {**self.labels, **alert.labels}, dict(alert.annotations)
+        if self.runbook_url:
+            annotations["runbook_url"] = self.runbook_url + quote(alert.labels["alertname"])
+        page = self.page_url.rstrip("/")
+        path = f"/?incident={alert.id}" if alert.id else "/"
+        return {
+            "labels": labels,
+            "annotations": annotations,
+            "startsAt": rfc3339(alert.start_ns),
+            "endsAt": ends_at,
+            "generatorURL": page + path if page else "",
+        }
+
+
+@dataclass
+class _Sent:
+    """An alert on its way; ``told_s`` is when it was taken first, as open [s]."""
+
+    alert: Alert
+    told_s: float | None = None
+    is_over: bool = False
+
+
+class Alertmanager(Listener):
     """Sends what is open, and what was resolved.
 
     Attributes
     ----------
     sent, failed : numbers of posts.
-    problem : why the last one failed; empty if it did not.
     """
 
-    def __init__(self, url: str, page_url: str = "") -> None:
+    def __init__(
+        self, url: str, addresses: Addresses | None = None, least_open_s: float = LEAST_OPEN_S
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             how = "write it as http://alertmanager:9093"
             raise UserError(Problem(f"{url!r} is no address", "--alertmanager", how))
         self._url = url.rstrip("/") + "/api/v2/alerts"
-        self._page_url = page_url
-        self._resolved: list[dict[str, Any]] | None = None  # None: not known since the start
-        self._next_s = 0.0
+        self.addresses = addresses or Addresses()
+        self._least_open_s = least_open_s
+        self._alerts: dict[tuple[tuple[str, str], ...], _Sent] = {}
+        self._is_known = False  # whether what was resolved before the start is sent
+        self._not_written: Alert | None = None
+        self._next_s = self._failing_s = 0.0
+        self._has_news, self._is_closed = threading.Condition(), False
         self.sent = self.failed = 0
         self.problem = ""
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Send nothing."""
-
-    def diagnosed(self, state: State, view: View) -> None:
-        """Send nothing: events follow."""
-
-    def followed(self, state: State, steps: pd.DataFrame) -> None:
-        """Post nothing: events follow."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Send what has changed, or all that is open once a minute."""
-        if self._resolved is None:
-            ended = [of_incident(one) for one in state.incidents if one.stage == "resolved"]
-            self._resolved = [_wire(alert) for alert in ended]
-        self._resolved += [
-            {name: event[name] for name in _FIELDS}
-            for event in events
-            if event["event"] == "resolved"
-        ]
-        if events:
-            self._next_s = 0.0
-        if time.monotonic() >= self._next_s:
-            self._send(state)
-
-    def failed_to_store(self, text: str) -> None:
-        """Send nothing: what is open is sent again in any case."""
-
-    def _send(self, state: State) -> None:
-        ends = rfc3339(time.time_ns() + round(LASTS_S * _NS))
+        """Take over what is open, and what was resolved."""
         opened = [of_incident(one) for one in state.incidents if one.stage == "open"]
         opened += [of_blindness(name, blind) for name, blind in state.blind.items()]
-        alerts = [{**_wire(alert), "endsAt": ends} for alert in opened]
-        body = [*(self._resolved or []), *alerts]
-        for alert in body:
-            alert["generatorURL"] = self._page_url
-        if body and not self._post(body):
-            self._next_s = time.monotonic() + _RETRY_S
-            return
-        self._resolved = []
-        self._next_s = time.monotonic() + AGAIN_S
+        opened += [self._not_written] if self._not_written else []
+        ended = [Alert.of_event(one) for one in events if one["event"] == "resolved"]
+        with self._has_news:
+            if not self._is_known:
+                self._is_known = True
+                told = [of_incident(one) for one in state.incidents if one.stage == "resolved"]
+                self._alerts |= {one.identity: _Sent(one, 0.0, True) for one in told}
+            self._update(opened, ended)
+            if events:
+                self._next_s = 0.0
+            self._has_news.notify()
+
+    def failed_to_store(self, text: str) -> None:
+        """Send that the disk does not take the state: no event can say so."""
+        before, self._not_written = self._not_written, None
+        if text:
+            start_ns = before.start_ns if before else time.time_ns()
+            self._not_written = of_blindness("StateNotWritten", Blindness(text, start_ns))
+        with self._has_news:
+            if self._not_written:
+                self._update([self._not_written], [])
+            elif before:
+                self._update([], [replace(before, end_ns=time.time_ns())])
+            self._next_s = 0.0 if bool(before) != bool(text) else self._next_s
+            self._has_news.notify()
+
+    def close(self) -> None:
+        """Send what was not sent yet, once, and end."""
+        with self._has_news:
+            self._is_closed = True
+            self._has_news.notify()
+        self._thread.join(3 * _TIMEOUT_S)
+
+    def _update(self, opened: Sequence[Alert], ended: Sequence[Alert]) -> None:
+        for alert in opened:
+            known = self._alerts.setdefault(alert.identity, _Sent(alert))
+            known.alert, known.is_over = alert, False
+        for alert in ended:
+            known = self._alerts.setdefault(alert.identity, _Sent(alert))
+            known.alert, known.is_over = alert, True
+
+    def _run(self) -> None:
+        while True:
+            with self._has_news:
+                while not self._is_closed and time.monotonic() < self._next_s:
+                    self._has_news.wait(max(self._next_s - time.monotonic(), 0.01))
+                is_last, now_s = self._is_closed, time.monotonic()
+                body, taken = self._body(now_s)
+                self._next_s = now_s + AGAIN_S
+                if not body and not is_last:
+                    self._has_news.wait(1.0)
+                    self._next_s = 0.0
+            if body:
+                self._after(self._post(body), taken, now_s)
+            if is_last:
+                return
+
+    def _body(self, now_s: float) -> tuple[list[dict[str, Any]], list[_Sent]]:
+        """What to send now, and the alerts that it has."""
+        now_ns = time.time_ns()
+        later_ns = now_ns + round(LASTS_S * _NS)
+        taken = [*self._alerts.values()]
+        ends = [
+            (one.alert.end_ns or now_ns) if self._has_ended(one, now_s) else later_ns
+            for one in taken
+        ]
+        pairs = zip(taken, ends, strict=True)
+        return [self.addresses.wire(one.alert, rfc3339(end)) for one, end in pairs], taken
+
+    def _has_ended(self, one: _Sent, now_s: float) -> bool:
+        """Whether an alert that is over has been open for long enough to be noticed."""
+        return one.is_over and one.told_s is not None and now_s >= one.told_s + self._least_open_s
+
+    def _after(self, was_taken: bool, sent: list[_Sent], now_s: float) -> None:
+        with self._has_news:
+            if not was_taken:
+                self._next_s = min(self._next_s, now_s + _RETRY_S)
+                return
+            for one in sent:
+                if self._has_ended(one, now_s):
+                    self._alerts.pop(one.alert.identity, None)
+                elif one.told_s is None:
+                    one.told_s = now_s
+            due = [one.told_s + self._least_open_s for one in self._alerts.values()
+                   if one.is_over and one.told_s is not None]  # fmt: skip
+            self._next_s = min([self._next_s, *due])
 
     def _post(self, body: list[dict[str, Any]]) -> bool:
         """Send; return whether Alertmanager took it."""
@@ -100,14 +202,14 @@ class Alertmanager:
         try:
             with request.urlopen(request.Request(self._url, content, headers), timeout=_TIMEOUT_S):
                 self.sent += 1
-                self.problem = ""
+                self.problem, self._failing_s = "", 0.0
                 return True
         except (URLError, OSError, ValueError) as error:
             self.failed += 1
-            self.problem = f"{self._url}: {getattr(error, 'reason', error)}"
+            text = f"{self._url}: {getattr(error, 'reason', error)}"
+            if not self._failing_s:
+                self._failing_s = time.monotonic()
+                LOGGER.warning("a post to Alertmanager failed, and is tried again: %s", text)
+            if time.monotonic() >= self._failing_s + _AWAY_S:
+                self.problem = f"Alertmanager takes no alerts: {text}"
             return False
-
-
-def _wire(alert: Alert) -> dict[str, Any]:
-    event = alert.as_event("", 0)
-    return {name: event[name] for name in _FIELDS}

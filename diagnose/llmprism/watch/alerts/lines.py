@@ -1,5 +1,6 @@
 """The file of all events, ``alerts.jsonl``: one JSON object a line, each event once.
 
+The file turns over: one of TURN_BYTES becomes ``alerts.jsonl.1``, in place of the one of before.
 An event is in the state before it is written here. After a crash, the number of the last line shows
 which events are missing; a line that was cut off is removed.
 """
@@ -13,17 +14,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from llmprism.watch.state import compact
+from llmprism.watch.state_folder import compact
 
+TURN_BYTES = 1 << 26
 _TAIL_BYTES = 1 << 16
 
 
 class AlertLines:
     """Appends events to a file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.written = _last_number(path)
+    def __init__(self, path: Path, turn_bytes: int = TURN_BYTES) -> None:
+        self.path, self._turn_bytes = path, turn_bytes
+        self._before = path.with_name(f"{path.name}.1")
+        self.written = _last_number(path) or _last_number(self._before)
 
     def write(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Append the events that are not in the file yet, and return them."""
@@ -35,6 +38,8 @@ class AlertLines:
 
     def _append(self, content: bytes) -> None:
         """Append all of ``content``, or nothing."""
+        if self.path.exists() and self.path.stat().st_size >= self._turn_bytes:
+            self.path.replace(self._before)
         with self.path.open("ab", buffering=0) as file:
             size = file.tell()
             try:

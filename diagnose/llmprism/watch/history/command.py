@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from prism_common.command import Command, new_app, user_errors
+from prism_common.escapes import printable
 
 HELP = """Answer a question about what a monitor has found.
 
 FOLDER is that of `llmprism watch --state`. QUESTION is one of: culprits (which server, switch or
-link was the culprit most often), findings (each incident, the latest first), jobs (the steps of
-each job), layouts (servers and layouts of jobs, as they changed).
+link was the culprit most often), findings (each incident, the latest first, and how long it
+lasted), jobs (the steps of each job), layouts (servers and layouts of jobs, as they changed).
 """
 
 history_app = new_app()
@@ -33,21 +34,38 @@ def history(
     days: Annotated[
         int, typer.Option(metavar="N", min=1, help="The last days that the history has.")
     ] = 30,
+    job: Annotated[str, typer.Option(metavar="NAME", help="Only of this job.")] = "",
+    place: Annotated[
+        str, typer.Option(metavar="NAME", help="Only at this server, switch or link.")
+    ] = "",
+    severity: Annotated[
+        str, typer.Option(metavar="NAME", help="Only critical, warning or info.")
+    ] = "",
+    from_time: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Only since, such as 2026-03-01.")
+    ] = None,
+    to_time: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Only before.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
     """Answer a question."""
     with user_errors(debug):
+        from llmprism.ingest.options import parse_time
         from llmprism.watch.extras import with_monitor
 
+        times = (("--from", from_time), ("--to", to_time))
+        from_ns, to_ns = (parse_time(text, name) if text else None for name, text in times)
         questions = with_monitor("llmprism.watch.history.questions")
         if question not in questions.QUESTIONS:
             listed = ", ".join(questions.QUESTIONS)
             raise typer.BadParameter(f"there is no {question!r}; known: {listed}")
-        found = questions.answer(folder, question, days)
+        wanted = questions.Filter(job, place, severity, from_ns, to_ns)
+        found = questions.answer(folder, question, days, wanted)
     if as_json:
         typer.echo(found.to_json(orient="records", indent=1, date_format="iso"))
     elif len(found):
-        typer.echo(found.to_string(index=False))
+        typer.echo(printable(found.to_string(index=False), keep="\n"))
     else:
         typer.echo("nothing was found")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 
+from llmprism.watch.history.compaction import own_history
 from llmprism.watch.history.recording import TABLES
 from prism_common.errors import Problem, UserError
 
@@ -16,20 +18,27 @@ _INCIDENTS = """
            arg_max(job, number) as job, arg_max(severity, number) as severity,
            min("startsAt") as since, arg_max(event, number) as stage,
            max(gpu_hours) as gpu_hours, max(confidence) as confidence,
-           arg_max(summary, number) as summary
-    from findings group by incident
+           arg_max(summary, number) as summary,
+           arg_max(coalesce("endsAt", ''), number) as ends
+    from findings where incident is not null and incident <> '' group by incident
+"""
+_LASTED = """
+    case when stage = 'resolved' and ends <> ''
+         then date_diff('millisecond', since::timestamptz, ends::timestamptz) / 1e3 end
 """
 QUESTIONS: dict[str, tuple[str, str]] = {
     "culprits": (
         "which server, switch or link was the culprit most often",
         f"""select place, count(*) as incidents, sum(gpu_hours) as gpu_hours,
+                   median({_LASTED}) as median_lasted_s,
                    string_agg(distinct alertname, ', ' order by alertname) as causes,
                    string_agg(distinct job, ', ' order by job) as jobs
             from ({_INCIDENTS}) group by place order by incidents desc, gpu_hours desc, place""",
     ),
     "findings": (
         "each incident, the latest first",
-        f"""select since, stage, severity, alertname, place, job, gpu_hours, confidence, summary
+        f"""select since, stage, {_LASTED} as lasted_s, severity, alertname, place, job, gpu_hours,
+                   confidence, summary
             from ({_INCIDENTS}) order by since desc, incident""",
     ),
     "jobs": (
@@ -48,39 +57,81 @@ QUESTIONS: dict[str, tuple[str, str]] = {
 }
 
 
-def answer(state: Path, question: str, days: int) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Filter:
+    """What an answer is about; what is empty leaves nothing out.
+
+    Attributes
+    ----------
+    job, place, severity : of incidents; the job also of steps and layouts.
+    from_ns, to_ns : times between which something happened [ns].
+    """
+
+    job: str = ""
+    place: str = ""
+    severity: str = ""
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    def of(self, table: str, rows: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that it leaves."""
+        time_ns = rows["end_ns" if table == "steps" else "time_ns"].astype("int64")
+        keep = pd.Series(True, index=rows.index)
+        for name in ("job", "place", "severity"):
+            wanted = getattr(self, name)
+            if wanted and name in rows:
+                keep &= rows[name] == wanted
+        if self.from_ns is not None:
+            keep &= time_ns >= self.from_ns
+        if self.to_ns is not None:
+            keep &= time_ns < self.to_ns
+        return rows[keep]
+
+
+def answer(state: Path, question: str, days: int, wanted: Filter | None = None) -> pd.DataFrame:
     """Answer one of :data:`QUESTIONS` about the last ``days`` that the history has.
 
     Raises
     ------
     UserError : there is no history in the folder of the monitor.
     """
-    folder = state / "history"
-    every = sorted(path.name for path in folder.glob("*/day=*"))
-    if not every:
+    history = own_history(state / "history")
+    names = [*history.files()]
+    known = {name: day for name in names if (day := _day_of(name))}
+    if not known:
         how = "name the folder that llmprism watch --state has written"
         raise UserError(Problem("there is no history here", str(state), how))
-    last = date.fromisoformat(every[-1].removeprefix("day="))
-    first = (last - timedelta(days=days - 1)).isoformat()
+    first = max(known.values()).toordinal() - days + 1
+    recent = [name for name, day in known.items() if day.toordinal() >= first]
     connection = duckdb.connect()
-    for name, schema in TABLES.items():
-        connection.register(name, _rows(connection, folder / name, schema.names, first))
-    found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
+    try:
+        for name, schema in TABLES.items():
+            paths = [str(history.path / one) for one in recent if one.startswith(f"{name}/")]
+            rows = _rows(connection, paths, schema.names)
+            connection.register(name, (wanted or Filter()).of(name, rows))
+        found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
+    except duckdb.Error as error:
+        what = f"the history cannot be read: {str(error).splitlines()[0]}"
+        how = "move the file away that is named here"
+        raise UserError(Problem(what, str(state), how)) from error
     return found
 
 
+def _day_of(name: str) -> date | None:
+    """The day of a file of the history; None if its name has none."""
+    try:
+        return date.fromisoformat(name.split("/")[1].removeprefix("day="))
+    except ValueError:
+        return None
+
+
 def _rows(
-    connection: duckdb.DuckDBPyConnection, folder: Path, names: list[str], first: str
+    connection: duckdb.DuckDBPyConnection, paths: list[str], names: list[str]
 ) -> pd.DataFrame:
-    """The distinct rows of a table since a day."""
-    columns = ", ".join(f'"{name}"' for name in names)
-    paths = [
-        str(path)
-        for path in folder.glob("day=*/*.parquet")
-        if path.parent.name.removeprefix("day=") >= first
-    ]
+    """The distinct rows of files of a table."""
     if not paths:
         return pd.DataFrame(columns=names)
+    columns = ", ".join(f'"{name}"' for name in names)
     read = "select distinct {} from read_parquet($paths, hive_partitioning=false)"
     found: pd.DataFrame = connection.execute(read.format(columns), {"paths": paths}).df()
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pyarrow as pa
 
 from llmprism.io.writing import write_table
 from llmprism.part_names import condensed
-from llmprism.watch.history.compaction import compact_day, forget_days
+from llmprism.watch.history.compaction import compact_day, forget_days, own_history
+from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
 
@@ -45,15 +44,12 @@ TABLES: dict[str, pa.Schema] = {
 """The tables of the history. Times in [ns], ``gpu_hours`` as in the event."""
 
 
-class History:
+class History(Listener):
     """Listens to a monitor; each commit writes files of its own."""
 
     def __init__(self, folder: Path, retention_days: int) -> None:
-        self._folder, self._retention_days = folder, retention_days
+        self._own, self._retention_days = own_history(folder), retention_days
         self._layouts: dict[str, tuple[str, str]] = {}
-
-    def took(self, state: State, taken: Taken) -> None:
-        """Write nothing."""
 
     def diagnosed(self, state: State, view: View) -> None:
         """Write the steps that are new, the layouts that changed, and the events."""
@@ -69,17 +65,11 @@ class History:
         self._write("steps", steps[TABLES["steps"].names], steps["end_ns"], state.commit)
         self._write_events(state, state.cursor_ns or 0)
 
-    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
-        """Write nothing: the commit of the events wrote them."""
-
-    def failed_to_store(self, text: str) -> None:
-        """Write nothing."""
-
     def _write_events(self, state: State, time_ns: int) -> None:
         events = [_row(event, time_ns) for event in state.outbox]
         findings = pd.DataFrame(events, columns=TABLES["findings"].names)
         self._write("findings", findings, findings["time_ns"], state.commit)
-        forget_days(self._folder, self._retention_days, day_of(time_ns))
+        forget_days(self._own, self._retention_days, day_of(time_ns))
 
     def _changed(self, view: View) -> list[tuple[Any, ...]]:
         """The jobs whose servers or layouts have changed."""
@@ -95,9 +85,10 @@ class History:
     def _write(self, name: str, rows: pd.DataFrame, times_ns: pd.Series, commit: int) -> None:
         """Write rows into the folders of their days."""
         for day, own in rows.groupby(times_ns.map(day_of)):
-            folder = self._folder / name / f"day={day}"
-            write_table(own, folder / f"{commit:010}.parquet", TABLES[name])
-            compact_day(folder, TABLES[name])
+            folder = f"{name}/day={day}"
+            path = self._own.path_of(f"{folder}/{commit:010}.parquet")
+            write_table(own, path, TABLES[name])
+            compact_day(self._own, folder, TABLES[name])
 
 
 def day_of(time_ns: int) -> str:

@@ -1,17 +1,23 @@
 """The web application: the page, its events, the details of a job, and metrics.
 
 Only this machine may ask, unless there is a token. A browser gets it once as
-``/?token=...`` and keeps it in a cookie; Prometheus sends it as a bearer token.
+``/?token=...`` and keeps it in a cookie; Prometheus sends it as a bearer token. Without a token,
+requests must name this machine as their host: a page of another site, whose name was made to lead
+here, names its own. ``/-/healthy`` and ``/-/ready`` say nothing about the cluster, so they are
+answered to all, as a supervisor asks them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 from sse_starlette import EventSourceResponse
@@ -22,6 +28,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from llmprism.watch.listening import Listener
 from llmprism.watch.live.snapshot import details, snapshot
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.shown import Shown, shown_after
@@ -30,6 +37,8 @@ from llmprism.watch.state import State
 from llmprism.watch.view import View
 
 _LOOK_S = 0.25
+_ALIVE_S = 900.0  # without a round: a diagnosis takes minutes at most
+_OPEN = ("/-/healthy", "/-/ready")
 _COOKIE = "llmprism_token"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
@@ -45,13 +54,20 @@ _FILES = {
 }
 
 
-class Live:
+class Live(Listener):
     """What the monitor saw last; ``version`` grows whenever that changes."""
 
     def __init__(self) -> None:
         self.version = 0
+        self.has_ended = False
         self.shown: Shown | None = None
+        self.rounds, self._round_s = 0, time.monotonic()
         self._state, self._problem = State(), ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the monitor has ended a round lately."""
+        return time.monotonic() < self._round_s + _ALIVE_S
 
     def took(self, state: State, taken: Taken) -> None:
         """Take note of the records that came."""
@@ -70,12 +86,17 @@ class Live:
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take note of the incidents."""
+        self.rounds, self._round_s = self.rounds + 1, time.monotonic()
         self._show(state)
 
     def failed_to_store(self, text: str) -> None:
         """Take note that the disk does not take the state."""
         self._problem = text
         self.version += 1
+
+    def end(self) -> None:
+        """End all streams of events."""
+        self.has_ended = True
 
     def content(self) -> str:
         """The snapshot as JSON."""
@@ -104,26 +125,74 @@ def application(live: Live, metrics: Metrics, token: str) -> Starlette:
         text = "text/plain; version=0.0.4"
         return Response(metrics.text(), media_type=text, headers=_HEADERS)
 
+    def healthy(_request: Request) -> Response:
+        return _answer(live.is_alive, "healthy", "no round has ended for 15 minutes")
+
+    def ready(_request: Request) -> Response:
+        return _answer(live.rounds > 0, "ready", "the first round has not ended")
+
     routes = [Route(path, _file) for path in _FILES]
     routes += [Route("/events", events), Route("/jobs/{name:path}", job)]
     routes += [Route("/metrics", figures)]
-    guards = [Middleware(Guard, token=token)] if token else []
-    return Starlette(routes=routes, middleware=guards)
+    routes += [Route("/-/healthy", healthy), Route("/-/ready", ready)]
+    guard = Middleware(Guard, token=token) if token else Middleware(OwnHosts)
+    return Starlette(routes=routes, middleware=[guard])
 
 
 async def _changes(live: Live) -> AsyncIterator[dict[str, str]]:
     seen = -1
-    while True:
+    while not live.has_ended:
         if live.version != seen:
             seen = live.version
             yield {"event": "snapshot", "data": live.content()}
         await asyncio.sleep(_LOOK_S)
 
 
+def _answer(is_right: bool, yes: str, no: str) -> Response:
+    """200 or 503, in words."""
+    return PlainTextResponse(f"{yes if is_right else no}\n", 200 if is_right else 503, _HEADERS)
+
+
 def _file(request: Request) -> Response:
     package, name, kind = _FILES[request.url.path]
     content = files(package).joinpath("templates", name).read_bytes()
     return Response(content, media_type=kind, headers=_HEADERS)
+
+
+class OwnHosts:
+    """Answers 421 to each request that names another host than this machine."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        is_open = scope.get("path") in _OPEN
+        if scope["type"] != "http" or is_open or is_local(_host_of(Request(scope))):
+            await self._app(scope, receive, send)
+            return
+        text = "421: ask for localhost; for other names, start the monitor with --token-file\n"
+        await PlainTextResponse(text, 421, _HEADERS)(scope, receive, send)
+
+
+def _host_of(request: Request) -> str:
+    """The host that a request names, without its port; empty if that is none."""
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_local(host: str) -> bool:
+    """Whether a name or address is that of this machine alone.
+
+    >>> is_local("localhost"), is_local("::1"), is_local("127.0.0.1.evil.example")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Guard:
@@ -134,14 +203,14 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope.get("path") in _OPEN:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
         given = request.query_params.get("token", "")
         header = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self._is_right(given):
-            answer: Response = RedirectResponse(request.url.path, 303)
+            answer: Response = RedirectResponse("/", 303)
             answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
             await answer(scope, receive, send)
         elif self._is_right(header) or self._is_right(request.cookies.get(_COOKIE, "")):

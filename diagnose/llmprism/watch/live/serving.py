@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,9 +11,13 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
+from llmprism.watch.live.application import is_local
+from llmprism.watch.live.connections import Connection
 from prism_common.errors import Problem, UserError
 
 LOCAL = "127.0.0.1"
+_BACKLOG = 16  # connections that wait to be accepted
+_LEAVE_S = 0.7  # for streams of events to end
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -41,17 +44,10 @@ def token_for(host: str, file: Path | None) -> str:
         if token:
             return token
         raise UserError(Problem("there is no token in it", str(file)))
-    if host == "localhost" or _is_loopback(host):
+    if is_local(host):
         return ""
     what = f"other machines can reach {host}, so the page needs a token"
     raise UserError(Problem(what, "--serve", "name a file with one: --token-file FILE"))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @contextmanager
@@ -67,7 +63,14 @@ def served(app: Starlette, host: str, port: int) -> Iterator[str]:
         except OSError as error:
             reason = error.strerror or str(error)
             raise UserError(Problem(f"cannot serve on port {port}: {reason}", "--serve")) from error
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            log_level="error",
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=1,
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
@@ -76,4 +79,13 @@ def served(app: Starlette, host: str, port: int) -> Iterator[str]:
             yield f"http://{shown}:{listening.getsockname()[1]}/"
         finally:
             server.should_exit = True
+            thread.join(_LEAVE_S)
+            _end_connections(server)
             thread.join(3)
+
+
+def _end_connections(server: uvicorn.Server) -> None:
+    """End the connections of clients that do not read what they asked for."""
+    for one in [*server.server_state.connections]:
+        if isinstance(one, Connection):
+            one.loop.call_soon_threadsafe(one.transport.abort)

@@ -10,9 +10,9 @@ from llmprism.page.cards import cards_of
 from llmprism.page.close_up import close_ups
 from llmprism.page.delays import delay_map
 from llmprism.part_names import condensed
-from llmprism.watch.alerts import rfc3339
 from llmprism.watch.shown import Shown
-from llmprism.watch.state import Incident, State
+from llmprism.watch.state import Exporter, Incident, State
+from llmprism.watch.times import rfc3339
 from llmprism.watch.view import JobFigures
 
 _STEPS = 60  # lengths of steps that are drawn
@@ -30,6 +30,8 @@ def snapshot(state: State, shown: Shown | None, problem: str) -> dict[str, Any]:
         "cursor": _time(state.cursor_ns),
         "blind": blind,
         "fates": state.fates,
+        "exporters": [_exporter(name, one) for name, one in sorted(state.exporters.items())],
+        "hiccups": state.hiccups,
         "incidents": [_incident(one) for one in _shown(state.incidents)],
         "jobs": [_job(one) for one in shown.jobs] if shown else [],
         "took_s": shown.latest.took_s if shown else None,
@@ -58,6 +60,7 @@ def _shown(incidents: Sequence[Incident]) -> list[Incident]:
 
 def _incident(one: Incident) -> dict[str, Any]:
     return {
+        "id": one.id,
         "stage": one.stage,
         "severity": one.labels["severity"],
         "job": one.job,
@@ -66,6 +69,16 @@ def _incident(one: Incident) -> dict[str, Any]:
         "since": rfc3339(one.start_ns),
         "steps": [one.first_step, one.last_step],
         "gpu_hours": one.gpu_hours,
+    }
+
+
+def _exporter(name: str, one: Exporter) -> dict[str, Any]:
+    return {
+        "name": name,
+        "offset_ms": one.offset_ns / 1e6,
+        "seen": rfc3339(one.seen_ns),
+        "rate": one.rate_per_s,
+        "lost": one.lost,
     }
 
 

@@ -25,13 +25,16 @@ class Taken:
     ----------
     files : to read, in order.
     position : of the source behind them, in a form that JSON can hold.
-    dropped : datagrams that the kernel dropped since the source was opened.
+    refused : lines and messages that came and are set aside, because no reader could take them.
+    dropped : datagrams that were lost since the source was opened: by the kernel, or because too
+        much waits.
     is_end : nothing more will come.
     watermark_ns : time up to which records have come, if the source knows [ns].
     """
 
     files: list[File] = field(default_factory=list)
     position: Any = None
+    refused: int = 0
     dropped: int = 0
     is_end: bool = False
     watermark_ns: int | None = None

@@ -11,8 +11,9 @@ as well, and misses nothing. Files are never moved or removed.
 
 from __future__ import annotations
 
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources import Taken, register
 from prism_common.errors import Problem, UserError
+from prism_common.folders import OwnFolder
 
 _UNFINISHED = (".*", "nfcapd.current*", "*.tmp", "*.partial", "*.part")
 _MOST_BYTES = 1 << 28  # taken together
@@ -30,16 +32,19 @@ Seen = dict[str, list[int]]
 
 
 class Directory:
-    """The files of a folder, in the order in which they were written."""
+    """The files of a folder, in the order in which they were written.
 
-    def __init__(self, path: Path, removes: bool = False) -> None:
+    Those of a monitor's ``own`` are removed when they are stored, and no others are looked at.
+    """
+
+    def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self._path = path
-        self._removes = removes
+        self._own = own
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the files that are new, or were replaced."""
         deadline = time.monotonic() + wait_s
-        seen: Seen = position or {}
+        seen = _seen(position)
         while True:
             found = dict(self._listed())
             fresh = [name for name, stamp in found.items() if seen.get(name) != stamp]
@@ -47,8 +52,7 @@ class Directory:
             if fresh or left_s <= 0:
                 break
             time.sleep(min(_LOOK_S, left_s))
-        for name in seen if self._removes else ():
-            (self._path / name).unlink(missing_ok=True)  # stored, before a crash
+        self._let_go(seen)  # stored, before a crash
         taken = self._some(sorted(fresh, key=lambda name: (found[name][1], name)), found)
         kept = {name: stamp for name, stamp in seen.items() if name in found}
         files = [File(self._path / name, point=str(Path(name).parent)) for name in taken]
@@ -56,27 +60,37 @@ class Directory:
 
     def is_waiting(self, position: Any) -> bool:
         """Whether a file has come behind ``position``."""
-        return any((position or {}).get(name) != stamp for name, stamp in self._listed())
+        return any(_seen(position).get(name) != stamp for name, stamp in self._listed())
 
     def stored(self, taken: Taken) -> None:
         """Remove the files, if they are the monitor's own."""
-        for file in taken.files if self._removes else []:
-            file.path.unlink(missing_ok=True)
+        self._let_go(file.path.name for file in taken.files)
+
+    def _let_go(self, names: Iterable[str]) -> None:
+        if self._own is not None:
+            for name in names:
+                self._own.remove(name)
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _listed(self) -> Iterator[tuple[str, list[int]]]:
-        for path in self._path.rglob("*"):
+        for path in self._paths():
             name = path.relative_to(self._path)
             if any(fnmatch(part, form) for part in name.parts for form in _UNFINISHED):
                 continue
             try:
                 found = path.stat()
-            except FileNotFoundError:  # removed meanwhile
+            except OSError:  # removed meanwhile, or a link that leads nowhere
                 continue
-            if path.is_file():
+            if stat.S_ISREG(found.st_mode):
                 yield str(name), [found.st_size, found.st_mtime_ns]
+
+    def _paths(self) -> Iterable[Path]:
+        if self._own is None:
+            next(self._path.iterdir(), None)  # a folder that is gone is an error, and not empty
+            return self._path.rglob("*")
+        return (self._path / name for name in self._own.files())
 
     def _some(self, names: list[str], found: Seen) -> list[str]:
         """The first of the files that are not too large together."""
@@ -88,6 +102,11 @@ class Directory:
                 break
             taken.append(name)
         return taken
+
+
+def _seen(position: Any) -> Seen:
+    """What a state says was read; nothing if it is the position of another kind of source."""
+    return position if isinstance(position, dict) else {}
 
 
 @register("directory", "a folder of files", lambda text: Path(text).is_dir())

@@ -1,8 +1,5 @@
 """A Kafka topic: flow records of goflow2 as JSON or binary, or what the inlet of Akvorado 2 sends.
 
-That inlet passes datagrams on as they came from exporters, each in a binary message with the time
-of arrival and the exporter (``RawFlow`` in ``common/pb/rawflow.proto`` of Akvorado).
-
 Offsets are kept in the state of the monitor, together with the records, and not in Kafka: so no
 message is lost, and none counts twice. Producers spread records over the partitions, so time has
 only come as far as in the partition that is furthest behind. A partition that was read to its end
@@ -11,25 +8,21 @@ holds nothing back.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from llmprism.ingest.protobuf import fields_of
-from llmprism.ingest.readers.goflow2_protobuf import delimited
-from llmprism.ingest.sources import Source as File
-from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources import Taken, register
-from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
+from llmprism.watch.sources.messages import Messages
 from prism_common.errors import Problem, UserError
+from prism_common.untrusted import OutsideError, whole
 
 _MOST_MESSAGES = 200_000  # taken together
 _AT_ONCE = 10_000
 _TIMEOUT_S = 10.0
 _MS_NS = 1_000_000
-_JSON, _BINARY = ".jsonl", ".bin"  # suffixes of files
-_PORT = 2055  # of datagrams whose port is not known
-_EXTRA = "pip install 'prism-sim[kafka]'"
+_EXTRA = "pip install 'llmprism[kafka]'"
 
 
 class KafkaTopic:
@@ -46,16 +39,15 @@ class KafkaTopic:
             "auto.offset.reset": "earliest",
         }
         self._consumer: Any = confluent_kafka.Consumer(settings)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._topic, self._folder = topic, folder
-        self._captured = Captured(folder / ".templates", _PORT)
+        self._topic = topic
+        self._messages = Messages(folder)
         self._partitions = self._found(brokers)
         self._next: dict[str, int] | None = None  # offsets that come next, once they are assigned
         self._latest_ns: dict[str, int] = {}
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the messages behind the offsets in ``position``."""
-        wanted: dict[str, int] = position or {}
+        wanted = _offsets(position)
         if self._next is None or wanted != self._next:
             self._assign(wanted)
         following = dict(wanted)
@@ -68,13 +60,14 @@ class KafkaTopic:
                 if message.error() is None:
                     partition = str(message.partition())
                     following[partition] = message.offset() + 1
-                    self._latest_ns[partition] = message.timestamp()[1] * _MS_NS
+                    self._latest_ns[partition] = _time_of(message)
                     lines.append(message.value() or b"")
         self._next = following
         if not lines:
             return Taken([], following)
-        files = self._written(lines)
-        return Taken(files, following, watermark_ns=self._watermark(following))
+        files, refused = self._messages.files(lines)
+        watermark_ns = self._watermark(following)
+        return Taken(files, following, refused=refused, watermark_ns=watermark_ns)
 
     def stored(self, taken: Taken) -> None:
         """Remove the file."""
@@ -84,27 +77,6 @@ class KafkaTopic:
     def close(self) -> None:
         """Leave the brokers."""
         self._consumer.close()
-
-    def _written(self, messages: list[bytes]) -> list[File]:
-        """Write messages to files that readers of the formats take."""
-        contents: dict[str, list[bytes]] = {}
-        for message in filter(None, messages):
-            suffix, content = self._readable(message)
-            contents.setdefault(suffix, []).append(content)
-        files = []
-        for suffix, own in contents.items():
-            path = self._folder / f"messages{suffix}"
-            head = self._captured.head(suffix) if suffix in (NETFLOW, SFLOW) else b""
-            path.write_bytes(head + b"".join(own))
-            files.append(File(path, point=""))
-        return files
-
-    def _readable(self, message: bytes) -> tuple[str, bytes]:
-        """A message as a file of its format has it, and the suffix of that file."""
-        if message[:1] == b"{":
-            return _JSON, message.replace(b"\n", b" ") + b"\n"
-        datagram = _datagram(message)
-        return self._captured.packet(*datagram) if datagram else (_BINARY, delimited(message))
 
     def _found(self, brokers: str) -> list[int]:
         try:
@@ -137,18 +109,18 @@ class KafkaTopic:
         return min(behind, default=None)
 
 
-def _datagram(message: bytes) -> tuple[bytes, bytes, int] | None:
-    """Exporter, content and arrival [ns] of a datagram that Akvorado passes on; None for others."""
+def _offsets(position: Any) -> dict[str, int]:
+    """The offsets in a state; none before the first message."""
     try:
-        fields = dict(fields_of(message))
-    except (IndexError, ValueError):
-        return None
-    received_s, content, exporter = (fields.get(number) for number in (1, 2, 3))
-    if not isinstance(content, bytes) or not isinstance(exporter, bytes):
-        return None
-    if not isinstance(received_s, int) or len(exporter) not in (4, 16):
-        return None
-    return exporter, content, received_s * SECOND_NS
+        return {str(one): whole(offset) for one, offset in (position or {}).items()}
+    except (AttributeError, OutsideError) as error:
+        what = "the state is that of another source: it holds no offsets of a topic"
+        raise UserError(Problem(what, "--state", "name another folder with --state")) from error
+
+
+def _time_of(message: Any) -> int:
+    """When a message was written, as its producer says; no later than now [ns]."""
+    return min(max(int(message.timestamp()[1]), 0) * _MS_NS, time.time_ns())
 
 
 @register("kafka", "kafka://BROKER:PORT/TOPIC", lambda text: text.startswith("kafka://"))

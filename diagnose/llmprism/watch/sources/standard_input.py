@@ -1,7 +1,7 @@
 """Standard input: lines of text, in any format of lines that ``llmprism ingest`` reads.
 
 JSON lines need no more. Of a table, the first line names the columns; each file of the spool begins
-with it. The monitor ends when the input does.
+with it. A line that is too long is set aside. The monitor ends when the input does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import IO, Any
 
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.directory import Directory
-from llmprism.watch.sources.spool import Spool
+from llmprism.watch.sources.spool import Spool, own_spool
+from prism_common.untrusted import lines
 
 _WAIT_S = 0.1
 
@@ -26,7 +27,8 @@ class StandardInput:
         self._stream = stream
         self._first = b""
         self._spool = Spool(folder, ".lines", lambda: self._first)
-        self._files = Directory(folder, removes=True)
+        self._files = Directory(folder, own_spool(folder))
+        self._refused = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -36,9 +38,10 @@ class StandardInput:
         is_end = not self._thread.is_alive()
         with self._lock:
             (self._spool.rotate if is_end else self._spool.rotate_if_due)()
+            refused, self._refused = self._refused, 0
         taken = self._files.take(position, 0.0 if is_end else wait_s)
         is_end = is_end and not self._files.is_waiting(taken.position)
-        return Taken(taken.files, taken.position, is_end=is_end)
+        return Taken(taken.files, taken.position, refused=refused, is_end=is_end)
 
     def stored(self, taken: Taken) -> None:
         """Remove the files."""
@@ -48,13 +51,14 @@ class StandardInput:
         """The thread ends with the input."""
 
     def _read(self) -> None:
-        line = self._stream.readline()
-        while line:
-            if not line.startswith(b"{") and not self._first:
+        for line in lines(self._stream):
+            if line is None:
+                with self._lock:
+                    self._refused += 1
+            elif not line.startswith(b"{") and not self._first:
                 self._first = line
             else:
                 self._put(line)
-            line = self._stream.readline()
 
     def _put(self, line: bytes) -> None:
         """Write a line; while the disk is full, or too much waits, the writer has to wait."""

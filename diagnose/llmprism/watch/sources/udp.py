@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from llmprism.watch.sources.directory import Directory
-from llmprism.watch.sources.spool import Spool
+from llmprism.watch.sources.spool import Spool, own_spool
 from prism_common.errors import Problem, UserError
 
 _BUFFER_BYTES = 1 << 26
@@ -41,7 +41,7 @@ class UdpPort:
             suffix: Spool(folder, suffix, partial(self._captured.head, suffix))
             for suffix in (NETFLOW, SFLOW)
         }
-        self._files = Directory(folder, removes=True)
+        self._files = Directory(folder, own_spool(folder))
         self._dropped = self._lost = 0
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._receive, daemon=True)
@@ -74,10 +74,13 @@ class UdpPort:
             try:
                 if content:
                     self._put(ip_address(sender[0].partition("%")[0]).packed, content)
+                self._captured.keep()
                 for spool in self._spools.values():
                     spool.rotate_if_due()
-            except OSError:  # the disk is full
+            except OSError:  # the disk is full, or too much waits
                 self._lost += bool(content)
+        with contextlib.suppress(OSError):
+            self._captured.keep()
         for spool in self._spools.values():
             with contextlib.suppress(OSError):
                 spool.rotate()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from llmprism.batches.chains import ends_of, members_of, period_of
 from llmprism.diagnosis import Diagnosis
 from llmprism.numerics.arrays import Bools, Codes
+from llmprism.watch.state import Habit
 from llmprism.watch.tracking.progress import has_ended, progress_of
 from llmprism.watch.tracking.records import Numbers, Records
 from llmprism.watch.tracking.subjects import LITTLE, NONE, STRANGE, Subject, split
@@ -76,6 +77,7 @@ def learned_from(
     span: Span,
     numbers: Numbers,
     others: dict[str, Subject],
+    habits: Mapping[str, Sequence[Habit]],
 ) -> Learned:
     """What a diagnosis teaches; ``others`` are jobs that were not diagnosed, and stay as they are.
 
@@ -98,7 +100,8 @@ def learned_from(
         one.records_per_ns = found.rows(place).size / lasts_ns
         if name != NONE:
             own = window.take(found.rows(place))
-            one.progress = progress_of(diagnosis, name, ends[name], own, numbers)
+            known = habits.get(name, ())
+            one.progress = progress_of(diagnosis, name, ends[name], own, numbers, known)
     learned = Learned(numbers, subjects, seen)
     learned.take(records.where(~inside), fresh)
     return learned

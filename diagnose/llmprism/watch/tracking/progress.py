@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.numerics.arrays import Floats
+from llmprism.watch.habits import is_due
+from llmprism.watch.state import Habit
 from llmprism.watch.tracking.changes import Level, level_of
 from llmprism.watch.tracking.patterns import FITTING, REACHED, Pattern, learn
 from llmprism.watch.tracking.records import Numbers, Records, joined
@@ -28,6 +31,7 @@ class Progress:
     ranks : that take its steps.
     step, end_ns : number of its last step, and when that ended [ns].
     longest_ns : of the steps that were diagnosed [ns].
+    habits : of the job: the steps that they make longer say nothing.
     lengths_ns : of the steps since the diagnosis [ns].
     """
 
@@ -39,6 +43,7 @@ class Progress:
     step: int
     end_ns: float
     longest_ns: float
+    habits: Sequence[Habit] = ()
     lengths_ns: list[float] = field(default_factory=list)
     _waiting: list[Records] = field(default_factory=list)
 
@@ -64,7 +69,10 @@ class Progress:
     @property
     def has_changed(self) -> bool:
         """Whether its steps have become longer or shorter."""
-        return self.level.is_left(np.array(self.lengths_ns, float))
+        lengths_ns = np.array(self.lengths_ns, float)
+        steps = np.arange(self.step - lengths_ns.size, self.step) + 1
+        usual = ~is_due(self.habits, steps, lengths_ns - self.level.usual_ns)
+        return self.level.is_left(lengths_ns[usual])
 
     def is_overdue(self, time_ns: int) -> bool:
         """Whether its next step should have been complete long ago."""
@@ -103,7 +111,12 @@ def has_ended(ends_ns: pd.Series, time_ns: int) -> bool:
 
 
 def progress_of(
-    diagnosis: Diagnosis, job: str, ends_ns: pd.Series, window: Records, numbers: Numbers
+    diagnosis: Diagnosis,
+    job: str,
+    ends_ns: pd.Series,
+    window: Records,
+    numbers: Numbers,
+    habits: Sequence[Habit] = (),
 ) -> Progress | None:
     """A job as a diagnosis of a ``window`` left it; None if it cannot be followed."""
     found = learn(diagnosis, job, ends_ns, window, numbers)
@@ -117,6 +130,8 @@ def progress_of(
     for first, last in zip(findings["first_step"], findings["last_step"], strict=True):
         explained |= (ends_ns.index[1:-1] >= first) & (ends_ns.index[1:-1] <= last)
     lengths_ns = np.diff(shown_ns)
+    extra_ns = lengths_ns - float(np.median(lengths_ns))
+    explained[1:] |= is_due(habits, ends_ns.index[2:-1].to_numpy(np.int64), extra_ns)
     one = Progress(
         pattern=pattern,
         level=level_of(lengths_ns, explained[1:]),
@@ -126,6 +141,7 @@ def progress_of(
         step=int(ends_ns.index[-2]),
         end_ns=float(shown_ns[-1]),
         longest_ns=float(lengths_ns.max()),
+        habits=habits,
     )
     one.add(window)
     return one

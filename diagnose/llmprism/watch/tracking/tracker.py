@@ -66,16 +66,21 @@ class Tracker:
     _learned: Learned | None = None
     _whole_ns: int = 0  # end of the last window that was diagnosed as a whole
     _changed: frozenset[str] = frozenset()
+    _until_ns: int = 0  # no diagnosis before
 
-    def forget(self) -> None:
-        """Forget everything, so that the next window is diagnosed."""
+    def forget(self, until_ns: int = 0) -> None:
+        """Forget everything, so that the first window that ends after a time is diagnosed [ns]."""
         self._learned = None
+        self._until_ns = until_ns
 
-    def add(self, table: pa.Table, topology: Topology) -> None:
-        """Take in records that have come, between addresses of ``topology``."""
+    def cover(self, topology: Topology) -> None:
+        """Follow jobs in this network; if it is another one than before, forget everything."""
         if topology is not self._topology:
             self._topology = topology
             self.forget()
+
+    def add(self, table: pa.Table) -> None:
+        """Take in records that have come."""
         if self._learned is not None:
             records = self._learned.numbers.of(table)
             self._learned.take(records, self._learned.subjects)
@@ -83,6 +88,8 @@ class Tracker:
     def follow(self, span: Span, known: Sequence[KnownJob]) -> Turn:
         """Count the steps up to the end of a window, and say what has to be diagnosed."""
         learned = self._learned
+        if learned is None and span.end_ns < self._until_ns:
+            return Turn(is_due=False)
         if learned is None or span.end_ns >= self._whole_ns + CALM * self.settings.window_ns:
             return Turn()
         steps = learned.steps_until(span.end_ns)
@@ -118,7 +125,8 @@ class Tracker:
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
-        self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept)
+        habits = {one.name: one.habits for one in state.jobs}
+        self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns
         waiting = {one.job for one in state.incidents if one.stage == "new"}

@@ -23,7 +23,8 @@ BYTEROBUST = "ByteRobust, Tables 1 and 2"
 BLOOM = "BLOOM, chronicles"
 UNPUBLISHED = "no published count"
 
-_SCRIPT = "/home/{user}/src/{script}"
+_SOURCES = "/home/{user}/src"
+_SCRIPT = f"{_SOURCES}/{{script}}"
 _MEGATRON = "/home/{user}/Megatron-LM/megatron"
 _FRAMES: dict[tuple[str, str], tuple[tuple[str, int, str, str], ...]] = {
     ("megatron", "launch"): (
@@ -154,28 +155,45 @@ def cuda_fails(scene: Scene, rank: int, error: str) -> End:
     return abort(scene, rank, at_ns + scene.seconds(0.1, 2.0), text, "indicator")
 
 
-def library(file: str, line: int, function: str, code: str) -> Frame:
+def called(file: str, line: int, function: str, code: str) -> Frame:
     """A call in an installed package."""
     return Frame(f"{PACKAGES}/{file}", line, function, code)
 
 
-def script(scene: Scene, file: str, line: int, function: str, code: str) -> Frame:
+def script(file: str, line: int, function: str, code: str) -> Frame:
     """A call in the user's own code."""
-    return Frame(f"/home/{scene.job.user}/src/{file}", line, function, code)
+    return Frame(f"{_SOURCES}/{file}", line, function, code)
 
 
 class Raises(FailureKind):
-    """A kind that is one exception of Python, in one rank or in all (``everywhere``)."""
+    """A kind that is one exception of Python, in one rank or in all (``everywhere``).
+
+    Attributes
+    ----------
+    text : the exception as Python prints it; it may name ``{user}``.
+    call : the innermost call.
+    """
 
     everywhere: ClassVar[bool] = False
+    text: ClassVar[str]
+    call: ClassVar[Frame]
 
-    @abstractmethod
-    def error(self, scene: Scene) -> tuple[str, Frame]:
-        """The text of the exception, and the innermost call."""
+    def message(self, scene: Scene) -> str:
+        """The exception as Python prints it."""
+        return self.text.format(user=scene.job.user)
 
     def unfold(self, scene: Scene) -> None:
-        text, inner = self.error(scene)
+        text = self.message(scene)
+        inner = self.call._replace(file=self.call.file.format(user=scene.job.user))
         if self.everywhere:
             scene.placeless()
         ranks = range(scene.job.ranks) if self.everywhere else scene.ranks
         ranks_end(scene, {rank: raises(scene, rank, self.symptom, text, inner) for rank in ranks})
+
+
+class RaisesAtLaunch(Raises):
+    """An exception of all ranks while the job is launched."""
+
+    everywhere = True
+    stage = "launch"
+    phases = ("launch",)

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.operations.times import Time
-from prism_sim.operations.times.lognormal import Lognormal
+from prism_sim.operations.times import Lognormal, Time
 from prism_sim.scenario.base import Closed, Loc
 
 

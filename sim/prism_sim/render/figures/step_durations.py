@@ -10,7 +10,7 @@ import pandas as pd
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
 from prism_sim.score import read_score
-from prism_sim.score.faults import affected_jobs
+from prism_sim.score.alarms import affected_jobs
 from prism_sim.score.jobs import members, overlaps
 
 if TYPE_CHECKING:

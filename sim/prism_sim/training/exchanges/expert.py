@@ -14,6 +14,7 @@ ICML'22, section 5.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +26,10 @@ from prism_sim.cluster.network import Connection
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.collectives import Group
+from prism_sim.training.collectives.node_limited import NodeLimitedAllToAll
 from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.training.communicators import GroupCommunicator
+from prism_sim.training.context import JobContext
 from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase, blocking
 from prism_sim.training.groups import JobGroups
 from prism_sim.training.layers import Phase
@@ -36,20 +39,22 @@ from prism_sim.training.stream import ExpertStream
 
 @dataclass(frozen=True)
 class Dispatched:
-    """Tokens of a rank: ``size_bytes`` of them, with every expert they are sent to.
+    """Tokens of a rank, with every expert they are sent to.
 
-    ``load`` returns the received tokens relative to the mean.
+    ``size_bytes`` of them are sent, and ``back_bytes`` of results come back. ``load`` returns the
+    received tokens relative to the mean.
     """
 
     communicator: Communicator
     size_bytes: int
+    back_bytes: int
     load: Callable[[], float]
 
     def around(self, phase: Phase, forward: bool) -> Around:
         if phase.name != "experts":
             return Around()
         there = blocking(self.communicator, "dispatch", self.size_bytes, phase.layer)
-        back = blocking(self.communicator, "combine", self.size_bytes, phase.layer)
+        back = blocking(self.communicator, "combine", self.back_bytes, phase.layer)
         extra = ExtraLoad(self.load, Fraction(phase.routed))
         return Around(before=(*there, extra), after=back)
 
@@ -89,8 +94,9 @@ class ExpertParallelism(ExchangeBase):
     def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         job = groups.context.config
         assert job.mixture is not None  # otherwise the job does not have this exchange
-        tokens = job.local_tokens * job.mixture.top_k
-        size = job.activation_bytes * tokens * job.model.hidden // job.tp
+        elements = job.local_tokens * job.mixture.top_k * job.model.hidden
+        there = (job.mixture.dispatch_bytes or job.activation_bytes) * elements // job.tp
+        back = job.activation_bytes * elements // job.tp
         made: dict[int, Exchange] = {}
         for first in range(0, job.members, job.ep * job.cp):
             for context in range(job.cp):
@@ -98,7 +104,8 @@ class ExpertParallelism(ExchangeBase):
                 stream = _stream(groups, stage, members, (job.name, first, context))
                 for place, member in enumerate(members):
                     load = partial(stream.load, place)
-                    made[member] = Dispatched(GroupCommunicator(stream, place), size, load)
+                    communicator = GroupCommunicator(stream, place)
+                    made[member] = Dispatched(communicator, there, back, load)
         return made
 
 
@@ -108,9 +115,8 @@ def _stream(
     """The all-to-alls of ``members`` of ``stage``; draws are keyed by ``key``."""
     context, job = groups.context, groups.context.config
     parts = [
-        UnevenAllToAll(
-            Group(context.gpus[stage, members, t].tolist(), Connection(job.name, EP, t)),
-            context.network,
+        _all_to_all(
+            Group(context.gpus[stage, members, t].tolist(), Connection(job.name, EP, t)), context
         )
         for t in range(job.tp)
     ]
@@ -119,3 +125,15 @@ def _stream(
     stream = ExpertStream(context.env, parts, numbers, context.log, context.draws, key, imbalance)
     context.streams.append(stream)
     return stream
+
+
+def _all_to_all(group: Group, context: JobContext) -> UnevenAllToAll | NodeLimitedAllToAll:
+    """The all-to-all of ``group``; node-limited if it fills parts of several servers evenly."""
+    mixture = context.config.mixture
+    assert mixture is not None  # otherwise there are no experts
+    servers = Counter(map(context.layout.server_of_gpu, group.gpus))
+    even = len(set(servers.values())) == 1 and len(servers) > 1
+    if mixture.servers is None or not even:
+        return UnevenAllToAll(group, context.network)
+    crossings = min(1.0, min(mixture.servers, len(servers)) / mixture.top_k)
+    return NodeLimitedAllToAll(group, context.network, crossings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from prism_sim.registry import Registry, by_literal
 from prism_sim.training.schedules.base import ScheduleBase
+from prism_sim.training.schedules.dual_pipe import DualPipe, DualPipeV
 from prism_sim.training.schedules.gpipe import GPipe
 from prism_sim.training.schedules.interleaved import Interleaved
 from prism_sim.training.schedules.one_f_one_b import OneFOneB
@@ -17,14 +18,22 @@ from prism_sim.training.schedules.work import (
     FORWARD,
     PASS_SPANS,
     WEIGHTS,
+    WHOLE,
     Place,
     Work,
-    gradient_kind,
+    gradient_kinds,
 )
 from prism_sim.training.schedules.zero_bubble import ZeroBubble
 
 SCHEDULES: Registry[type[ScheduleBase]] = Registry(
-    "prism_sim.schedules", OneFOneB, GPipe, Interleaved, ZeroBubble, name_of=by_literal
+    "prism_sim.schedules",
+    OneFOneB,
+    GPipe,
+    Interleaved,
+    ZeroBubble,
+    DualPipe,
+    DualPipeV,
+    name_of=by_literal,
 )
 """Every schedule by its name in a scenario."""
 
@@ -34,9 +43,10 @@ __all__ = [
     "PASS_SPANS",
     "SCHEDULES",
     "WEIGHTS",
+    "WHOLE",
     "OneFOneB",
     "Place",
     "ScheduleBase",
     "Work",
-    "gradient_kind",
+    "gradient_kinds",
 ]

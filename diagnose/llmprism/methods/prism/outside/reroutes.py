@@ -89,9 +89,10 @@ def _explained(
     hops = [context.flows.paths[code].split("|") for code in moved[0].tolist()]
     every = [(one[0], one[-1]) for one in hops]
     pairs = [every[at] for at in np.flatnonzero(moved[1]).tolist()]
-    leaves = set.intersection(*map(set, pairs))
+    shared = set.intersection(*map(set, pairs))
+    touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in shared}
+    leaves = {leaf for leaf in shared if touching[leaf]}  # others are left by no connection
     sends = {leaf: sum(pair[0] == leaf for pair in pairs) for leaf in leaves}
-    touching = {leaf: sum(leaf in pair and pair[0] != pair[1] for pair in every) for leaf in leaves}
     kept = {leaf: _keeps_links(context, job, steps, leaf) for leaf in leaves}
     order = sorted(leaves, key=lambda leaf: (sends[leaf] == 0, kept[leaf], touching[leaf], leaf))
     begins, edges = job.phases.first_of_epoch[1:, None], np.array([steps[0], steps[1] + 1])

@@ -3,6 +3,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const wanted = new URLSearchParams(location.search).get("incident");
   const state = { job: null, details: null };
 
   function element(tag, text, className) {
@@ -14,10 +15,10 @@
 
   function lasting(ms) {
     if (ms === null) return "-";
-    return ms >= 1000 ? `${digits(ms / 1000)} s` : `${digits(ms)} ms`;
+    return Math.abs(ms) >= 1000 ? `${digits(ms / 1000)} s` : `${digits(ms)} ms`;
   }
 
-  const digits = (value) => value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
+  const digits = (value) => Math.abs(value) < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
   const second = (time) => time.replace(/\.\d+Z$/, "Z");
 
   const percent = (share) => (share === null ? "-" : `${(100 * share).toFixed(0)} %`);
@@ -63,8 +64,14 @@
       const [first, last] = one.steps;
       more.append(element("span", one.severity, `badge ${one.severity}`),
         `${one.stage} - ${one.job} - steps ${first} to ${last} - since ${second(one.since)}`);
-      return card(`finding ${one.stage}`, one.text, more);
+      const made = card(`finding ${one.stage}`, one.text, more);
+      const link = element("a", "this incident", "quiet");
+      link.href = `?incident=${encodeURIComponent(one.id)}`;
+      made.append(link);
+      if (one.id === wanted) made.setAttribute("aria-current", "true");
+      return made;
     });
+    cards.sort((a, b) => b.hasAttribute("aria-current") - a.hasAttribute("aria-current"));
     if (!cards.length) cards.push(card("calm", "Nothing stands out so far.", element("p", "")));
     byId("incidents").replaceChildren(...cards);
   }
@@ -103,6 +110,17 @@
     const parts = Object.entries(fates).flatMap(([fate, count]) =>
       [element("dt", fate), element("dd", count.toLocaleString("en"))]);
     byId("fates").replaceChildren(...parts);
+  }
+
+  function showExporters(exporters) {
+    const rows = exporters.map((one) => {
+      const made = element("tr");
+      const cells = [[one.name || "-"], [second(one.seen)], [lasting(one.offset_ms), "number"],
+        [one.rate.toFixed(1), "number"], [one.lost.toLocaleString("en"), "number"]];
+      made.append(...cells.map(([text, kind]) => element("td", text, kind)));
+      return made;
+    });
+    byId("exporters").tBodies[0].replaceChildren(...rows);
   }
 
   function mixed(share) {
@@ -187,7 +205,9 @@
     showBlind(snapshot.blind);
     showIncidents(snapshot.incidents);
     showJobs(snapshot.jobs);
-    showFates(snapshot.fates);
+    const hiccups = Object.entries(snapshot.hiccups).map(([job, count]) => [`hiccups of ${job}, not sent`, count]);
+    showFates({ ...snapshot.fates, ...Object.fromEntries(hiccups) });
+    showExporters(snapshot.exporters);
     const named = snapshot.jobs.map((job) => job.name);
     const worst = snapshot.incidents.map((one) => one.job).find((job) => named.includes(job));
     if (!named.includes(state.job)) state.job = worst || named[0] || null;

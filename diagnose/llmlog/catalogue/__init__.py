@@ -1,0 +1,125 @@
+"""Kinds of lines, by the formats of the tools that print them: data in the TOML files beside this
+module.
+
+A row has the ``pattern`` of a kind of line, a real ``line`` of it (names changed), and the
+``stack``, ``since`` (version) and ``source`` that print it. Its ``group`` says what it can be
+in the causal structure of a failure:
+
+- ``fault``: states a fault of the part that prints it, or of a part it names;
+- ``reaction``: a part notices that another no longer answers;
+- ``awaited``: names the ranks that the others waited for;
+- ``report``: an agent or the scheduler says that a process ended;
+- ``teardown``: a process is ended by another;
+- ``slow``: bad only if the job is slow at that time;
+- ``moment``: all ranks pass it together, which shows how clocks differ;
+- ``advice``: general sentences, and ``benign``: errors that were mended.
+
+The first kind that matches counts: files are read in the order of :data:`_FILES`. ``tool``
+limits a kind to lines of one tool, ``word`` is a text that every such line has, and ``causes``
+are shares of causes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+_FILES = ("kernel", "pytorch", "nccl", "launchers", "accelerators")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of line; see the module."""
+
+    name: str
+    group: str
+    pattern: re.Pattern[str]
+    line: str
+    stack: str
+    since: str
+    source: str
+    tool: str = ""
+    word: str = ""
+    causes: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a text of an exception says about its cause: shares of causes."""
+
+    pattern: re.Pattern[str]
+    causes: dict[str, float]
+    line: str
+    stack: str
+    since: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A line of a trainer that shows progress; see ``progress.toml`` for the groups."""
+
+    pattern: re.Pattern[str]
+    word: str
+    line: str
+    stack: str
+    since: str
+    source: str
+
+    @property
+    def general(self) -> bool:
+        """Whether it is of no trainer in particular."""
+        return self.stack == "any trainer"
+
+
+def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
+    """Rows of a file; what its ``common`` says holds for all of them."""
+    content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    for row in content[table]:
+        yield (
+            {"since": "any"}
+            | content.get("common", {})
+            | row
+            | {"pattern": re.compile(row["pattern"])}
+        )
+
+
+KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))
+MEANINGS = tuple(Meaning(**row) for row in _rows("meanings", "meaning"))
+READERS = tuple(Reader(**row) for row in _rows("progress", "reader"))
+MARKS = tuple((str(row["what"]), row["pattern"]) for row in _rows("progress", "mark"))
+"""Lines about phases: ``launch``, ``begun``, ``ended``, and ``phase`` (save, evaluate)."""
+MARK_WORDS = (
+    "load", "resum", "train", "sav", "eval", "valid", "run", "omp_num", "restart", "nnodes",
+    "cmd =", "elastic", "exiting", "deepspeed", "requeue", "finetun",
+)  # fmt: skip
+"""Words that such lines have, one of them each, in small letters."""
+CAUSES = {kind.name: kind.causes for kind in reversed(KINDS) if kind.causes}
+"""Shares of causes of each kind, by its first row that has some."""
+
+REACTIONS = re.compile(
+    r"Watchdog caught collective|ncclRemoteError|Connection closed by (?:remote )?peer"
+    r"|Connection reset by peer"
+    r"|remote process exited or there was a network error|Broken pipe|\bHCCL\b.*(?:time.?out"
+    r"|EI000[26])"
+    r"|ERR02200 DIST call hccl|Getting socket times out|Notify register times out|recvValue failed"
+)
+"""An exception with such a text says that another part failed."""
+TIMED_OUT = re.compile(
+    r"Timed out waiting \d+\s?ms for (?:send|recv) operation|Notify register times out"
+    r"|Getting socket times out"
+)
+"""An exception with such a text is a rank that waits for another (gloo/transport/tcp, HCCL)."""
+
+
+def classify(tool: str, text: str) -> tuple[Kind, re.Match[str]] | None:
+    """The kind of a line; None for ordinary output."""
+    for kind in KINDS:
+        if (kind.tool and kind.tool != tool) or (kind.word and kind.word not in text):
+            continue
+        if match := kind.pattern.search(text):
+            return kind, match
+    return None

@@ -1,0 +1,118 @@
+"""What sflowtool prints: a tag and its value on each line, as it does without an option.
+
+A datagram begins with its time in whole seconds (``unixSecondsUTC``) and its agent, a sample with
+its number. Each sampled packet is a record, multiplied by the rate of its source. So times are
+coarse: enough for jobs and volumes, never for steps; ``llmprism ingest`` reads captures of the
+datagrams themselves as well. Lines of ``sflowtool -l`` have no times, and are refused.
+
+Reference: README of sflowtool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from llmprism.ingest.bounds import LONGEST_TEXT
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.readers import register
+from llmprism.ingest.records import BATCH_ROWS
+from llmprism.ingest.sources import BROKEN, Source
+from llmprism.ingest.tables import convert
+from prism_common.errors import Problem, UserError
+
+_LONGEST = 1 << 16  # characters of a line
+_LINES = re.compile(rb"(?:FLOW|CNTR),[0-9A-Fa-f.:]+,")
+_TAGS = re.compile(rb"(?:startDatagram[ =-]*\s+)?(?:\S+ \S*\s+){0,3}unixSecondsUTC \d+")
+_WANTED = {
+    "unixSecondsUTC": "start",
+    "agent": "observer",
+    "meanSkipCount": "sampling_rate",
+    "srcIP": "src",
+    "dstIP": "dst",
+    "srcIP6": "src",
+    "dstIP6": "dst",
+    "IPProtocol": "protocol",
+    "IP6NextHeader": "protocol",
+    "TCPSrcPort": "src_port",
+    "UDPSrcPort": "src_port",
+    "TCPDstPort": "dst_port",
+    "UDPDstPort": "dst_port",
+    "ip.tot_len": "bytes",
+    "sampledPacketSize": "frame",
+    "strippedBytes": "stripped",
+}
+_OF_DATAGRAM = ("start", "observer")
+_COLUMNS = ("start", "observer", "src", "dst", "src_port", "dst_port", "protocol", "bytes")
+_ETHERNET = 14  # bytes of the header before that of IP
+CAPTURE = "capture the datagrams and ingest those: tcpdump -w sflow.pcap udp port 6343"
+
+
+def _recognises(head: bytes, _name: str) -> bool:
+    return bool(_LINES.match(head) or _TAGS.match(head))
+
+
+@register("sflowtool", "what sflowtool prints", _recognises)
+def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
+    """Yield the sampled packets.
+
+    Raises
+    ------
+    UserError : these are lines without times.
+    """
+    if _LINES.match(source.head):
+        what = "lines of sflowtool -l have no times"
+        raise UserError(Problem(what, str(source), CAPTURE))
+    rows: list[dict[str, Any]] = []
+    for sample in _samples(source, notes):
+        if "src" in sample and "dst" in sample:
+            rows.append(sample | {"bytes": sample.get("bytes") or _size(sample)})
+        if len(rows) >= BATCH_ROWS:
+            yield _batch(rows, options)
+            rows = []
+    yield _batch(rows, options)
+
+
+def _samples(source: Source, notes: Notes) -> Iterator[dict[str, Any]]:
+    """The tags of each flow sample, with those of its datagram."""
+    datagram: dict[str, Any] = {}
+    sample: dict[str, Any] = {}
+    with source.text() as lines:
+        try:
+            while line := lines.readline(_LONGEST):
+                tag, _, value = line.strip().partition(" ")
+                if tag in ("startSample", "sampleSequenceNo", "unixSecondsUTC", "endDatagram"):
+                    yield {**datagram, **sample}
+                    sample = {}
+                name = _WANTED.get(tag)
+                if name in _OF_DATAGRAM:
+                    datagram[name] = value[:LONGEST_TEXT]
+                elif name is not None:
+                    sample.setdefault(name, value[:LONGEST_TEXT])
+        except BROKEN as error:
+            notes.drop("file not read to its end")
+            notes.remark(f"{source}: read up to where it is damaged: {error}")
+    yield {**datagram, **sample}
+
+
+def _size(sample: dict[str, Any]) -> str | None:
+    """Bytes of the IP packet: the frame without its header, and what the agent took off."""
+    frame, stripped = (str(sample.get(key, "0")) for key in ("frame", "stripped"))
+    if not (frame.isdecimal() and stripped.isdecimal() and len(frame + stripped) < 20):
+        return None
+    return str(max(int(frame) - int(stripped) - _ETHERNET, 0))
+
+
+def _batch(rows: list[dict[str, Any]], options: Options) -> pa.Table:
+    names = [*_COLUMNS, "sampling_rate", "packets"]
+    texts = {
+        name: pa.array(["1" if name == "packets" else row.get(name) for row in rows], pa.string())
+        for name in names
+    }
+    chosen = {"start_ns": "start", "sampling": "sampling_rate", "packets": "packets"}
+    chosen |= {name: name for name in _COLUMNS[1:]}
+    return convert(pa.table(texts), chosen, options, has_wall_clock=True)

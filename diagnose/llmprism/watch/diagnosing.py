@@ -1,0 +1,130 @@
+"""The diagnosis of a window, whatever a method makes of its records.
+
+Records that suffice for no diagnosis are a ``UserError``. Any other exception is a mistake of the
+method, or of what follows from its tables: it is counted, its window is kept as a *sample* with the
+traceback, and the monitor goes on with the next window. A sample is named by the place of the
+mistake, so one that repeats is kept once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llmprism.diagnosis import Diagnosis
+from llmprism.watch import policy
+from llmprism.watch.apart import diagnose_window, staying
+from llmprism.watch.network import Network
+from llmprism.watch.settings import Settings
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder
+from llmprism.watch.tracking.tracker import Turn
+from llmprism.watch.window import Span
+from prism_common.errors import UserError
+
+FAILED, INSUFFICIENT = "failed", "insufficient"
+"""Reasons for a window without a diagnosis."""
+MOST_SAMPLES = 5
+_MOST_BYTES = 1 << 30  # of one sample
+
+
+@dataclass
+class Diagnoser:
+    """Diagnoses windows with the settings of one monitor.
+
+    Attributes
+    ----------
+    problem : why the last whole window has no diagnosis; empty if it has one.
+    """
+
+    folder: StateFolder
+    network: Network
+    settings: Settings
+    problem: str = ""
+    _seen: set[str] = field(default_factory=set)
+
+    @property
+    def flows(self) -> Path:
+        """The flow table of the window that was diagnosed last."""
+        return self.folder.path / "window" / "flows.parquet"
+
+    def diagnosis(
+        self, state: State, span: Span, turn: Turn, is_last: bool
+    ) -> tuple[Diagnosis | None, Turn]:
+        """The diagnosis of a window, and the turn that it is one of.
+
+        Jobs that may have to do with what was found are diagnosed with those that were due; and
+        all are, if the records of some allow no diagnosis.
+        """
+        if turn.others or turn.since_ns:
+            recent = Span(max(span.start_ns, turn.since_ns), span.end_ns)
+            with suppress(UserError):
+                diagnosis = self._without(state, recent, turn.others)
+                others = staying(diagnosis, self.network, state, turn.others)
+                if others == turn.others:
+                    return diagnosis, turn
+                if others:
+                    return self._without(state, recent, others), turn.only(others)
+        return self._whole(state, span, is_last), Turn()
+
+    def _whole(self, state: State, span: Span, is_last: bool) -> Diagnosis | None:
+        """The diagnosis of a whole window; None if its records allow none.
+
+        A window that is not whole yet may have too few records, and so may one whose jobs have
+        stopped; that is not blindness.
+        """
+        is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
+        is_whole = is_whole and not _has_stopped(state)
+        try:
+            diagnosis = self._without(state, span, frozenset())
+        except UserError as error:
+            self.problem = str(error.problems[0]) if is_whole or not _has_stopped(state) else ""
+            state.failures[INSUFFICIENT] = state.failures.get(INSUFFICIENT, 0) + 1
+            return None
+        doubts = "" if diagnosis.verdict.can_tell else "; ".join(diagnosis.verdict.lines())
+        self.problem = doubts if is_whole else ""
+        return diagnosis
+
+    def _without(self, state: State, span: Span, others: frozenset[str]) -> Diagnosis:
+        settings, network = self.settings, self.network
+        return diagnose_window(self.folder, state, span, network, settings, others, self.flows)
+
+    def failed(self, error: Exception, state: State) -> None:
+        """Count a mistake, and keep the window that shows it."""
+        state.failures[FAILED] = state.failures.get(FAILED, 0) + 1
+        frames = traceback.extract_tb(error.__traceback__)
+        last = frames[-1]
+        place = f"{Path(last.filename).name}:{last.lineno}"
+        name = type(error).__name__
+        self.problem = f"the method failed: {name} in {place}"
+        key = hashlib.blake2b(f"{name} {place}".encode(), digest_size=4).hexdigest()
+        sample = self.folder.path / "samples" / f"{name}-{key}"
+        if key not in self._seen and not sample.exists():
+            self._seen.add(key)
+            with suppress(OSError):
+                self._keep(sample, error)
+        if sample.exists():
+            self.problem += f"; its window is kept in {sample}"
+
+    def _keep(self, sample: Path, error: Exception) -> None:
+        """Keep the window as files that ``llmprism FLOWS --topology FILE`` reads."""
+        before = [*sample.parent.iterdir()] if sample.parent.exists() else []
+        if len(before) >= MOST_SAMPLES:
+            return
+        sample.mkdir(parents=True)
+        text = "".join(traceback.format_exception(error))
+        (sample / "error.txt").write_text(text, encoding="utf-8")
+        content = json.dumps(self.network.content)
+        (sample / "topology.json").write_text(content, encoding="utf-8")
+        if self.flows.exists() and self.flows.stat().st_size <= _MOST_BYTES:
+            shutil.copyfile(self.flows, sample / "flows.parquet")
+
+
+def _has_stopped(state: State) -> bool:
+    """Whether a job has stopped, as is known."""
+    return any(one.stage == "open" and one.cause in policy.STOPS for one in state.incidents)

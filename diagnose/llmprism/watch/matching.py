@@ -1,0 +1,103 @@
+"""Which incident a finding continues, and which findings of one window say the same.
+
+A finding continues an incident of the same job and the same place if their times overlap, or are
+less than the quiet period apart: a fault that returns at once is one incident. That of the same
+cause comes first; but a window may know the cause of an incident better than the one before, so
+one of another cause follows, if no finding has its own. A job stops only once at a time, so all
+findings that say so are one incident. A switch that is slow only where a server below it is, is
+not told beside that server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llmprism.finding_fields import number, text
+from llmprism.part_names import Parts
+from llmprism.watch import policy
+from llmprism.watch.network import Network
+from llmprism.watch.state import Incident, State
+
+
+def narrowest(findings: list[dict[str, Any]], network: Network) -> list[dict[str, Any]]:
+    """The findings without those about a switch that one about a server below it explains."""
+    leaves = {network.servers[address]: leaf for address, leaf in network.leaf_of.items()}
+
+    def explains(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        below = leaves.get(place_of(one, network.parts)) == place_of(other, network.parts)
+        return below and one["job"] == other["job"] and _overlap(one, other)
+
+    return [one for one in findings if not any(explains(it, one) for it in findings)]
+
+
+def matched(
+    findings: list[dict[str, Any]], parts: Parts, state: State, quiet_ns: int
+) -> list[tuple[dict[str, Any], Incident | None]]:
+    """Each finding with the incident that it continues, if there is one.
+
+    Of several findings that say that a job has stopped, only the surest is kept.
+    """
+    findings = _one_stop(findings)
+    found: dict[int, Incident] = {}
+    for same_cause in (True, False):
+        for row, finding in enumerate(findings):
+            if row in found:
+                continue
+            incident = _known(finding, parts, state, quiet_ns, same_cause)
+            if incident is not None and (same_cause or incident not in found.values()):
+                found[row] = incident
+    return [(finding, found.get(row)) for row, finding in enumerate(findings)]
+
+
+def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The findings, with the surest of those that say that a job has stopped at one time."""
+    kept: list[dict[str, Any]] = []
+    surest = sorted(findings, key=lambda one: -(number(one.get("confidence")) or 0.0))
+    for one in surest:
+        stops = [it for it in kept if _is_stop(it) and it["job"] == one["job"]]
+        if not (_is_stop(one) and any(_overlap(one, it) for it in stops)):
+            kept.append(one)
+    return [one for one in findings if one in kept]
+
+
+def _is_stop(finding: Mapping[str, Any]) -> bool:
+    return text(finding.get("cause")) in policy.STOPS
+
+
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(one["start_ns"] <= other["end_ns"] and other["start_ns"] <= one["end_ns"])
+
+
+def _known(
+    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, same_cause: bool
+) -> Incident | None:
+    """The incident that a finding continues, the latest of several."""
+    place, job, is_stop = place_of(finding, parts), str(finding["job"]), _is_stop(finding)
+    start_ns, end_ns = int(finding["start_ns"]), int(finding["end_ns"])
+    same = [
+        one
+        for one in state.incidents
+        if one.job == job
+        and (one.place == place or (is_stop and one.cause in policy.STOPS))
+        and start_ns <= one.end_ns + quiet_ns
+        and end_ns >= one.start_ns - quiet_ns
+        and (one.stage != "resolved" or start_ns <= one.end_ns)
+        and (not same_cause or one.labels["alertname"] == alert_name(finding))
+    ]
+    return max(same, key=lambda one: (one.place == place, one.end_ns), default=None)
+
+
+def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
+    """The server of a culprit that is an address or a server; else the culprit."""
+    return parts.server(text(finding.get("culprit")))
+
+
+def alert_name(finding: Mapping[str, Any]) -> str:
+    """The name of the cause of a finding as that of an alert.
+
+    >>> alert_name({"cause": "slow_gpu"})
+    'SlowGpu'
+    """
+    cause = text(finding.get("cause")) or "unknown"
+    return "".join(word.capitalize() for word in cause.split("_"))

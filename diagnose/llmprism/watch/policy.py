@@ -1,0 +1,114 @@
+"""What is worth an alert, and how severe it is: by persistence, confidence and cost.
+
+Only the columns of the table of findings are used, so the policy holds for any method. A finding of
+fewer than PERSISTS steps is a *hiccup*: it is counted and shown, and nobody is called. The same
+holds for a finding that is more likely wrong than right, that costs less than SHARE of the steps'
+time, that a habit of the job explains, or that tells how the job is built and not that something
+has changed.
+"""
+
+from __future__ import annotations
+
+from llmprism.watch import habits
+from llmprism.watch.habits import Lengths
+from llmprism.watch.state import Incident, KnownJob
+from prism_common.quantities import EVEN
+
+PERSISTS = 3  # steps in a row
+RETURNS = 3  # separate stretches of steps at the same place, of RETURNING steps together
+RETURNING = 5
+MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
+SHARE = 0.02
+"""Of the time of its steps that an incident costs, at least."""
+LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
+_GPUS_LOST = {"critical": 8.0, "warning": 1.0}  # in an hour: those of a server, and one
+_PAUSES = 1.5  # times the longest pause of a habit is no habit
+SEVERITIES = ("info", "warning", "critical")
+
+STOPS = frozenset({"hang", "crash", "stopped_nic"})
+"""Causes of a job that takes no steps."""
+STRUCTURAL = frozenset({"uneven_stage", "length_imbalance", "expert_imbalance"})
+"""Causes that are how a job divides its work."""
+
+
+def persists(one: Incident, job: KnownJob, time_ns: int) -> bool:
+    """Whether an incident has lasted long enough by the time of the last record."""
+    if one.cause in STOPS:
+        usual_ns = Lengths.of(job.recent_ns).usual_ns
+        lasted_ns = max(one.end_ns, min(time_ns, one.seen_ns)) - one.start_ns
+        least_ns = max(PERSISTS * usual_ns, _PAUSES * habits.longest_pause_ns(job))
+        return usual_ns > 0 and lasted_ns >= least_ns
+    least_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
+    slow = [_slow_steps(job, first, last, least_ns) for first, last in one.ranges]
+    returns = len(slow) >= RETURNS and sum(slow) >= RETURNING
+    return returns or max(slow, default=0) >= PERSISTS
+
+
+def _slow_steps(job: KnownJob, first: int, last: int, least_ns: float) -> int:
+    """How many steps of a stretch are longer than usual by at least so much [ns].
+
+    All count if they are so many that they are what is usual; and those that are not measured yet.
+    """
+    lengths = Lengths.of(job.recent_ns)
+    own = (lengths.step >= first) & (lengths.step <= last)
+    if not lengths.step.size or MOSTLY * own.sum() >= lengths.step.size:
+        return last - first + 1
+    later = last - max(first - 1, int(lengths.step[-1]))
+    slow = lengths.length_ns[own] >= lengths.usual_ns + least_ns
+    return int(slow.sum()) + max(later, 0)
+
+
+def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
+    """Why an incident is not announced; empty if it may be."""
+    if not job.recent_ns:
+        return "the job has taken no steps yet"
+    if one.cause in STOPS and one.start_ns < job.since_ns:
+        return "the job had not begun"
+    if one.confidence < EVEN:
+        return "more likely wrong than right"
+    if not persists(one, job, time_ns):
+        return "a hiccup: too few steps"
+    if one.cause in STOPS:
+        return ""
+    if _is_habitual(one, job):
+        return "a habit of the job"
+    if one.cause in STRUCTURAL and one.start_ns <= job.since_ns + _young_ns(job):
+        return "how the job is built"
+    return "" if share(one) >= SHARE else "costs too little"
+
+
+def _is_habitual(one: Incident, job: KnownJob) -> bool:
+    """Whether habits explain all stretches of an incident; each costs as much as its steps."""
+    steps = sum(last - first + 1 for first, last in one.ranges)
+    return all(
+        habits.is_habitual(job, first, last, one.cost_ns * (last - first + 1) / steps)
+        for first, last in one.ranges
+    )
+
+
+def _young_ns(job: KnownJob) -> float:
+    """The time of the first steps of a job [ns]."""
+    return PERSISTS * Lengths.of(job.recent_ns).usual_ns
+
+
+def share(one: Incident) -> float:
+    """Share of the time of an incident that it costs its job."""
+    return one.cost_ns / max(one.end_ns - one.start_ns, 1)
+
+
+def severity(one: Incident) -> str:
+    """The severity that an incident has now."""
+    lost = share(one) * one.gpus
+    for name, least in _GPUS_LOST.items():
+        if lost >= least and one.gpu_hours >= LEAST_GPU_HOURS[name]:
+            return name
+    return "info"
+
+
+def is_worse(severity: str, than: str) -> bool:
+    """Whether a severity is higher than another.
+
+    >>> is_worse("critical", than="warning"), is_worse("info", than="info")
+    (True, False)
+    """
+    return SEVERITIES.index(severity) > SEVERITIES.index(than)

@@ -1,0 +1,138 @@
+"""Public logs, what an engineer would say of each, and whether llmlog says the same.
+
+The list (``logs.yaml``) names repositories, commits and paths. A user puts copies of the
+repositories into a folder, ``OWNER+NAME/PATH``; a log that is pasted in a text is the fenced
+block that contains ``fence``. A log of an issue is the text of that issue, saved as
+``OWNER+NAME/issues/NUMBER.txt``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from llmlog.diagnosis import diagnose
+from llmlog.names import short
+from llmlog.reading import find_jobs
+from llmlog.streams import Intake
+from llmlog.tables import Results
+from llmlog.understanding import known
+
+LIST = Path(__file__).with_name("logs.yaml")
+_FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+RIGHT, WRONG, DARK, ABSENT = "right", "wrong", "not understood", "not in the folder"
+
+
+@dataclass(frozen=True)
+class PublicLog:
+    """One log of the list.
+
+    Attributes
+    ----------
+    repository, commit, licence, path, fence : where it is.
+    stack : the trainer, launcher or driver that printed it.
+    seen : whether it was looked at while the reader was written.
+    right : fields of the failure that an engineer would name, each with all values that are right;
+        None if nothing failed.
+    """
+
+    repository: str
+    commit: str
+    licence: str
+    path: str
+    stack: str
+    seen: bool
+    right: dict[str, Any] | None
+    fence: str = ""
+    files: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def name(self) -> str:
+        """Repository and path, and the beginning of the block."""
+        return f"{self.repository} {self.path}{f' ({self.fence[:40]}...)' if self.fence else ''}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How llmlog did on one log, what it said, and the share of lines that it understood."""
+
+    log: PublicLog
+    outcome: str
+    said: str
+    share: float | None = None
+
+
+def listed() -> list[PublicLog]:
+    """All logs of the list."""
+    return [
+        PublicLog(
+            repository["repository"],
+            str(repository["commit"]),
+            repository["licence"],
+            log["path"],
+            log["stack"],
+            log["seen"],
+            log.get("right"),
+            log.get("fence", ""),
+            tuple(log.get("files", ())),
+        )
+        for repository in yaml.safe_load(LIST.read_text(encoding="utf-8"))
+        for log in repository["logs"]
+    ]
+
+
+def judged(folder: Path, logs: Iterable[PublicLog]) -> Iterator[Verdict]:
+    """The verdict on each of ``logs`` that is in ``folder``."""
+    for log in logs:
+        place = folder / log.repository.replace("/", "+")
+        if not (place / log.path).exists():
+            yield Verdict(log, ABSENT, "")
+        elif log.fence:
+            with TemporaryDirectory() as kept:
+                block = Path(kept) / "block.txt"
+                block.write_text(_block(place / log.path, log.fence), encoding="utf-8")
+                yield _judge(log, [block])
+        else:
+            yield _judge(log, [place / log.path, *(place / name for name in log.files)])
+
+
+def _block(path: Path, fence: str) -> str:
+    """The fenced block of a text that contains ``fence``; empty if there is none."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return next((match[1] for match in _FENCE.finditer(text) if fence in match[1]), "")
+
+
+def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
+    results = Results()
+    for evidence, failure in diagnose(find_jobs(paths), Intake()):
+        results.add(evidence.job, evidence.progress, failure, known(evidence))
+    failures, job = results.rows["failures"], results.rows["jobs"][0]
+    share = job["understood"]
+    if not failures:
+        sound = job["failed"] is False
+        outcome = DARK if not sound else RIGHT if log.right is None else WRONG
+        said = "no failure" if sound else f"not understood; {job['iterations']} iterations"
+        return Verdict(log, outcome, said, share)
+    row = failures[0]
+    wrong = log.right is None or any(
+        not _agrees(name, right, row) for name, right in log.right.items()
+    )
+    fields = [f"{row[name]}" for name in ("stage", "node", "rank", "iteration", "cause")]
+    return Verdict(log, WRONG if wrong else RIGHT, ", ".join(fields), share)
+
+
+def _agrees(name: str, right: Any, failure: dict[str, Any]) -> bool:
+    """Whether a field has one of the right values; domains of nodes do not matter."""
+    values = right if isinstance(right, list) else [right]
+    said = failure[name]
+    if name == "cause":
+        return bool({said, *json.loads(failure["or_causes"])} & set(values)) or said in values
+    if name == "node" and said is not None:
+        return short(said) in [short(value) for value in values if value is not None]
+    return said in values

@@ -1,0 +1,220 @@
+"""Which alerts of a stream are right: incidents beside the faults of the truth.
+
+An incident is right if its job has a fault while it lasts, and false otherwise. A restart that the
+scenario has without a fault stops a job all the same, so the first incident that says so is
+neither. A fault is *due* if it stops its job or lengthens its steps by MATTERS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from evaluation.exam.truth import MATTERS
+from llmprism.watch.policy import STOPS
+from prism_sim.faults import KINDS
+from prism_sim.run_folder import Run
+
+_STOPPED = 5.0  # usual steps: a job that takes none for so long has stopped
+_SEEN = 10.0  # usual steps of a fault before what was watched ended
+_EDGE = 2.0  # usual steps by which the times of an incident and a fault may differ
+_SEVERITIES = ("info", "warning", "critical")
+
+Row = dict[Hashable, Any]
+
+
+@dataclass
+class Judged:
+    """What a monitor made of a stream.
+
+    Attributes
+    ----------
+    false : false incidents, by severity.
+    watched_s : time of the records that were watched [s].
+    faults, missed : faults that are due, and those of them without an incident.
+    delays : from the end of the first slow step to the alert, in usual steps of the job.
+    wrong_first : faults whose first incident names another place.
+    named : faults whose first incident was compared with the true place.
+    notes : what was false, missed or wrong, in words.
+    """
+
+    job_steps: int = 0
+    watched_s: float = 0.0
+    false: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SEVERITIES, 0))
+    faults: int = 0
+    missed: int = 0
+    delays: list[float] = field(default_factory=list)
+    wrong_first: int = 0
+    named: int = 0
+    blind: int = 0
+    hiccups: int = 0
+    failures: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Incident:
+    """One incident, by its events; times in [ns]."""
+
+    cause: str
+    severity: str
+    job: str
+    place: str
+    start_ns: int
+    end_ns: int
+    told_ns: int
+    is_stop: bool
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """One fault that is due, or a restart, which has no place; times in [ns]."""
+
+    name: str
+    job: str
+    place: str
+    start_ns: int
+    end_ns: int
+    is_fault: bool
+
+
+def judge(run: Run, state: Path) -> Judged:
+    """Compare what a monitor has told with the truth."""
+    stored = json.loads((state / "state.json").read_text(encoding="utf-8"))
+    steps = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
+    steps = steps[steps <= stored["cursor_ns"]]
+    usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
+    found = Judged(job_steps=len(steps), hiccups=sum(stored["hiccups"].values()))
+    found.watched_s = (stored["cursor_ns"] - int(steps.min())) / 1e9
+    found.failures = sum(stored["failures"].values())
+    incidents, found.blind = _incidents(state, _names(run, stored))
+    due = [*_faults(run, steps, usual_ns), *_restarts(steps, usual_ns, run)]
+    told: dict[_Fault, list[_Incident]] = {one: [] for one in due}
+    for one in incidents:
+        hits = [fault for fault in due if _is_about(one, fault, usual_ns)]
+        used = [fault for fault in hits if not fault.is_fault and told[fault]]
+        for fault in hits:
+            told[fault].append(one)
+        if not hits or len(used) == len(hits):
+            found.false[one.severity] += 1
+            found.notes.append(f"false: {one.cause} {one.place} in {one.job} ({one.severity})")
+    for fault, own in told.items():
+        if fault.is_fault:
+            _count(found, fault, own, steps, usual_ns[fault.job])
+    return found
+
+
+def _count(
+    found: Judged, fault: _Fault, told: list[_Incident], steps: pd.Series, usual_ns: float
+) -> None:
+    """Count a fault with the incidents about it."""
+    found.faults += 1
+    if not told:
+        found.missed += 1
+        found.notes.append(f"missed: {fault.name} {fault.place} in {fault.job}")
+        return
+    first = min(told, key=lambda one: one.told_ns)
+    ends = steps[fault.job]
+    later = ends[ends > fault.start_ns]
+    shown_ns = fault.start_ns + usual_ns
+    if not first.is_stop and len(later):
+        shown_ns = float(later.iloc[0])
+    found.delays.append((first.told_ns - shown_ns) / usual_ns)
+    found.named += 1
+    if first.place != fault.place:
+        found.wrong_first += 1
+        found.notes.append(
+            f"wrong first: {first.cause} {first.place} for {fault.name} {fault.place}"
+        )
+
+
+def _is_about(one: _Incident, fault: _Fault, usual_ns: Mapping[str, float]) -> bool:
+    edge_ns = _EDGE * usual_ns.get(fault.job, 0.0)
+    overlaps = one.start_ns <= fault.end_ns + edge_ns and one.end_ns >= fault.start_ns - edge_ns
+    return one.job == fault.job and overlaps and (fault.is_fault or one.is_stop)
+
+
+def _names(run: Run, stored: Mapping[str, Any]) -> dict[str, str]:
+    """The true job of each job of the monitor, by the servers that they share."""
+    ranks = run.truth("ranks")
+    found = {}
+    for one in stored["jobs"]:
+        own = ranks[ranks["server"].astype(str).isin(one["servers"])]["job"].astype(str)
+        found[one["name"]] = str(own.mode().iloc[0]) if len(own) else ""
+    return found
+
+
+def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], int]:
+    """The incidents that were told, and the number of alerts that the monitor is blind."""
+    folder = state / "history" / "findings"
+    if not folder.exists():
+        return [], 0
+    rows = pq.read_table(folder).to_pandas().drop_duplicates().sort_values("number")
+    own = rows[rows["incident"].notna() & (rows["incident"] != "")]
+    opened = rows[rows["event"] == "opened"]
+    blind = int((opened["job"].fillna("") == "").sum())
+    found = []
+    for _, events in own.groupby("incident", sort=False):
+        first, last = events.iloc[0], events.iloc[-1]
+        severity = max(events["severity"], key=_SEVERITIES.index)
+        ends = [_ns(one) for one in events["endsAt"].dropna()]
+        cause = str(last["alertname"])
+        found.append(
+            _Incident(
+                cause=cause,
+                severity=str(severity),
+                job=names.get(str(first["job"]), str(first["job"])),
+                place=str(first["place"]),
+                start_ns=min(_ns(one) for one in events["startsAt"]),
+                end_ns=max([*ends, int(events["time_ns"].min())]),
+                told_ns=int(events["time_ns"].min()),
+                is_stop=cause.lower() in {one.replace("_", "") for one in STOPS},
+            )
+        )
+    return found, blind
+
+
+def _ns(text: Any) -> int:
+    return int(pd.Timestamp(text).value)
+
+
+def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_Fault]:
+    """The faults that are due, and that the monitor has seen for a while."""
+    servers = {
+        end["address"]: end["server"]
+        for end in json.loads(run.topology.read_text(encoding="utf-8"))["endpoints"]
+    }
+    found, last_ns = [], int(steps.max())
+    for row in run.truth("faults").to_dict("records"):
+        job, start_ns, end_ns = str(row["job"]), int(row["start_ns"]), int(row["end_ns"])
+        if job not in usual_ns or start_ns + _SEEN * usual_ns[job] > last_ns:
+            continue
+        length_ns = steps[job].diff()
+        inside = length_ns[(steps[job] > start_ns) & (steps[job] <= end_ns)]
+        is_slow = len(inside) and float(inside.mean()) >= (1 + MATTERS) * usual_ns[job]
+        if KINDS[str(row["kind"])].stops_jobs or is_slow:
+            culprit = str(row["culprit"])
+            place = servers.get(culprit, culprit)
+            found.append(_Fault(str(row["kind"]), job, place, start_ns, end_ns, True))
+    return found
+
+
+def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list[_Fault]:
+    """The times in which jobs took no steps although no fault says so."""
+    stops = [
+        (str(one["job"]), int(one["start_ns"])) for one in run.truth("faults").to_dict("records")
+    ]
+    found = []
+    for job, own in steps.groupby(level=0):
+        ends = own.droplevel(0)
+        for step in ends.index[ends.diff() > _STOPPED * usual_ns[str(job)]]:
+            before_ns, after_ns = int(ends[step - 1]), int(ends[step])
+            if not any(name == job and before_ns <= at <= after_ns for name, at in stops):
+                found.append(_Fault("restart", str(job), "", before_ns, after_ns, False))
+    return found

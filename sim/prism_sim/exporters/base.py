@@ -1,0 +1,64 @@
+"""What an exporter is, and the columns that all of them read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from ipaddress import AddressValueError, IPv4Address
+from typing import IO, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from prism_common.errors import Problem, UserError
+
+PACKET_BYTES = 4096
+"""Payload of a packet of RoCE, where the records do not count packets."""
+
+
+class Exporter(ABC):
+    """A format of telemetry.
+
+    Attributes
+    ----------
+    name : of the format.
+    about : what the file holds, and how exact its times are.
+    suffix : of the file.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    suffix: ClassVar[str]
+
+    @abstractmethod
+    def write(self, flows: pd.DataFrame, out: IO[bytes], sampling: int) -> None:
+        """Write the records of ``flows.parquet``; of packets one in ``sampling``."""
+
+
+def prepared(flows: pd.DataFrame) -> pd.DataFrame:
+    """The records in order of their ends, as an exporter sends them, with all columns.
+
+    Ports that are unknown are 0, packets that were not counted follow from the bytes.
+
+    Raises
+    ------
+    UserError : an address is not one of IPv4.
+    """
+    rows = flows.sort_values("end_ns", kind="stable").reset_index(drop=True)
+    rows = rows.astype({"src": str, "dst": str})
+    for name, absent in (("src_port", 0), ("dst_port", 0), ("protocol", 17)):
+        rows[name] = rows[name].clip(lower=0) if name in rows else absent
+    if "packets" not in rows:
+        rows["packets"] = np.maximum(1, -(-rows["bytes"] // PACKET_BYTES))
+    return rows.assign(src_ip=addresses(rows["src"]), dst_ip=addresses(rows["dst"]))
+
+
+def addresses(names: pd.Series) -> NDArray[np.uint32]:
+    """Addresses of IPv4 as numbers."""
+    codes, known = pd.factorize(names)
+    try:
+        numbers = [int(IPv4Address(str(name))) for name in known]
+    except AddressValueError as error:
+        what = f"an exporter sends addresses of IPv4: {error}"
+        raise UserError(Problem(what, "flows.parquet", "export as csv")) from None
+    return np.array(numbers, dtype=np.uint32)[codes]

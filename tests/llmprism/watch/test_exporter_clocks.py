@@ -1,0 +1,115 @@
+"""Each exporter's clock and signs of life: one that is wrong or silent misleads nobody unseen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from llmprism.ingest.records import SCHEMA
+from llmprism.watch import exporters
+from llmprism.watch.exporters import Arrival, Coverage
+from llmprism.watch.settings import SECOND_NS, Settings
+from llmprism.watch.state import State
+from watching import SETTINGS, Watched, put
+
+S = SECOND_NS
+NOW_NS = 1_700_000_000 * S
+SETTING = Settings(window_ns=120 * S)
+
+
+def arrive(state: State, second: int, ahead_s: dict[str, int]) -> None:
+    """Records of each exporter come, whose clocks are so far ahead."""
+    now_ns = NOW_NS + second * S
+    came = {name: Arrival(now_ns + s * S, now_ns + s * S, 10) for name, s in ahead_s.items()}
+    exporters.note(state, came, now_ns)
+    exporters.strike(state, came, exporters.clocks(state.exporters, SETTING, now_ns))
+
+
+def wrong(state: State, second: int) -> set[tuple[str, str]]:
+    """The alerts about exporters."""
+    return {*exporters.problems(state, SETTING, NOW_NS + second * S, NOW_NS)}
+
+
+def test_the_clock_of_one_of_four_that_jumps_is_an_alert() -> None:
+    state, calm = State(), dict.fromkeys("abcd", -2)
+    for second in range(10):
+        arrive(state, second, calm)
+    assert wrong(state, 10) == set()
+    for second in range(10, 14):
+        arrive(state, second, calm | {"c": 540})
+    assert wrong(state, 14) == {("ExporterClock", "c")}
+    found = exporters.clocks(state.exporters, SETTING, NOW_NS + 14 * S)
+    assert exporters.out_of_step(state, found) == {"c"}
+    arrive(state, 14, calm)
+    assert wrong(state, 15) == set()
+
+
+def test_a_clock_that_jumps_back_is_an_alert_as_well() -> None:
+    state = State()
+    for second in range(5):
+        arrive(state, second, {"a": -1, "b": -2, "c": -540})
+    assert wrong(state, 5) == {("ExporterClock", "c")}
+
+
+def test_of_two_the_one_that_agrees_with_this_machine_is_right() -> None:
+    state = State()
+    for second in range(5):
+        arrive(state, second, {"a": -1, "b": 540})
+    assert wrong(state, 5) == {("ExporterClock", "b")}
+
+
+def test_one_that_sends_nothing_while_others_do_is_an_alert_until_it_sends() -> None:
+    state = State()
+    for second in range(20):
+        arrive(state, second, {"a": -1, "b": -1})
+    for second in range(20, 200, 2):
+        arrive(state, second, {"a": -1})
+    assert wrong(state, 200) == {("ExporterSilent", "b")}
+    arrive(state, 200, {"a": -1, "b": -1})
+    assert wrong(state, 201) == set()
+
+
+def test_one_that_sends_seldom_is_not_silent() -> None:
+    state = State()
+    for second in range(0, 600, 2):
+        arrive(state, second, {"a": -1, "b": -1} if second % 60 == 0 else {"a": -1})
+    assert wrong(state, 600) == set()
+
+
+def test_addresses_that_only_a_silent_exporter_records_are_unseen() -> None:
+    rows = pd.DataFrame({"src": ["x", "y", "y"], "observer": ["a", "a", "b"]})
+    table = pa.Table.from_pandas(rows.reindex(columns=SCHEMA.names), SCHEMA, preserve_index=False)
+    coverage = Coverage()
+    coverage.add(table)
+    assert coverage.unseen(frozenset({"a"})) == {"x"}
+    assert coverage.unseen(frozenset({"b"})) == set()
+
+
+def test_one_exporter_that_is_ahead_does_not_move_the_window(world: Any, watched: Watched) -> None:
+    watched.settings = replace(SETTINGS, window_ns=20 * S)
+    flows = world.flows
+    names = sorted(flows["src"].astype(str).unique())
+    leaf = flows["src"].astype(str).map(lambda one: f"leaf{names.index(one) % 4}")
+    piece = (flows["end_ns"] - flows["end_ns"].min()) * 6 // (flows["end_ns"].max() + 1)
+    piece = ((flows["end_ns"] - flows["end_ns"].min()) * 6 / flows["end_ns"].diff().sum()).astype(
+        int
+    )
+    for number in range(6):
+        for name in sorted(leaf.unique()):
+            own = flows[(leaf == name) & (piece == number)]
+            if number >= 3 and name == "leaf1":
+                own = own.assign(start_ns=own["start_ns"] + 540 * S, end_ns=own["end_ns"] + 540 * S)
+            if len(own):
+                put(own, watched.incoming / name, f"{number}.parquet")
+        state = watched.round()
+    assert ("opened", "ExporterClock") in watched.happened()
+    assert {one for one, blind in state.blind.items()} == {"ExporterClock/leaf1"}
+    right = flows[(leaf != "leaf1") | (piece < 3)]
+    last_ns = right["end_ns"].max()
+    assert state.watermark_ns is not None
+    assert last_ns - S < state.watermark_ns <= last_ns
+    assert state.fates["out_of_step"] > 0
+    assert state.fates.get("late", 0) == 0

@@ -1,0 +1,59 @@
+"""The languages of all files, as JSON Schemas that editors can follow."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prism_sim.commands.schemas import Language, schema_of
+from prism_sim.faults import KINDS
+from prism_sim.scenario.presets import PRESETS
+
+
+@pytest.fixture(scope="module", params=Language)
+def schema(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return schema_of(request.param)
+
+
+def models(schema: dict[str, Any]) -> dict[str, Any]:
+    """All models of a schema by name; that of a file itself may be one of several."""
+    whole = {"file": schema} if "properties" in schema else {}
+    return {name: part for name, part in (whole | schema["$defs"]).items() if "properties" in part}
+
+
+def test_a_schema_is_json_and_closed(schema: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert [name for name, part in models(schema).items() if part["additionalProperties"]] == []
+
+
+def test_every_reference_leads_somewhere(schema: dict[str, Any]) -> None:
+    text = json.dumps(schema)
+    named = {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}
+    assert named == set(schema["$defs"])
+
+
+def test_every_field_documents_itself(schema: dict[str, Any]) -> None:
+    bare = [
+        f"{name}.{key}"
+        for name, part in models(schema).items()
+        for key, about in part["properties"].items()
+        if not {"description", "const", "$ref"} & about.keys()  # a model describes itself
+    ]
+    assert bare == []
+
+
+def test_scenarios_name_presets_and_fault_kinds() -> None:
+    schema = schema_of(Language.scenario)
+    named, written_out = schema["$defs"]["Job"]["properties"]["model"]["anyOf"]
+    assert named["enum"] == list(PRESETS)
+    assert written_out == {"$ref": "#/$defs/ModelSizes"}
+    fault = schema["properties"]["faults"]["items"]
+    assert list(fault["discriminator"]["mapping"]) == sorted(KINDS)
+
+
+def test_an_interval_may_be_a_number_of_seconds() -> None:
+    checkpoint = schema_of(Language.operations)["$defs"]["Synchronous"]["properties"]
+    assert {"type": "number", "exclusiveMinimum": 0} in checkpoint["interval"]["anyOf"]

@@ -89,7 +89,7 @@ def _pipelines(
             for stage, end in enumerate(chains[m].ends):
                 groups.setdefault((stage, position), []).append(end)
     members = [sorted(set(ends)) for ends in groups.values() if len(set(ends)) > 1]
-    certain = np.mean([c.stages == stages and c.certain for c in chains])
+    certain = float(np.mean([c.stages == stages and c.certain for c in chains]))
     data = [c for c, kind in zip(cut, kinds, strict=True) if kind == DP]
     if any(c.hidden for c in chains) or not _confirmed(data, members):
         certain = PRIOR_ALONE * certain
@@ -97,7 +97,7 @@ def _pipelines(
         certain = EXCHANGES * certain
     dp, sure = replicas_of_stages(data, max(1, len(chains) // tp))
     certain = min(certain, sure) if dp * tp > len(chains) else certain
-    return Layout(dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * float(certain))
+    return Layout(dp, stages, tp * gpus, -1, -1, kinds, chains, members, 0.9 * certain)
 
 
 def _replicas(cut: list[CutLane], endpoints: Codes, kinds: list[str], topology: Topology) -> Layout:

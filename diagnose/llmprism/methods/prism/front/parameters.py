@@ -83,7 +83,7 @@ LOCKED_SHARE, LOCKED_APART = 0.75, 0.95
 ACTIVE = 0.5
 """Of the steps in which a lane that takes part in them has traffic."""
 
-SUBSTANTIAL = 3e-5
+SUBSTANTIAL = 3e-4
 """Bytes of a NIC, as a share of those of the busiest job, that can be training."""
 
 ANSWERED = 0.1
@@ -160,7 +160,7 @@ MOST_HOST_WORK = 0.45
 SHORTEST_PAUSE = 0.4
 """Of a period, beyond twice the usual silence: a save or an evaluation lies between two steps."""
 
-UNSURE = 0.4
+UNSURE = 0.3
 """Confidence below which a size is reported as unknown."""
 
 ENDED = 0.8

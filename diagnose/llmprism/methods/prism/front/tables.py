@@ -13,7 +13,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.front.jobs import Part
 from llmprism.methods.prism.front.layouts.layout import Layout
 from llmprism.methods.prism.front.observe.lanes import Lane, Observation
-from llmprism.methods.prism.front.parameters import CONTROL_SHARE, LIGHT_RECORD_BYTES, UNSURE
+from llmprism.methods.prism.front.parameters import CONTROL_SHARE, UNSURE
 from llmprism.methods.prism.front.timeline import Timeline
 from llmprism.model import CANNOT_TELL
 from llmprism.numerics.arrays import Array, Ints
@@ -138,12 +138,9 @@ def _pairs(seen: Observation, jobs: list[DiagnosedJob], names: Array) -> pd.Data
                 group_of[members] = number + i * len(names)
     found = seen.connections
     within = (group_of[found.src] == group_of[found.dst]) & (group_of[found.src] >= 0)
-    opens = within & (found.last_ns <= opening_ns[found.src])
-    opens &= found.typical >= LIGHT_RECORD_BYTES
     early = {(c.src, c.dst) for c in seen.lanes if _opens(c, opening_ns[c.src] - seen.origin_ns)}
-    opens |= (
-        within & found.trains & [pair in early for pair in zip(found.src, found.dst, strict=True)]
-    )
+    pairs = zip(found.src.tolist(), found.dst.tolist(), strict=True)
+    opens = within & found.trains & np.array([pair in early for pair in pairs])
     rows = set()
     ends = zip(found.src.tolist(), found.dst.tolist(), strict=True)
     for (a, b), trains, answers, opening in zip(

@@ -39,7 +39,6 @@ class Connections:
     pair : index of the directed pair in ``FlowTable.pairs``.
     bytes, records : totals.
     typical : byte-weighted mean record [bytes].
-    last_ns : end of its last record [ns].
     trains : whether it carries training traffic.
     answers : whether it acknowledges the data of the other direction.
     of_row : connection of each record, shape (rows,).
@@ -51,7 +50,6 @@ class Connections:
     bytes: Floats
     records: Ints
     typical: Floats
-    last_ns: Ints
     trains: Bools
     answers: Bools
     of_row: Codes
@@ -80,19 +78,12 @@ def find_connections(flows: FlowTable, topology: Topology) -> Connections:
         total,
         count,
         squares / np.maximum(total, 1.0),
-        _last_ends(of_row, flows.end_ns, distinct.size),
         np.ones(distinct.size, bool),
         np.zeros(distinct.size, bool),
         of_row.astype(np.int32),
     )
     _set_aside(connections, topology, distinct & ((1 << 34) - 1))
     return connections
-
-
-def _last_ends(of_row: Ints, end_ns: Ints, count: int) -> Ints:
-    last = np.zeros(count, np.int64)
-    np.maximum.at(last, of_row, end_ns)
-    return last
 
 
 def sizes_of(flows: FlowTable) -> Ints:

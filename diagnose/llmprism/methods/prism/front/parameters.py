@@ -119,9 +119,8 @@ COMPARED_LANES, CANDIDATE_SILENCES = 24, 24
 EVALUATION_BYTES = 0.04
 """Of the usual bytes of a step: more than usual is an evaluation before it."""
 
-LATE_SILENCE, LEARNED_SILENCE = 0.15, 0.5
-"""Weight of the distance at which a silence of gradients begins from the border of the job, since
-gradients end a step; and of any silence from where those of its lane usually begin."""
+LATE_SILENCE = 0.15
+"""Weight of the distance at which a silence of gradients begins: gradients end a step."""
 
 EQUAL_RATES = 0.12
 """Relative difference of bytes in a step of pairs of one class."""

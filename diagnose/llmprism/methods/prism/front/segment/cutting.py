@@ -19,7 +19,6 @@ from llmprism.methods.prism.front.parameters import (
     ENDED,
     EVALUATION_BYTES,
     LATE_SILENCE,
-    LEARNED_SILENCE,
     SILENCE_COST,
 )
 from llmprism.methods.prism.front.segment.borders import Borders
@@ -88,10 +87,12 @@ def cut_lane(lane: Lane, borders: Borders, answered: bool) -> CutLane:
     inner = np.searchsorted(lane.start, borders.middle)
     usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
     usual_bytes = float(np.median(usual[usual > 0])) if (usual > 0).any() else 1.0
+    late = 0.0 if answered else LATE_SILENCE
     if lane.silent.size:
-        search = _Search(0.0, 0.0, 0.0 if answered else LATE_SILENCE)
-        inner = _choose(lane, borders, usual_bytes, search)
-        inner = _choose(lane, borders, usual_bytes, _learned(lane, borders, inner))
+        inner = _choose(lane, borders, usual_bytes, 0.0, late)
+        shift = _offset(lane, borders, inner)
+        if shift:
+            inner = _choose(lane, borders, usual_bytes, shift, late)
     return CutLane(lane, np.concatenate(([0], inner, [count])))
 
 
@@ -104,41 +105,23 @@ def ended(cut: list[CutLane], borders: Borders) -> tuple[list[CutLane], Borders]
     return [replace(c, bounds=c.bounds[:-1]) for c in cut], shorter
 
 
-@dataclass(frozen=True)
-class _Search:
-    """Where a lane's border is expected.
-
-    Attributes
-    ----------
-    shift_ns : of the lane's silence from the window of the job.
-    begin_ns : begin of the lane's silence after that of the window.
-    weight : of the distance from ``begin_ns``, beside the distance of the silence.
-    """
-
-    shift_ns: float
-    begin_ns: float
-    weight: float
-
-
-def _learned(lane: Lane, borders: Borders, inner: Ints) -> _Search:
-    """Where the silences of a lane usually are at borders of the job."""
+def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
+    """Usual distance of the lane's border from that of the job [ns]; 0 if it is inside."""
     inside = (inner > 0) & (inner < lane.start.size)
     if not inside.any():
-        return _Search(0.0, 0.0, 0.0)
-    begins = lane.reached[inner[inside] - 1]
-    after = float(np.median(begins - borders.high[inside]))
-    before = float(np.median(lane.start[inner[inside]] - borders.low[inside]))
-    shift = after if after > 0 else before if before < 0 else 0.0
-    return _Search(shift, float(np.median(begins - borders.low[inside])), LEARNED_SILENCE)
+        return 0.0
+    low = lane.reached[inner[inside] - 1] - borders.high[inside]
+    high = lane.start[inner[inside]] - borders.low[inside]
+    after, before = float(np.median(low)), float(np.median(high))
+    return after if after > 0 else before if before < 0 else 0.0
 
 
-def _choose(lane: Lane, borders: Borders, usual: float, search: _Search) -> Ints:
+def _choose(lane: Lane, borders: Borders, usual: float, shift: float, late: float) -> Ints:
     """The record that begins each step but the first, by dynamic programming."""
     at = lane.silent
     begin, end = lane.reached[at - 1], lane.start[at]
     reach = CUT_RANGE * borders.period_ns
-    low, high = borders.low + search.shift_ns, borders.high + search.shift_ns
-    expected = borders.low + search.begin_ns
+    low, high = borders.low + shift, borders.high + shift
     first = np.searchsorted(end, low - reach)
     last = np.searchsorted(begin, high + reach, "right")
     fallback = np.searchsorted(lane.start, (low + high) / 2)
@@ -148,7 +131,7 @@ def _choose(lane: Lane, borders: Borders, usual: float, search: _Search) -> Ints
         rows = np.arange(first[k], last[k])
         away = np.maximum(np.maximum(begin[rows] - high[k], low[k] - end[rows]), 0.0)
         score = SILENCE_COST * np.log((end - begin)[rows] / lane.floor)
-        away += search.weight * np.abs(begin[rows] - expected[k])
+        away += late * np.abs(begin[rows] - low[k])
         score -= DISTANCE_COST * away / borders.period_ns
         best = np.argsort(-score, kind="stable")[:CANDIDATE_SILENCES]
         options = np.append(at[rows[best]], fallback[k])

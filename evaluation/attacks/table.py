@@ -68,7 +68,7 @@ def _endless_lines() -> Iterator[bool]:
             source = StandardInput(BytesIO(b"a" * size + b"\n" + good), Path(folder))
             taken = source.take(None, 5.0)
             refused = taken.refused
-            while not taken.files:  # what is refused may be said before what follows is there
+            while not taken.files:  # what is refused may come before what follows is there
                 taken = source.take(None, 1.0)
                 refused += taken.refused
             yield refused == 1 and taken.files[0].path.read_bytes() == good

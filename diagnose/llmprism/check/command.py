@@ -6,7 +6,9 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +16,9 @@ from llmprism.ingest import arguments
 from prism_common.command import Command, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
+
+if TYPE_CHECKING:
+    from llmprism.check.stages import Stage
 
 CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
 
@@ -47,11 +52,16 @@ def check_command(
         typer.echo(json.dumps(as_dict(found, lines), indent=1, allow_nan=False))
         return
     typer.echo(f"{found.records:,} records")
+    _print(lines, diagnosis.verdict.lines() if diagnosis else [])
+
+
+def _print(lines: Iterable[Stage], verdict: Iterable[str]) -> None:
+    """Print what records allow; names in them come from others."""
     for line in lines:
         typer.echo(f"{line.answer:>7}  {line.stage}: {printable(line.figures)}")
         if line.mend:
             typer.echo(f"         to get it: {printable(line.mend)}")
-    for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
+    for line_of_verdict in verdict:
         typer.echo(printable(line_of_verdict))
 
 
@@ -66,9 +76,4 @@ def _check_counters(table: Path, topology: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps({"stages": [asdict(line) for line in lines]}, indent=1))
         return
     typer.echo(f"{result.diagnosis.intake.rows:,} readings of {len(result.codes):,} ports")
-    for line in lines:
-        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
-        if line.mend:
-            typer.echo(f"         to get it: {line.mend}")
-    for line_of_verdict in result.diagnosis.verdict.lines():
-        typer.echo(line_of_verdict)
+    _print(lines, result.diagnosis.verdict.lines())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,9 @@ from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.quarter import results as statistics
 from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
-from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace, stage_files
+from prism_sim.products import RECORD, stage_files
 from prism_sim.render import paint
-from prism_sim.studies.kept import refuse_foreign_pieces
+from prism_sim.studies.kept import study_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,20 +45,9 @@ class Written:
         return replace(self, files=files)
 
 
-@contextmanager
-def own_folder(folder: Path) -> Iterator[None]:
-    """Be the only process that writes into the folder of a study.
-
-    Raises
-    ------
-    UserError : the folder has files under our names that prism-sim did not write.
-    """
-    with exclusive(folder):
-        refuse_foreign_pieces(folder / "points")
-        if _is_older_study(folder):
-            adopt(folder, {name: _STAGE for name in _ALL if (folder / name).is_file()})
-        refuse_to_replace(folder, _ALL)
-        yield
+def own_folder(folder: Path) -> AbstractContextManager[None]:
+    """Be the only process that writes into the folder of a study."""
+    return study_folder(folder, "points", _ALL, _STAGE, _is_older_study)
 
 
 def files_of(folder: Path) -> AbstractContextManager[Path]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_common.folders import is_regular
+from prism_sim.products import adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Workers
 from prism_sim.studies.remaining import Remaining
@@ -189,3 +191,27 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+@contextmanager
+def study_folder(
+    folder: Path, pieces: str, files: Sequence[str], stage: str, is_older: Callable[[Path], bool]
+) -> Iterator[None]:
+    """Be the only process that writes into the folder of a study.
+
+    Parameters
+    ----------
+    pieces : name of the folder in it that has its kept pieces.
+    files, stage : what it writes beside these, and the stage that does.
+    is_older : whether the files are those of a study from before records existed.
+
+    Raises
+    ------
+    UserError : the folder has files under our names that prism-sim did not write.
+    """
+    with exclusive(folder):
+        refuse_foreign_pieces(folder / pieces)
+        if is_older(folder):
+            adopt(folder, {name: stage for name in files if (folder / name).is_file()})
+        refuse_to_replace(folder, files)
+        yield

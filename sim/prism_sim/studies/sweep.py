@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_common.errors import Problem
 from prism_common.files import replacing
-from prism_sim.products import RECORD, adopt, exclusive, refuse_to_replace
+from prism_sim.products import RECORD
 from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
@@ -28,7 +28,7 @@ from prism_sim.studies.kept import (
     content,
     do_missing,
     is_figures,
-    refuse_foreign_pieces,
+    study_folder,
 )
 from prism_sim.studies.pool import Workers
 from prism_sim.studies.study import ERROR, KEY, METHOD, SEED, Point, Study
@@ -70,21 +70,9 @@ class Swept:
     there: int
 
 
-@contextmanager
-def own_folder(folder: Path) -> Iterator[None]:
-    """Be the only process that writes into the folder of a sweep.
-
-    Raises
-    ------
-    UserError : the folder has files under our names that prism-sim did not write.
-    """
-    with exclusive(folder):
-        refuse_foreign_pieces(folder / POINTS)
-        if _is_older_sweep(folder):
-            there = [name for name in FILES if (folder / name).is_file()]
-            adopt(folder, dict.fromkeys(there, STAGE))
-        refuse_to_replace(folder, FILES)
-        yield
+def own_folder(folder: Path) -> AbstractContextManager[None]:
+    """Be the only process that writes into the folder of a sweep."""
+    return study_folder(folder, POINTS, FILES, STAGE, _is_older_sweep)
 
 
 def _is_older_sweep(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
@@ -118,7 +119,7 @@ def _habit(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
     for period in range(2, steps // FEWEST_HABITS + 1):
         tried = [_long_places(together, noise_ns, period)]
         if FEWEST < period <= steps // CYCLES:
-            tried.append(_cycle(longer_ns, noise_ns, period))
+            tried.append(_cycle(together, noise_ns, period))
         for gain, label in tried:
             if gain > best:
                 best, found = gain, label
@@ -146,26 +147,39 @@ def _long_places(longer_ns: Floats, noise_ns: float, period: int) -> tuple[float
     """Log likelihood ratio of the places of a period whose steps are long, and their numbers."""
     steps = longer_ns.size
     usual = log_density(np.nan_to_num(longer_ns) / noise_ns)
-    beside = np.pad(longer_ns, 1, constant_values=np.nan)
-    beside_ns = np.fmax(beside[:-2], beside[2:])
+    beside_ns = _beside(longer_ns, period)
     gain, label = -float(np.log(steps)), np.zeros(steps, np.int64)
     place = np.arange(steps) % period
     for one in range(period):
         at = np.flatnonzero((place == one) & np.isfinite(longer_ns))
-        more = _gain_of_habit(longer_ns[at], usual[at], noise_ns, steps)
-        few = at.size <= FEWEST_HABITS  # then any two long steps have a period
-        if more > 0 and not (few and np.nanmax(beside_ns[at]) > np.median(longer_ns[at]) / 2):
+        more = _gain_of_habit(longer_ns[at], beside_ns[at], usual[at], noise_ns, steps)
+        if more > 0:
             gain += more
             label[place == one] = one + 1
     return gain, label
 
 
-def _gain_of_habit(longer_ns: Floats, usual: Floats, noise_ns: float, steps: int) -> float:
-    """Log likelihood ratio of one level at a place of a period; 0 if it is no habit."""
+def _beside(longer_ns: Floats, period: int) -> Floats:
+    """The longer of the shortest steps within a period before and after each step, (steps,)."""
+    around = np.pad(np.nan_to_num(longer_ns, nan=np.inf), period, constant_values=np.inf)
+    least = sliding_window_view(around, period).min(axis=1)
+    both = np.stack((least[: longer_ns.size], least[period + 1 :]))
+    beside: Floats = np.where(np.isfinite(both), both, -np.inf).max(axis=0)
+    return beside
+
+
+def _gain_of_habit(
+    longer_ns: Floats, beside_ns: Floats, usual: Floats, noise_ns: float, steps: int
+) -> float:
+    """Log likelihood ratio of one level at a place of a period; 0 if it is no habit.
+
+    Steps around it are as long where a fault lasts.
+    """
     if longer_ns.size < FEWEST_HABITS:
         return 0.0
     level = float(np.median(longer_ns))
-    if level < HABIT_DEVIATIONS * noise_ns or np.mean(longer_ns > level / 2) <= MOSTLY:
+    stands_out = longer_ns - np.maximum(beside_ns, 0.0) > level / 2
+    if level < HABIT_DEVIATIONS * noise_ns or np.mean(stands_out) <= MOSTLY:
         return 0.0
     wide = float(np.hypot(noise_ns, VARIES * level))
     alike = log_density((longer_ns - level) / wide) - usual

@@ -43,7 +43,8 @@ NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
 def network(lost: Lost) -> Iterator[Hypothesis]:
     """All transfers of the job, as they delay its steps along the critical path."""
     longer = lost.durations.on_path.transfer_longer.sum(axis=0)
-    yield Hypothesis("network", np.clip(longer, 0.0, lost.bound_ns), _attributed)
+    prior = float(np.log(max(np.unique(lost.servers[lost.seen]).size, 1)))
+    yield Hypothesis("network", np.clip(longer, 0.0, lost.bound_ns), _attributed, prior)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ is the sum, over all it sends, of the time since the latest arrival, or the end 
 before it. Nothing is matched by number: a record that is lost joins two gaps, and shifts no other.
 
 A collective is joined, not sent: a hop begins when both of its ends have joined. So a unit has
-joined when the first of its lanes goes beyond what all of them had begun before, as a share of the
+joined when the first of its lanes goes beyond all that is sent or under way, as a share of the
 bytes of a step. Later lanes wait for others.
 """
 
@@ -100,9 +100,12 @@ def own_work_ns(context: Context, job: JobView) -> Floats:
 
 
 def _progress(sent: Transfers) -> Ints:
-    """What the lane of each record had begun before it, in parts of the bytes of a usual step."""
+    """What the lane of each record had sent before it, and with it, shape (2, records).
+
+    In parts of the bytes of a usual step.
+    """
     if not sent.step.size:
-        return np.empty(0, np.int64)
+        return np.empty((2, 0), np.int64)
     lane = np.unique(np.stack((sent.src, sent.dst, sent.kind)), axis=1, return_inverse=True)[
         1
     ].ravel()
@@ -115,14 +118,15 @@ def _progress(sent: Transfers) -> Ints:
     before[order] = until - sent.size[order] - (np.cumsum(total) - total)[cell[order]]
     table = np.where(total > 0, total, np.nan).reshape(-1, steps)
     usual = np.nanmedian(table, axis=1)
-    progress: Ints = np.floor(before / usual[lane] / EQUAL + 0.5).astype(np.int64)
+    both = np.stack((before, before + sent.size)) / usual[lane]
+    progress: Ints = np.floor(both / EQUAL + 0.5).astype(np.int64)
     return progress
 
 
 def _goes_ahead(
     sent: Transfers, progress: Ints, unit: Ints, row: Codes | Ints, begins: Bools
 ) -> Bools:
-    """Whether a lane of a unit goes beyond all its lanes of the same kind in the step."""
+    """Whether a lane of a unit goes beyond all that its lanes of the same kind sent in the step."""
     ahead = np.zeros(unit.size, np.bool_)
     chosen = np.flatnonzero(begins & ~sent.is_message[row] & (unit >= 0))
     if not chosen.size:
@@ -132,7 +136,7 @@ def _goes_ahead(
     group = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
     order = np.lexsort((sent.start_ns[of], group))
     apart = int(progress.max()) + 2
-    reached = progress[of][order] + 1 + group[order] * apart
-    before = np.maximum.accumulate(np.concatenate(([0], reached[:-1])))
-    ahead[chosen[order]] = reached > np.maximum(before, group[order] * apart)
+    before, after = progress[:, of[order]] + group[order] * apart
+    most = np.maximum.accumulate(np.concatenate(([0], after[:-1])))
+    ahead[chosen[order]] = before >= np.maximum(most, group[order] * apart)
     return ahead

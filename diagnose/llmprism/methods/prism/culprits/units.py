@@ -20,7 +20,14 @@ from llmprism.methods.prism.culprits.base import (
     Scene,
     hidden,
 )
-from llmprism.methods.prism.parameters import ALL_AGREE, AS_LIKELY, HALF, MOST_AGREE, MOST_NAMED
+from llmprism.methods.prism.parameters import (
+    ALL_AGREE,
+    AS_LIKELY,
+    HALF,
+    MOST_AGREE,
+    MOST_NAMED,
+    QUARTER,
+)
 from llmprism.methods.prism.windows import WITH_PAUSES
 
 NEAR = float(np.exp(-AS_LIKELY))
@@ -46,14 +53,14 @@ def servers(lost: Lost) -> Iterator[Hypothesis]:
 
 
 def stages(lost: Lost) -> Iterator[Hypothesis]:
-    """All units of each stage that has several servers, beside what most units of the job lost."""
+    """All units of each stage that has several servers."""
     stage = lost.durations.job.pipelines.stage
     for one in np.unique(stage[stage >= 0]).tolist():
         own = lost.seen[stage[lost.seen] == one]
         if np.unique(lost.servers[own]).size > 1:
-            series = np.maximum(np.median(lost.by_units[own], axis=0) - lost.common, 0.0)
+            series = np.quantile(lost.by_units[own], QUARTER, axis=0, method="lower")
             parts = frozenset(lost.servers[own].tolist())
-            prior = min(ALL_AGREE * (len(parts) - 1), MOST_AGREE) - 1.0
+            prior = min(ALL_AGREE * (len(parts) - 1), MOST_AGREE)
             yield Hypothesis("stage", series, _stage, prior, who=one, parts=parts)
 
 
@@ -90,9 +97,9 @@ def _server(scene: Scene, best: Hypothesis) -> Attribution | None:
     return Attribution("rank", symptom, cause, "server", own, evidence)
 
 
-def _is_anywhere(scene: Scene) -> bool:
-    """Whether all units of a job are as likely: all wait for each other at once."""
-    shares = [rival.share for rival in scene.rivals if rival.hypothesis.kind == "unit"]
+def _is_anywhere(scene: Scene, kind: str = "unit") -> bool:
+    """Whether all units, or stages, of a job are as likely: all wait for each other at once."""
+    shares = [rival.share for rival in scene.rivals if rival.hypothesis.kind == kind]
     return len(shares) > 1 and min(shares) > HALF * max(shares)
 
 
@@ -107,6 +114,8 @@ def _stage_of(scene: Scene, server: int) -> int | None:
 def _stage(scene: Scene, best: Hypothesis) -> Attribution | None:
     if scene.window.first == scene.window.last:
         return None  # all of its units at once, for one step: a save or an evaluation
+    if _is_anywhere(scene, "stage"):
+        return hidden(scene, best)
     name = f"{scene.durations.job.name} stage {best.who}"
     return Attribution("rank", "slow_passes", "uneven_stage", "stage", name)
 

@@ -137,7 +137,7 @@ def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
 
 
 def _score(one: Hypothesis, fit: Floats) -> float:
-    return float(fit.sum()) + one.prior
+    return float(fit.sum() / np.sqrt(fit.size)) + one.prior
 
 
 def _rivals(hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]) -> list[Rival]:

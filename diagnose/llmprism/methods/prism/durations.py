@@ -24,7 +24,13 @@ from llmprism.methods.prism.normal import (
     table_of,
     without_waiting,
 )
-from llmprism.methods.prism.parameters import GRAPH_WEIGHT, QUARTER, TOGETHER, TOGETHER_NS
+from llmprism.methods.prism.parameters import (
+    GRAPH_WEIGHT,
+    HEALTHY_DEVIATIONS,
+    QUARTER,
+    TOGETHER,
+    TOGETHER_NS,
+)
 from llmprism.methods.prism.units import own_work_ns
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -167,8 +173,8 @@ def _lost_alone_ns(job: JobView, normal: Normal, compute: Table, own_ns: Floats)
         own = lost[stage == one]
         if len(own) > 1:
             alone = np.maximum(alone, own.max(axis=0) - np.quantile(own, QUARTER, axis=0))
-    longer = np.nan_to_num(normal.longer_ns)
-    return np.where(alone > QUARTER * longer, longer, 0.0)
+    clear = bound_ns > HEALTHY_DEVIATIONS * normal.noise_ns
+    return np.where(clear & (alone > QUARTER * bound_ns), bound_ns, 0.0)
 
 
 def _compared(

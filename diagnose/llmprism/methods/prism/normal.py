@@ -110,10 +110,7 @@ def habits(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
 
 
 def _habit(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
-    """The likeliest habit: the places in its period, from 1.
-
-    What one unit loses alone is none, unless all steps of a long cycle repeat.
-    """
+    """The likeliest habit: the places in its period, from 1. What one unit loses alone is none."""
     steps, together = longer_ns.size, longer_ns - alone_ns
     best, found = 0.0, np.zeros(steps, np.int64)
     for period in range(2, steps // FEWEST_HABITS + 1):
@@ -121,7 +118,7 @@ def _habit(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
         if FEWEST < period <= steps // CYCLES:
             tried.append(_cycle(together, noise_ns, period))
         for gain, label in tried:
-            if gain > best:
+            if gain > best and label.any():
                 best, found = gain, label
     return found
 

@@ -227,6 +227,7 @@ def with_other_jobs(
         inside = (other.job.end_ns > first_ns) & (other.job.start_ns < last_ns)
         if inside.any() and (~inside).sum() > 1:
             for part, more in log_odds(other, [seen_in(other, inside, inside)]).items():
-                odds[part] = odds.get(part, 0.0) + more
+                if part in odds:
+                    odds[part] += more
     jobs = 1 + sum(np.isfinite(other.transfer.excess).any() for other in others)
     return in_pauses(named_of(own.context, odds, {**named.evidence, "jobs": int(jobs)}), window)

@@ -154,9 +154,10 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
     The mean of what the graph and its own work show, each no less than nothing and no more than
     ``bound_ns``, shape (steps,). Units that are not ``in_graph`` have own work only.
     """
-    both = [np.clip(np.nan_to_num(one), 0.0, bound_ns) for one in (excess_ns, own_ns)]
-    weight = np.where(in_graph, GRAPH_WEIGHT, 0.0)[:, None]
-    lost: Floats = weight * both[0] + (1 - weight) * both[1]
+    graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
+    both = GRAPH_WEIGHT * graph + (1 - GRAPH_WEIGHT) * own
+    known = np.where(np.isfinite(own), own, np.where(in_graph[:, None], graph, 0.0))
+    lost: Floats = np.nan_to_num(np.where(in_graph[:, None] & np.isfinite(both), both, known))
     return lost
 
 

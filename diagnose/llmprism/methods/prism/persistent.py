@@ -64,9 +64,10 @@ def _slow_units(durations: Durations) -> Iterator[Persistent]:
     level, longer_ns = _beside_peers(durations)
     slow = np.nan_to_num(level) > ALWAYS_SHARE
     groups = list(_groups(durations, slow))
-    error = _scatter(level, UNEQUAL)
+    of_median = durations.compute.error / np.sqrt(max(int(durations.normal.healthy.sum()), 1))
+    error = np.hypot(_scatter(level, UNEQUAL), of_median)
     for units, kind in groups if len(groups) == 1 else []:
-        odds = -float(log_density(level[units] / error).sum())
+        odds = -float(log_density(level[units] / error[units]).sum() / np.sqrt(units.size))
         odds -= penalty_always(int(np.isfinite(level).sum()), durations.steps)
         named = _named(durations, int(units[0]), kind)
         lost_ns = float(longer_ns[units].min())

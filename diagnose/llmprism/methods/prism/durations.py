@@ -133,9 +133,9 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     normal = normal_of(job.between_ends_ns, kind, tick_ns)
     reference = Reference(kind, normal.healthy)
     compared = _compared(job, graph, rendezvous, reference, tick_ns)
-    alone_ns = _lost_alone_ns(job, normal, compared[1], work - reference.normal(work))
-    length = np.where(saving_steps(context, job), np.nan, normal.longer_ns)  # their kind is known
-    habit = habits(length, alone_ns, normal.noise_ns)
+    alone = _lost_alone(job, normal, compared[1], work - reference.normal(work))
+    is_none = alone | saving_steps(context, job)  # the kind of saves is known
+    habit = habits(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
     if habit.any():
         kind = kinds_of(context, job, habit)
         normal = normal_of(job.between_ends_ns, kind, tick_ns)
@@ -161,10 +161,10 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
     return lost
 
 
-def _lost_alone_ns(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Floats:
-    """What each step is longer by, if one unit lost most of it and a quarter of its stage nothing.
+def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Bools:
+    """Steps that are longer since one unit lost what a quarter of its stage did not, (steps,).
 
-    That is no habit of the job. Measures hide a part of it [ns].
+    That is no habit of the job.
     """
     bound_ns = np.maximum(np.nan_to_num(normal.longer_ns), 0.0)
     excess_ns = compute.excess * compute.normal_ns[:, None]
@@ -175,7 +175,7 @@ def _lost_alone_ns(job: JobView, normal: Normal, compute: Table, own_ns: Floats)
         if len(own) > 1:
             alone = np.maximum(alone, own.max(axis=0) - np.quantile(own, QUARTER, axis=0))
     clear = bound_ns > HEALTHY_DEVIATIONS * normal.noise_ns
-    return np.where(clear & (alone > QUARTER * bound_ns), bound_ns, 0.0)
+    return clear & (alone > QUARTER * bound_ns)
 
 
 def _compared(

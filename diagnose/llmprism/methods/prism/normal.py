@@ -89,18 +89,18 @@ def fast_level(values: Floats, noise: float) -> float:
     return low if middle - low > within else middle
 
 
-def habits(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
+def habits(longer_ns: Floats, noise_ns: float) -> Ints:
     """A number for the habit of each step; 0 for steps without one, shape (steps,).
 
-    They are found one by one. ``alone_ns`` is what one unit lost that others did not.
+    They are found one by one.
 
-    >>> habits(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), np.zeros(12), 1.0).tolist()
+    >>> habits(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), 1.0).tolist()
     [0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0]
     """
     found = np.zeros(longer_ns.size, np.int64)
     left = longer_ns
     for _ in range(FEWEST):  # saves, evaluations, and one more
-        label = _habit(left, alone_ns, noise_ns)
+        label = _habit(left, noise_ns)
         if not label.any():
             break
         number = np.unique(label[label > 0], return_inverse=True)[1] + found.max() + 1
@@ -109,14 +109,14 @@ def habits(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
     return found
 
 
-def _habit(longer_ns: Floats, alone_ns: Floats, noise_ns: float) -> Ints:
-    """The likeliest habit: the places in its period, from 1. What one unit loses alone is none."""
-    steps, together = longer_ns.size, longer_ns - alone_ns
-    best, found = 0.0, np.zeros(steps, np.int64)
+def _habit(longer_ns: Floats, noise_ns: float) -> Ints:
+    """The likeliest habit: the places in its period, from 1."""
+    steps, best = longer_ns.size, 0.0
+    found = np.zeros(steps, np.int64)
     for period in range(2, steps // FEWEST_HABITS + 1):
-        tried = [_long_places(together, noise_ns, period)]
+        tried = [_long_places(longer_ns, noise_ns, period)]
         if FEWEST < period <= steps // CYCLES:
-            tried.append(_cycle(together, noise_ns, period))
+            tried.append(_cycle(longer_ns, noise_ns, period))
         for gain, label in tried:
             if gain > best and label.any():
                 best, found = gain, label

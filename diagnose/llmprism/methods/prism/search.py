@@ -35,7 +35,8 @@ from llmprism.methods.prism.windows import (
 )
 from llmprism.numerics.arrays import Bools, Floats
 
-WHOLE = ("job", "imbalance", "unexplained")  # kinds that need not be the same in all steps
+NOBODY = ("imbalance", "unexplained")  # kinds that name no culprit
+WHOLE = ("job", *NOBODY)  # kinds that need not be the same in all steps
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,8 @@ def _own_steps(
     Not those that another one explains clearly better. Nor those in which most units lost as much,
     if others of the window show that it can be told from them.
     """
+    if best.kind in NOBODY:
+        return _of_somebody(best, hypotheses, fits)
     if best.kind in WHOLE:
         return np.ones(int(hit.sum()), np.bool_)
     each = list(zip(hypotheses, fits, strict=True))
@@ -167,6 +170,25 @@ def _own_steps(
     if together and (own > together[0] + AS_LIKELY).any():
         kept &= own > together[0] + AS_LIKELY
     return kept
+
+
+def _of_somebody(
+    nobody: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]
+) -> Bools:
+    """The steps that one culprit explains so much better that it is no chance, or all steps.
+
+    Where two culprits follow each other, nobody explains the steps of both.
+    """
+    each = list(zip(hypotheses, fits, strict=True))
+    whole = next(fit for one, fit in each if one is nobody)
+    better = [
+        (np.maximum(fit - whole, 0.0), one.prior) for one, fit in each if one.kind not in WHOLE
+    ]
+    gains = [float(more.sum()) + prior - nobody.prior for more, prior in better]
+    most = int(np.argmax(gains)) if gains else -1
+    if gains and gains[most] > penalty(1, whole.size):
+        return better[most][0] > 0
+    return np.ones(whole.size, np.bool_)
 
 
 def _within(window: Window, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:

@@ -152,12 +152,14 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
     """What each unit lost in each step [ns], shape (units, steps).
 
     The mean of what the graph and its own work show, each no less than nothing and no more than
-    ``bound_ns``, shape (steps,). Units that are not ``in_graph`` have own work only.
+    ``bound_ns``, shape (steps,). Units that are not ``in_graph`` have own work only, and where one
+    measure is unknown the other stands for it.
     """
     graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
+    graph[~in_graph] = np.nan
     both = GRAPH_WEIGHT * graph + (1 - GRAPH_WEIGHT) * own
-    known = np.where(np.isfinite(own), own, np.where(in_graph[:, None], graph, 0.0))
-    lost: Floats = np.nan_to_num(np.where(in_graph[:, None] & np.isfinite(both), both, known))
+    either = np.where(np.isfinite(graph), graph, own)
+    lost: Floats = np.nan_to_num(np.where(np.isfinite(both), both, either))
     return lost
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.context import Context
-from llmprism.methods.prism.culprits.network import SYMPTOM, with_other_jobs
+from llmprism.methods.prism.culprits.network import SYMPTOM, unnamed, with_other_jobs
 from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.explanation import Cost, Explanation, row_of
 from llmprism.methods.prism.outside import Outside, outside_of
@@ -76,13 +76,17 @@ def _explained(
     if outside.explains(job, named, window):
         return None
     named = with_other_jobs(named, window, durations, others)
+    sure = one.confidence * named.sure / max(one.attribution.sure, np.finfo(float).tiny)
+    if named.symptom == SYMPTOM and sure < LEAST_SURE:
+        if window.first == window.last:
+            return None
+        named, sure = unnamed(named, job), one.confidence / one.attribution.sure
     lost = one.own_ns / max(durations.usual_ns, 1.0) / (window.last - window.first + 1)
     evidence = {
         **named.evidence, "lost_share_of_a_step": round(lost, 4), "log_odds": round(one.odds, 1),
     }  # fmt: skip
     if window.spared:
         evidence["steps"] = np.flatnonzero(one.scene.hit).tolist()
-    sure = one.confidence * named.sure / max(one.attribution.sure, np.finfo(float).tiny)
     return Explanation(
         job, named.level, named.symptom, named.cause, named.kind, named.name, window.first,
         window.last, window.level / (1 + window.level), min(sure, 1.0), evidence,

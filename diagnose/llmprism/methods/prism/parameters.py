@@ -165,13 +165,13 @@ one."""
 GRAPH_WEIGHT = 0.6
 """Of the graph beside own work, in what a unit lost: it knows collectives that are joined late."""
 
-FITS = 0.5
+FITS, EXACTER = 0.5, 10.0
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
-that overlap with computation hide up to half of it."""
+that overlap with computation hide up to half of it. And by how much less it is where nothing does."""
 
-UNEXPLAINED = 2.5
+UNEXPLAINED = 4.4
 """Log odds, in each step, of a cause that records do not show: as likely as one that explains a
-quarter of it (see FITS)."""
+third of it (see FITS)."""
 
 UNEVEN_SURE = 0.4
 """Confidence of a stage that is longer in every step: most are so by design, since layers cannot be

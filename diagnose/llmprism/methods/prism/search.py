@@ -18,6 +18,7 @@ from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, 
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
+    EXACTER,
     FEWEST,
     FITS,
     HALF,
@@ -50,7 +51,8 @@ class Found:
     lost_ns : what the steps of the window are longer by [ns].
     own_ns : what the culprit lost of that [ns].
     odds : log odds that the window is no chance.
-    share : of the posterior, for the culprit and all that names the same place.
+    share : of the posterior, for the culprit and all that names the same place. A job that is slow
+        for unknown reasons has all of it.
     """
 
     attribution: Attribution
@@ -130,14 +132,20 @@ def _judged(
 
 
 def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
-    """Log likelihood of each step that is hit, by what the hypothesis lost in it."""
+    """Log likelihood of each step that is hit, by what the hypothesis lost in it.
+
+    Half of the measures are exact, the others hide a part.
+    """
     noise = lost.durations.normal.noise_ns
     ratio = (lost.bound_ns[hit] + noise) / (one.lost_ns[hit] + noise)
-    fit: Floats = log_density(np.log(ratio) / FITS) - one.choice
+    off = np.log(ratio) / FITS
+    exact = log_density(off * EXACTER) + np.log(EXACTER)
+    fit: Floats = np.logaddexp(log_density(off), exact) - one.choice
     return fit if one.shown is None else fit + one.shown[hit]
 
 
 def _score(one: Hypothesis, fit: Floats) -> float:
+    """Log likelihood of all steps: what a measure hides is much the same in each of them."""
     return float(fit.sum() / np.sqrt(fit.size)) + one.prior
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.methods.prism.context import Context
+from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Scene
 from llmprism.methods.prism.culprits.bottlenecks import bottlenecks, more_in, slowest_rings
 from llmprism.methods.prism.durations import Durations
@@ -119,6 +119,11 @@ def named_of(
     nic = set(name.split("|")) & context.topology.codes.keys()
     same = sum(one for other, one in names.items() if other == name or nic & {*other.split("|")})
     return Attribution("network", SYMPTOM, cause, kind, name, known, same / sum(names.values()))
+
+
+def unnamed(part: Attribution, job: JobView) -> Attribution:
+    """The job, where its transfers are slow and many parts explain that as well as ``part``."""
+    return Attribution("job", SYMPTOM, "unknown", "job", job.name, part.evidence)
 
 
 def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:

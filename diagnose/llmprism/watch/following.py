@@ -23,6 +23,7 @@ from llmprism.io.parts import InParts
 from llmprism.watch import habits
 from llmprism.watch.state import KnownJob, State
 
+SETTLED = 0.5  # of a step after its end: later records are those of the next one
 _FORGOTTEN = 100  # times the known jobs of a window: older ones are forgotten
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "findings")
 NO_JOB = "traffic"
@@ -52,12 +53,14 @@ def follow(
     state: State,
     is_last: bool,
     others: Collection[str] = (),
+    until_ns: int = 0,
 ) -> Followed:
     """Give jobs and steps their lasting names, and take note of them in ``state``.
 
     ``others`` are known jobs that were not diagnosed, so no job of the diagnosis is one of them.
 
-    The last step of a job is complete only if another one has begun, or if ``is_last``: no more
+    The last step of a job is complete only if another one has begun, if nothing of it has come for
+    SETTLED of a step before ``until_ns``, the end of the window [ns], or if ``is_last``: no more
     records will come.
     """
     members, ends = members_of(diagnosis), ends_of(diagnosis.steps)
@@ -82,7 +85,12 @@ def follow(
             one.seen_ns = max(one.ends_ns.values())
             one.since_ns = one.since_ns or min(one.ends_ns.values())
     last = {one.name: max(one.ends_ns) for one in known.values() if one.ends_ns}
-    settled = _settled(named.steps, {one.name: one for one in known.values()}, last, is_last)
+    complete = {
+        one.name: last[one.name] - (0 if is_last or _is_settled(ends[job], until_ns) else 1)
+        for job, one in known.items()
+        if one.name in last and job in ends
+    }
+    settled = _settled(named.steps, {one.name: one for one in known.values()}, complete)
     for one in known.values():
         whole = {step: end for step, end in one.ends_ns.items() if step <= one.last_step}
         habits.remember(one, whole)
@@ -204,17 +212,22 @@ def _in_names(
     return with_new_names(table.assign(**numbers), names)
 
 
+def _is_settled(ends_ns: pd.Series, until_ns: int) -> bool:
+    """Whether the last step of a job had ended long before a time [ns]."""
+    return until_ns >= float(ends_ns.iloc[-1]) + SETTLED * period_of(ends_ns, float("inf"))
+
+
 def _settled(
-    steps: pd.DataFrame, known: Mapping[str, KnownJob], last: Mapping[str, int], is_last: bool
+    steps: pd.DataFrame, known: Mapping[str, KnownJob], complete: Mapping[str, int]
 ) -> pd.DataFrame:
-    """The steps that no window before had, and that are complete."""
+    """The steps that no window before had, up to the last ``complete`` one of each job."""
     times = steps.groupby(["job", "step"])[["start_ns", "end_ns"]].median().astype(np.int64)
     times["ranks"] = steps.groupby(["job", "step"])["address"].nunique()
     rows = times.reset_index()
     last_steps = {name: one.last_step for name, one in known.items()}
     counted = rows["job"].map(last_steps).astype(np.int64)  # text if there are no rows
-    complete = rows["job"].map(last).astype(np.int64) - (0 if is_last else 1)
-    rows = rows[(rows["step"] > counted) & (rows["step"] <= complete)]
+    until = rows["job"].map(complete).astype(np.int64)
+    rows = rows[(rows["step"] > counted) & (rows["step"] <= until)]
     for job, step in rows.groupby("job")["step"].max().items():
         known[str(job)].last_step = int(step)
     return rows.reset_index(drop=True)

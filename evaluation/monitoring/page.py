@@ -88,14 +88,15 @@ _ALERTS = """
 ## False alerts, and the delay of true ones
 
 `python -m evaluation alerts --seconds {seconds}` makes this part, and goes on where it was
-interrupted; with `--share 0` it only judges what was watched; that was with {versions}. {streams} streams of {minutes:.0f}
-minutes are watched in lock-step, so the monitor is never behind: windows of {window_s} s, a stride
-of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were watched when this page was written.
-Three streams are healthy. An alert is *false* if its job has no fault while the incident lasts; it
-counts once, with its highest severity (critical / warning / info). A fault counts if it stops its
-job or lengthens its steps by 3 %. *Delay* is from the end of the first step that is 3 % longer, or
-from when it should have ended, to the alert, in usual steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were
-counted, and not sent.
+interrupted; with `--share 0` it only judges what was watched. That was with the code of {versions}.
+{streams} streams of {minutes:.0f} minutes are watched in lock-step, so the monitor is never behind:
+windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were
+watched when this page was written. Three streams are healthy. An alert is *false* if its job has no fault while
+the incident lasts; it counts once, with its highest severity (critical / warning / info). A fault
+counts if it stops its job or lengthens its steps by 3 %. *Delay* is in usual steps of the job, from
+the end of the first step that is 3 % longer to the alert; if the job stops, from when its step
+should have ended. *Wrong* are faults whose first alert names another place. *Hiccups* were counted,
+and not sent.
 
 | stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
 |---|---|---|---|---|---|---|---|---|

@@ -3,10 +3,11 @@
 Findings become incidents as :mod:`~llmprism.watch.matching` says. While an incident is not
 announced yet, its culprit and cause are those of the latest window.
 
-An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`). If that is not
-shown by complete steps alone, a window that ends a step later than the first one has to show it,
-too: the end of a window shows a step from one side only. Findings of a job that has only just begun are not used: one step of it can look like many.
-An incident is resolved when the job has trained for the quiet period without it, or has ended.
+An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`). If complete steps
+alone do not show that, a window that ends a step later than the first one has to show it, too: the
+end of a window shows a step from one side only. Findings of a job that has only just begun are not
+used: one step of it can look like many. An incident is resolved when the job has trained for the
+quiet period without it, or has ended.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _is_whole(
     ends: Mapping[str, pd.Series],
     span: Span,
 ) -> bool:
-    """Whether enough of its steps are complete, or seen from both sides, or none came for a step."""
+    """Whether its steps are complete, seen from both sides, or nothing has come for a step."""
     if policy.is_measured(incident, job, span.end_ns):
         return True
     if incident.last_step < followed.last_step.get(incident.job, incident.last_step):

@@ -25,7 +25,7 @@ def test_exactly_the_same_servers_come_before_more_recent_ones(world: Any, tmp_p
     same = KnownJob("job-1", addresses, own, seen_ns=HOUR_NS)
     half = KnownJob("job-2", addresses[: len(addresses) // 2], own[:4], seen_ns=3 * HOUR_NS)
     state = State(jobs=[larger, same, half], jobs_named=3)
-    followed = follow(diagnosis, servers, state, is_last=False)
+    followed = follow(diagnosis, servers, state, Span(0, HOUR_NS))
     assert {*followed.diagnosis.jobs["job"]} == {"job-1"}
     assert same.since_ns > 0
 

@@ -127,7 +127,7 @@ class Tracker:
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
-        habits = {one.name: one.habits for one in state.jobs}
+        habits = {one.name: one.habits for one in state.jobs if one.counts}
         self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns

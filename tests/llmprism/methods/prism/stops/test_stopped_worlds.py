@@ -13,6 +13,7 @@ import pytest
 import prism_sim as ps
 from llmprism.io.flows import Rest
 from llmprism.pipeline import diagnose
+from prism_sim.run_folder import Run
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -74,7 +75,8 @@ faults:
 
 def test_a_job_that_is_diagnosed_alone_has_stopped_if_the_records_of_others_go_on(tmp_path):
     (tmp_path / "world.yaml").write_text(TWO)
-    run = ps.simulate(tmp_path / "world.yaml", out=tmp_path / "run")
+    ps.simulate(tmp_path / "world.yaml", out=tmp_path / "run")
+    run = Run(tmp_path / "run")
     ranks, flows = run.truth("ranks"), pq.read_table(run.flows)
     own = ranks.loc[ranks["job"] == "stops", "address"].astype(str).tolist()
     addresses = [end["address"] for end in json.loads(run.topology.read_text())["endpoints"]]

@@ -1,43 +1,45 @@
-"""One ring over a cluster, as fast as its network lets it be."""
+"""Traffic of one connection or ring, message by message, and steps by their ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Sequence
 
-from prism_sim.clock import Clock
-from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.network import Connection, Network
-from prism_sim.cluster.routes import Router
-from prism_sim.cluster.templates import Templates
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.training.collectives import ALGORITHMS, Group
+import numpy as np
 
-GIB = 2**30
+from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.steps.stepping import Stepping
+from llmprism.numerics.arrays import Floats
+
+MS = 1_000_000
 
 
-class Unobserved:
-    """An observer of nothing."""
+def ring(messages_ms: Sequence[float] | Floats, lost: float = 0.0, members: int = 4) -> Component:
+    """A ring in which every member sends a message of one size at each of the times [ms].
 
-    def observe(self, trains: Any) -> None:
-        """Take trains, and forget them."""
+    A share of them is ``lost``.
+    """
+    rng = np.random.default_rng(1)
+    times = np.repeat(np.array(messages_ms) * MS, members).astype(np.int64)
+    times = times[rng.random(times.size) >= lost]
+    rows = np.arange(times.size)
+    couple = rows % members
+    traffic = Traffic(
+        rows, times, times + MS, np.full(rows.size, 1000), couple, np.ones(rows.size, np.bool_)
+    )
+    one = TrafficClass(np.arange(members), False, traffic)
+    return Component(np.arange(members, dtype=np.int32), (one,))
 
-    def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
-        """Take no notice."""
+
+def lines(starts_ms: Sequence[float] | Floats, length_ms: float = 1.0) -> Traffic:
+    """Messages of one size from the times [ms], on one connection."""
+    start = (np.array(starts_ms) * MS).astype(np.int64)
+    rows = np.arange(start.size)
+    size = np.full(start.size, 1000)
+    return Traffic(rows, start, start + int(length_ms * MS), size, 0 * rows, rows >= 0)
 
 
-def ring_ns(values: Mapping[str, Any], gpus: int, down: Iterable[int] = ()) -> int:
-    """Time [ns] of an all-reduce of 1 GiB over the first ``gpus``, without the leaves ``down``."""
-    env, templates, layout = Clock(), Templates(), Layout(Cluster.model_validate(values))
-    router = Router(layout, templates, Draws(0))
-    router.fail_leaves([*down])
-    fabric = Fabric(env, layout.capacity, templates)
-    network = Network(env, layout, router, fabric, Unobserved())
-    ends = []
-    for part in ALGORITHMS["ring"](Group(range(gpus), Connection("a", "dp")), network):
-        ends.append(env.event())
-        part.start("all_reduce", GIB, [0] * gpus, ends[-1])
-    env.run(until=env.all_of(ends))
-    return int(env.now)
+def stepping(end_ms: Sequence[float] | Floats) -> Stepping:
+    """Steps that end at the times [ms], and in which traffic moves for 40 ms."""
+    end_ns = (np.asarray(end_ms) * MS).astype(np.int64)
+    return Stepping(end_ns.size, 0.9, 0, (), end_ns - 40 * MS, end_ns)

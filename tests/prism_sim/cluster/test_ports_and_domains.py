@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from one_ring import Unobserved
 from prism_common.errors import UserError
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
@@ -20,7 +21,6 @@ from prism_sim.draws import Draws
 from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.wirings import WIRINGS
-from rings import Unobserved
 from tiny import TINY_MODEL
 
 

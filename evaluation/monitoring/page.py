@@ -91,12 +91,12 @@ _ALERTS = """
 interrupted; with `--share 0` it only judges what was watched. That was with the code of {versions}.
 {streams} streams of {minutes:.0f} minutes are watched in lock-step, so the monitor is never behind:
 windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were
-watched when this page was written. Three streams are healthy. An alert is *false* if its job has no fault while
-the incident lasts; it counts once, with its highest severity (critical / warning / info). A fault
-counts if it stops its job or lengthens its steps by 3 %. *Delay* is in usual steps of the job, from
-the end of the first step that is 3 % longer to the alert; if the job stops, from when its step
-should have ended. *Wrong* are faults whose first alert names another place. *Hiccups* were counted,
-and not sent.
+watched when this page was written. Three streams are healthy. An alert is *false* if its job has no
+fault while the incident lasts; it counts once, with its highest severity (critical / warning /
+info). A fault counts if it stops its job or lengthens its steps by 3 %. *Delay* is in usual steps
+of the job, from the end of the first step that is 3 % longer to the alert; if the job stops, from
+when its step should have ended. *Wrong* are faults whose first alert names another place. *Hiccups*
+were counted, and not sent.
 
 | stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
 |---|---|---|---|---|---|---|---|---|

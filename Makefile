@@ -37,6 +37,7 @@ lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 # The build runs the commands of the tutorials and the programs of the gallery, and checks links.
 SITE := $(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees
 docs: $(VENV)/.installed-dev ## Build the documentation site into build/site; a warning is an error.
+	@rm -rf docs/made build/site
 	@$(SITE) -b html . build/site
 	@echo "open build/site/index.html"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-ORDER = ("plot_quickstart", "plot_healthy", "plot_steps")
+ORDER = ("plot_slow_server", "plot_slow_nic", "plot_crash", "plot_healthy", "plot_campaign")
 """Examples that come first in their section; the others follow by name."""
 
 

@@ -21,6 +21,7 @@ from docs.building.readme import sections
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim import __version__
 from prism_sim.faults import KINDS
+from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import TRUTH
 
@@ -75,16 +76,11 @@ def test_the_citation_is_of_this_release():
 
 def test_the_gallery_shows_every_kind_of_fault():
     text = "".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
-    named = set(re.findall(r'"(?:faults|tiny)/([\w-]+)"', text))
-    shown = {fault.kind for name in named for fault in faults_of(name)}
+    scenarios = [load(find(name)) for name in set(re.findall(r'"(faults/[\w-]+)"', text))]
+    shown = {fault.kind for scenario in scenarios for fault in scenario.faults}
     shown |= set(re.findall(r'"kind": "(\w+)"', text))
     assert shown >= KINDS.keys()
     assert len(EXAMPLES) >= 16
-
-
-def faults_of(name: str):
-    (path,) = (ROOT / "scenarios").glob(f"*/{name}.yaml")
-    return load(path).faults
 
 
 def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):

@@ -81,6 +81,7 @@ RULES: Any = {
     "axes.edgecolor": MUTED,
     "axes.linewidth": 0.7,
     "axes.grid": False,
+    "axes.prop_cycle": f"cycler('color', {list(_JOBS)})",
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -5,6 +5,9 @@ carries the queue pair's entropy in RoCE v2) and the path that equal-cost multi-
 hashing gives that 5-tuple. A connection keeps its route. If two busy connections hash onto one
 uplink, they always share it, while another uplink may be idle. The switches hash again only when
 an uplink fails or is repaired, over the working uplinks.
+
+If NICs have several ports, each queue pair uses one port, at both ends. While the leaf of either
+end is down, it uses another one.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ DYNAMIC_PORTS = (49152, 65536)
 FAILED, ANY = "", "*"
 """Connections that may not use an uplink: all in both directions, or all that leave the leaf. The
 name of a job stands for its connections that leave the leaf."""
+WHOLE = -1
+"""In place of the number of an uplink: the whole leaf is down, with all of its ports."""
 Failed = Counter[tuple[int, int, str]]
 """Failed uplinks, by leaf, number and connections, with the number of their active faults."""
 
@@ -48,6 +53,7 @@ def mix(*words: int) -> int:
 class Routes:
     """All routes in use, as columns; a route's number is its row, and its template.
 
+    ``src`` and ``dst`` are ports of NICs: those that the route uses now.
     ``job`` and ``kind`` are for the truth only; no record has them. ``attempt`` is the number of
     restarts of the job before it opened the connection.
     """
@@ -86,6 +92,7 @@ class Router:
         self._text_number: dict[str, int] = {}
         self._known: dict[tuple[int, int, str, str, int], int] = {}
         self._template: list[int] = []
+        self._relays: dict[int, list[int]] = {}
         self._draws = draws
         self._salts: dict[int, int] = {}
         self._failed: Failed = Counter()
@@ -119,7 +126,8 @@ class Router:
         ``failed`` are the failed uplinks at that time; default: those that have failed now.
         """
         failed = self._failed if failed is None else failed
-        links, switches = self._walk(src_nic, dst_nic, port, failed)
+        src, dst = self._working_ports(src_nic, dst_nic, failed)
+        links, switches = self._walk(src, dst, port, failed)
         return self._path(switches), round(len(links) * self.layout.cluster.fabric.hop_latency_ns)
 
     def note_path(self, path: str) -> int:
@@ -141,6 +149,19 @@ class Router:
         """
         return self._hash_again(self._failed + Counter((leaf, up, whose) for up in uplinks))
 
+    def fail_leaves(self, leaves: Sequence[int]) -> dict[int, list[int]]:
+        """Fail whole leaves; return the new links of every route that changes.
+
+        Raises
+        ------
+        UserError : a NIC would have no port; nothing is changed then.
+        """
+        return self._hash_again(self._failed + Counter((leaf, WHOLE, FAILED) for leaf in leaves))
+
+    def repair_leaves(self, leaves: Sequence[int]) -> dict[int, list[int]]:
+        """Undo one :meth:`fail_leaves`; return the new links of every route that changes."""
+        return self._hash_again(self._failed - Counter((leaf, WHOLE, FAILED) for leaf in leaves))
+
     def repair(
         self, leaf: int, uplinks: Sequence[int], whose: str = FAILED
     ) -> dict[int, list[int]]:
@@ -151,12 +172,14 @@ class Router:
         """Give every route the path that the switches choose without the ``failed`` uplinks."""
         r, moved = self.routes, {}
         for number, old in enumerate(self.links):
-            ends = r.src[number], r.dst[number], r.src_port[number]
+            ends = *self._ends(number, failed), r.src_port[number]
             links, switches = self._walk(*ends, failed, r.job[number])
+            links = self._relays.get(number, []) + links
             if links != old:
                 moved[number] = links, switches
         self._failed = failed  # every route has a path, so no error can follow
         for number, (links, switches) in moved.items():
+            r.src[number], r.dst[number] = self._ends(number, failed)
             self.links[number] = links
             r.path[number] = self._path(switches)
             self.templates.relink(self._template[number], links)
@@ -169,14 +192,20 @@ class Router:
         again = (attempt,) if attempt else ()
         draw = self._draws.number("source port", job, kind, src, dst, queue_pair, *again)
         port = low + draw % (high - low)
-        links, switches = self._walk(src, dst, port, self._failed, job)
-        hop_ns = self.layout.cluster.fabric.hop_latency_ns
+        sender, relay = self._relay(src, dst)
+        ends = self._ports(sender, dst, queue_pair, self._failed)
+        links, switches = self._walk(*ends, port, self._failed, job)
+        cluster = self.layout.cluster
+        latency_ns = len(links) * cluster.fabric.hop_latency_ns
+        if relay:
+            self._relays[number], links = relay, relay + links
+            latency_ns += cluster.nvlink_latency_ns
         r = self.routes
-        r.src.append(src)
-        r.dst.append(dst)
+        r.src.append(ends[0])
+        r.dst.append(ends[1])
         r.src_port.append(port)
         r.path.append(self._path(switches))
-        r.latency_ns.append(round(len(links) * hop_ns))
+        r.latency_ns.append(round(latency_ns))
         r.job.append(job)
         r.kind.append(kind)
         r.attempt.append(attempt)
@@ -184,6 +213,48 @@ class Router:
         self.links.append(links)
         self._template.append(self.templates.add(links, route=number))
         return number
+
+    def _relay(self, src: int, dst: int) -> tuple[int, list[int]]:
+        """The NIC that sends what is for NIC ``dst``, and the links from NIC ``src`` to it."""
+        layout = self.layout
+        sender = layout.sender(src, dst)
+        if sender == src:
+            return src, []
+        return sender, layout.nvlink(layout.gpu_of_nic(src), layout.gpu_of_nic(sender))
+
+    def _ends(self, route: int, failed: Failed) -> tuple[int, int]:
+        """The ports between which a route leads without the ``failed`` leaves."""
+        r, ports = self.routes, self.layout.cluster.nic_ports
+        src, dst = r.src[route], r.dst[route]
+        return self._ports(src - src % ports, dst - dst % ports, r.queue_pair[route], failed)
+
+    def _ports(self, src: int, dst: int, queue_pair: int, failed: Failed) -> tuple[int, int]:
+        """The ports that a queue pair between two NICs uses: the same one at both ends."""
+        ports = self.layout.cluster.nic_ports
+        if ports == 1:
+            return src, dst
+        port = (queue_pair + mix(src, dst)) % ports
+        return self._working_ports(src + port, dst + port, failed)
+
+    def _working_ports(self, src: int, dst: int, failed: Failed) -> tuple[int, int]:
+        """These two ports if their leaves work, else two others that work, taken in turn."""
+        ports, leaf = self.layout.cluster.nic_ports, self.layout.topology.leaf_of_nic
+        if ports == 1 or not failed:
+            return src, dst
+
+        def works(*ends: int) -> bool:
+            return not any(failed[int(leaf[end]), WHOLE, FAILED] for end in ends)
+
+        own = src % ports
+        first, last = src - own, dst - dst % ports
+        left = [port for port in range(ports) if works(first + port, last + port)]
+        if not left:
+            names = self.layout.addresses
+            what = f"no port is left by which {names[src]} could reach {names[dst]}"
+            raise UserError(Problem(what, "faults", "let fewer leaves fail"))
+        down = sum(port not in left for port in range(own))
+        port = own if own in left else left[down % len(left)]
+        return first + port, last + port
 
     def _walk(
         self, src: int, dst: int, port: int, failed: Failed, job: str = FAILED
@@ -218,7 +289,7 @@ class Router:
         layout, topology = self.layout, self.layout.topology
         switch = len(topology.leaves) + spine_a
         up = self._hash(switch, five_tuple) % topology.core_uplinks
-        far_end = topology.core_of(up)
+        far_end = topology.core_of(spine_a, up)
         core = len(topology.leaves) + len(topology.spines) + far_end
         first = topology.pod_of(leaf_b) * topology.spines_per_pod
         pod = range(first, first + topology.spines_per_pod)

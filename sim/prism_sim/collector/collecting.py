@@ -189,7 +189,7 @@ class Collector(Streaming):
         if self._is_staged:  # in an order that does not depend on when each was observed
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]
         tuples = self._tuples
-        of = tuples.of_routes(records["route"])
+        of = tuples.of_routes(records["route"], records["start_ns"])
         back = records["reverse"]
         of[back] = tuples.reverse(of[back])
         rows = np.zeros(len(records), ROW)

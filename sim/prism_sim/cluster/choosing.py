@@ -46,7 +46,7 @@ def _best(net: Net, template: int, begin: int) -> int:
         path = choice["first"] + (begin + i) % choice["paths"]
         if net.choice[path]["closed"]:
             continue
-        load = _load(net, path) if choice["by_load"] else 0.0
+        load = _load(net, path, least) if choice["by_load"] else 0.0
         if least == np.inf or load < least * SAME:
             best, least = path, load
         if least == 0.0 and not choice["by_load"]:
@@ -55,11 +55,14 @@ def _best(net: Net, template: int, begin: int) -> int:
 
 
 @compiled_part
-def _load(net: Net, path: int) -> float:
+def _load(net: Net, path: int, least: float) -> float:
+    """The load of ``path``, as far as it is not above ``least``."""
     load = 0.0
     for i in range(net.ptr[path], net.ptr[path] + net.uses[path]):
         link = net.link[net.via[i]["link"]]
         load += link["held"] / max(link["capacity"], 1e-12)
+        if load > least:
+            break
     return load
 
 
@@ -91,20 +94,28 @@ def path_number(net: Net, template: int) -> int:
 
 @compiled
 def choose_each(net: Net, templates: Int32s, now: int) -> Int32s:
-    """The paths of transfers that begin together, each aware of those before it."""
+    """The paths of transfers that begin together, each aware of those before it.
+
+    They count as loads until :func:`release` is called.
+    """
     chosen = np.empty(len(templates), np.int32)
     for i in range(len(templates)):
         chosen[i] = choose(net, templates[i], now)
         _hold(net, chosen[i], 1.0)
-    for i in range(len(templates)):
-        _hold(net, chosen[i], -1.0)
     return chosen
 
 
+@compiled
+def release(net: Net, chosen: Int32s) -> None:
+    """Count the transfers of :func:`choose_each` as loads no more; their entities have begun."""
+    for i in range(len(chosen)):
+        _hold(net, chosen[i], -1.0)
+
+
 @compiled_part
-def _hold(net: Net, path: int, weight: float) -> None:
+def _hold(net: Net, path: int, times: float) -> None:
     for i in range(net.ptr[path], net.ptr[path] + net.uses[path]):
-        net.link[net.via[i]["link"]]["held"] += weight * net.via[i]["weight"]
+        net.link[net.via[i]["link"]]["held"] += times
 
 
 @compiled
@@ -112,3 +123,29 @@ def end_each(net: Net, chosen: Int32s, now: int) -> None:
     """Note the end of transfers whose paths :func:`choose_each` chose."""
     for i in range(len(chosen)):
         note_end(net, chosen[i], now)
+
+
+@compiled
+def join_hops(net: Net, template: int, hops: Int32s) -> None:
+    """Let the coupled ``template``, which no entity uses, send over ``hops``, each a template.
+
+    Each has as many links as the one in its place before.
+    """
+    first = net.hop_ptr[template]
+    begin, n = net.hop_link_ptr[first], 0
+    for i in range(len(hops)):
+        at = net.ptr[hops[i]]
+        for via in net.via[at : at + net.uses[hops[i]]]:
+            net.hop_link[begin + n] = via["link"]
+            net.hop_weight[begin + n] = via["weight"]
+            n += 1
+    links = net.hop_link[begin : begin + n]
+    count, last, at = 0, -1, net.ptr[template]
+    for i in np.argsort(links, kind="mergesort"):
+        if links[i] != last:
+            last = links[i]
+            net.via[at + count]["link"] = last
+            net.via[at + count]["weight"] = 0.0
+            count += 1
+        net.via[at + count - 1]["weight"] += net.hop_weight[begin + i]
+    net.uses[template] = count

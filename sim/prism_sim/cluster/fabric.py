@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from prism_common.compiled import Bound
 from prism_sim.clock import NEVER, Clock
 from prism_sim.cluster import ahead, core
-from prism_sim.cluster.choosing import choose_each, end_each
+from prism_sim.cluster.choosing import choose_each, end_each, join_hops, release
 from prism_sim.cluster.history import Spare, spare_of
 from prism_sim.cluster.sequence_tables import SequenceTables, Stretch
 from prism_sim.cluster.sequences import PYTHON, TURN
@@ -74,6 +74,7 @@ class Fabric:
         self._tables = templates.tables
         self._capacity = np.array(capacity, float)
         self._edition = 0
+        self._reserved: list[tuple[int, Int32s]] = []
         self.net = new_net(capacity, self._tables, places=1024, uses=1 << 14)
         if bucket_bytes is not None:
             self.net.link["bucket_bytes"] = self.net.link["tokens"] = bucket_bytes
@@ -171,10 +172,13 @@ class Fabric:
         self._count[core.N_TOUCHED_LINKS] = touched + 1
         self._change_now()
 
-    def choose_paths(self, hops: Int32s) -> Int32s:
-        """The template that each of ``hops`` uses that begins now, where it has a choice."""
+    def choose_paths(self, hops: Int32s, coupled: int) -> Int32s:
+        """The template that each of ``hops`` uses that begins now; ``coupled`` is to join them."""
         self._take_tables()
-        return choose_each(self.net, hops, self.env.now)
+        chosen = choose_each(self.net, hops, self.env.now)
+        self._reserved.append((self.env.now, chosen))
+        join_hops(self.net, coupled, chosen)
+        return chosen
 
     def leave_paths(self, chosen: Int32s) -> None:
         """Note that those ended whose templates :meth:`choose_paths` gave."""
@@ -371,6 +375,8 @@ class Fabric:
                 self._limit(link, float(limits[link]))
         if self.templates.renewed:
             self._renew_uses()
+        while self._reserved and self._reserved[0][0] < self.env.now:
+            release(self.net, self._reserved.pop(0)[1])
 
     def _renew_uses(self) -> None:
         """Let active entities use the present links of their templates."""

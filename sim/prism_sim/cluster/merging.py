@@ -120,8 +120,9 @@ class Merging:
 
     def _merge(self, links: Int64s, loads: Floats) -> None:
         """Merge ``links``, which have the relative ``loads``."""
-        first = int(links[0])
-        self._of[links], self._ratio[links] = first, loads / loads[0]
+        most = int(np.argmax(loads))
+        first = int(links[most])
+        self._of[links], self._ratio[links] = first, loads / loads[most]
         self._used[links] = True
         self._members[first] = links
         self.edition += 1

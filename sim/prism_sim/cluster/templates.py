@@ -97,36 +97,46 @@ class Templates:
         self._spread[template] = tuple(ends), spread
         return template
 
-    def respread(self, template: int, spread: Spread) -> None:
-        """Spread all that ``template`` sends from now on in another way."""
-        ends, _ = self._spread[template]
-        self._spread[template] = ends, spread
+    def respread(self, template: int, ends: Sequence[int], spread: Spread) -> None:
+        """Spread all that ``template`` sends in another way, also what it sends at present."""
+        self._spread[template] = tuple(ends), spread
         if not self._admit(spread):
             self._renew([template])
 
     def add_choice(
         self, paths: Sequence[Sequence[int]], route: int, silent_ns: int, by_load: bool, key: int
     ) -> int:
-        """Register an entity that takes one of ``paths``, each a list of links."""
+        """Register an entity that takes one of ``paths``, each a list of as many links."""
         template = self.add((), route=route)
-        first = self.count
-        for links in paths:
-            self.choice[self.add(links, route=route)]["of"] = template
+        first, count, size = self.count, len(paths), len(paths[0])
+        self._reserve(count * size, count)
+        begin, end, last = int(self.ptr[first]), int(self.ptr[first]) + count * size, first + count
+        self.via["link"][begin:end] = np.sort(np.array(paths), axis=1).ravel()
+        self.via["weight"][begin:end] = 1.0
+        self.uses[first:last] = self._room[first:last] = size
+        self.ptr[first : last + 1] = np.arange(begin, end + 1, size)
+        self.hop_ptr[first : last + 1] = self.hop_ptr[first]
+        self.shown[first:last], self.choice["of"][first:last] = route, template
+        self.count = last
         row = self.choice[template]
         row["first"], row["last"], row["paths"] = first, first, len(paths)
         row["silent_ns"], row["by_load"], row["key"] = silent_ns, by_load, key
         return template
 
-    def close_paths(self, template: int, closed: Sequence[bool], repeated: Sequence[float]) -> None:
-        """Let no transfer of ``template`` choose a ``closed`` path from now on.
+    def relink_paths(
+        self, template: int, paths: Sequence[Sequence[int]], repeated: Sequence[float]
+    ) -> None:
+        """Let transfers of ``template`` choose among ``paths`` from now on; none takes an empty one.
 
         ``repeated`` are the bytes on the wire for each useful byte, on each path.
         """
         first = int(self.choice[template]["first"])
-        self.choice["closed"][first : first + len(closed)] = closed
-        for path, often in enumerate(repeated, first):
+        self.choice["closed"][first : first + len(paths)] = [not path for path in paths]
+        for path, (links, often) in enumerate(zip(paths, repeated, strict=True), first):
             begin = int(self.ptr[path])
             self.via["weight"][begin : begin + int(self.uses[path])] = often
+            if links:
+                self.relink(path, links)
 
     def links_of(self, template: int) -> tuple[Int32s, Weights]:
         """The links of ``template``, and how often it uses each."""
@@ -161,17 +171,14 @@ class Templates:
             self._coupled[template] = tuple(hops)
         return template
 
-    def rejoin(self, template: int, hops: Sequence[int]) -> None:
-        """Let a coupled ``template``, which no entity uses, send over other ``hops``."""
-        each = [self.links_of(hop) for hop in hops]
-        self._write_links(template, *_counted(*_joined(each)))
-        first = int(self.hop_ptr[template])
-        ends = self.hop_link_ptr[first : first + len(hops) + 1]
-        if (np.diff(ends) == [len(links) for links, _ in each]).all():
-            self.hop_link[ends[0] : ends[-1]] = np.concatenate([links for links, _ in each])
-            self.hop_weight[ends[0] : ends[-1]] = np.concatenate([often for _, often in each])
-        else:
-            self._write_hops(template, each)
+    def add_coupled_choice(self, hops: Sequence[int]) -> int:
+        """Register an entity of coupled hops that :func:`~.choosing.join_hops` may give others."""
+        template = self.add_coupled(hops)
+        total = sum(int(self.uses[hop]) for hop in hops)
+        self._reserve(total)
+        self.ptr[template], self._room[template] = self.ptr[self.count], total
+        self.ptr[self.count] += total
+        return template
 
     def relink(self, template: int, links: Sequence[int]) -> None:
         """Give entities that start from now on the ``links``: all different, as many as before."""
@@ -267,9 +274,9 @@ class Templates:
             self.hop_link_ptr[hop + 1] = end
         self.hop_ptr[template], self.hop_ptr[self.count] = first, first + len(hops)
 
-    def _reserve(self, uses: int) -> None:
-        if self.count + 2 > len(self.ptr):
-            places = 2 * len(self.ptr)
+    def _reserve(self, uses: int, templates: int = 1) -> None:
+        if self.count + templates + 1 > len(self.ptr):
+            places = 2 * (len(self.ptr) + templates)
             self.ptr, self.hop_ptr = grown(self.ptr, places), grown(self.hop_ptr, places)
             self.uses, self.hops = grown(self.uses, places), grown(self.hops, places)
             self._room, self.choice = grown(self._room, places), grown(self.choice, places)

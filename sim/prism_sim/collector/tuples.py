@@ -17,13 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Failed, Router
+from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, UNKNOWN_HOP, Failed, Router
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 from prism_sim.scenario.library import Transport
 
 ICMP, TCP = 1, 6
-UNKNOWN_HOP = "?"
 
 
 Owner = tuple[str, str]

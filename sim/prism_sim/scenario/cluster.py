@@ -9,13 +9,15 @@ three tiers, spines join the leaves of one pod, and cores join the spines of all
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
+from prism_sim.registry import named
 from prism_sim.scenario.names import server_index
+from prism_sim.scenario.routing import ROUTINGS, Ecmp, RoutingBase
 
 SHAPE: tuple[Loc, ...] = (
     ("cluster", "servers"),
@@ -56,6 +58,13 @@ NamedGpu = Annotated[
     ),
 ]
 """A GPU by its name, or by its numbers."""
+
+
+if TYPE_CHECKING:
+    AnyRouting: TypeAlias = RoutingBase
+else:
+    AnyRouting = named(ROUTINGS)
+    """Any kind of routing, by name or with options."""
 
 
 class FabricConfig(Closed):
@@ -105,6 +114,12 @@ class FabricConfig(Closed):
         le=1_000_000,
         description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
         "rate. Left out: as much bandwidth up as down.",
+    )
+    routing: AnyRouting = Field(
+        default=Ecmp(),
+        description="What switches do with equal paths: a name, or `kind` and its options. ecmp: a "
+        "hash gives each connection one path. flowlet: a new path after a silence. adaptive: the "
+        "least loaded path for each message, or burst. spray: each message over all paths.",
     )
     hop_latency_ns: float = Field(
         default=500.0,

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from prism_sim.cluster.routes import Router
+from prism_sim.cluster.routes import UNKNOWN_HOP, Router
 from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
-from prism_sim.collector.tuples import UNKNOWN_HOP
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean

@@ -126,9 +126,11 @@ class CoupledHops:
         self._fabric, templates = fabric, fabric.templates
         own = [templates.add(hop.links) if hop.template == HIDDEN else hop.template for hop in hops]
         self._hops = np.array(own, np.int32)
-        self._choosing = np.array([templates.chooses(hop) for hop in own])
         self._present = np.array([templates.last_choice(hop) for hop in own], np.int32)
+        self._first = self._present - templates.path_numbers(self._present) + 1
+        self._chooses = any(templates.chooses(hop) for hop in own)
         self.route = np.array([hop.route for hop in hops], np.int32)
+        self._by_route = np.argsort(self.route, kind="stable")
         self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
         self._free: list[tuple[int, int]] = []
         self._template, self._bundle = self._registered()
@@ -137,25 +139,24 @@ class CoupledHops:
     def _registered(self) -> tuple[int, int]:
         """A new template of the present hops, and its bundle."""
         templates = self._fabric.templates
-        template = templates.add_coupled(self._present.tolist())
+        add = templates.add_coupled_choice if self._chooses else templates.add_coupled
+        template = add(self._present.tolist())
         return template, templates.add_bundle([template])
 
     def _move(self, moved: Moved) -> None:
         """Use the present links of the hops' routes, unless their templates are renewed in place."""
-        if self._choosing.any() or self._fabric.templates.follows(self._template):
+        if self._chooses or self._fabric.templates.follows(self._template):
             return
         if moved.keys() & set(self.route.tolist()):
             self._template, self._bundle = self._registered()
 
     def move(self, size_bytes: int, event: simpy.Event, over: CoupledOver, cap: float) -> None:
         """Send ``size_bytes`` over every hop; see :meth:`~.fabric.Fabric.move_coupled`."""
-        if not self._choosing.any():
+        if not self._chooses:
             self._fabric.move_coupled(self._bundle, size_bytes, event, over, cap)
             return
-        chosen = self._hops[self._choosing]
-        self._present[self._choosing] = taken = self._fabric.choose_paths(chosen)
         template, bundle = place = self._free.pop() if self._free else self._registered()
-        self._fabric.templates.rejoin(template, self._present.tolist())
+        self._present = taken = self._fabric.choose_paths(self._hops, template)
         self._template = template
 
         def ended(start_ns: int, end_ns: int, log: int) -> int:
@@ -167,12 +168,16 @@ class CoupledHops:
 
     def with_paths(self, trains: Array) -> Array:
         """``trains`` with the paths that the hops chose."""
-        if self._choosing.any():
-            path = self._fabric.templates.path_numbers(self._present)
-            order = np.argsort(self.route, kind="stable")
+        if self._chooses:
+            order = self._by_route
             place = np.searchsorted(self.route[order], trains["route"])
-            trains["path"] = path[order][place]
+            trains["path"] = np.where(self._hops != self._present, self._numbers, 0)[order][place]
         return trains
+
+    @property
+    def _numbers(self) -> Int32s:
+        """Number of the path of each hop among those that it may choose, from 1."""
+        return self._present - self._first + 1
 
     def __len__(self) -> int:
         return len(self.route)

@@ -41,7 +41,7 @@ def choose(net: Net, template: int, now: int) -> int:
 def _best(net: Net, template: int, begin: int) -> int:
     """The first open path from ``begin`` on, or the least loaded one."""
     choice = net.choice[template]
-    best, least = choice["last"], np.inf
+    best, least = to_int64(choice["last"]), np.inf
     for i in range(choice["paths"]):
         path = choice["first"] + (begin + i) % choice["paths"]
         if net.choice[path]["closed"]:

@@ -41,7 +41,7 @@ BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype(
     [("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4"), ("path", "i4")]
 )
-"""A flow that ended; ``path`` is its path of those of the route, from 1, or 0 if it has no choice."""
+"""A flow that ended; ``path`` counts those of its route from 1, and is 0 without a choice."""
 
 N_START, N_TOUCHED_LINKS, N_RECORD, N_DONE, N_HANDLED = range(5)
 """Places in ``counts`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""

@@ -259,7 +259,7 @@ class Router:
         return self._hash_again(self._failed - Counter((leaf, up, whose) for up in uplinks))
 
     def renew_shares(self) -> dict[int, list[int]]:
-        """Split messages as ``conditions`` are now; return the links of every route that changes."""
+        """Split messages as ``conditions`` are now; return the links of routes that change."""
         self._spreads.clear()
         return self._hash_again(self._failed)
 
@@ -417,7 +417,8 @@ class Router:
         n_leaves = len(topology.leaves)
         if topology.pod_of(a) == topology.pod_of(b):
             middle: list[int] = []
-            spine_b, crossed = spine_a, (n_leaves + spine_a,)
+            spine_b = spine_a
+            crossed: tuple[int, ...] = (n_leaves + spine_a,)
         else:
             spine_b, middle, core = self._through_cores(spine_a, b, five_tuple, failed)
             crossed = (n_leaves + spine_a, core, n_leaves + spine_b)

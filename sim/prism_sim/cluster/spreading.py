@@ -70,6 +70,7 @@ class Spreading:
         spine_of = {layout.up(a, u): int(topology.spine_of(a, u)) for u in uplinks}
         first = _summed((spine_of[link], share) for link, share in up.items())
         leaves, legs = len(topology.leaves), [up]
+        ways: dict[tuple[int, ...], float]
         if topology.pod_of(a) == topology.pod_of(b):
             ways = {(leaves + spine,): share for spine, share in first.items()}
             last = first
@@ -100,7 +101,8 @@ class Spreading:
             rates = np.minimum(rates, [beyond[spine] / spines.count(spine) for spine in spines])
         factors = np.array([self._conditions.uneven.get((a, u), 1.0) for u in uplinks])
         weights = self._split(rates, uplinks) * factors
-        return dict(zip(uplinks, (weights / weights.sum()).tolist(), strict=True))
+        shares = zip(uplinks, (weights / weights.sum()).tolist(), strict=True)
+        return {uplink: share for uplink, share in shares if share > 0}
 
     def _evenly(self, leaf: int, cables: Sequence[int]) -> Shares:
         """Share of each cable from a spine down to ``leaf``."""
@@ -109,7 +111,7 @@ class Spreading:
 
     def _through_cores(
         self, first: Shares, b: int, cables: Callable[[int], Sequence[int]]
-    ) -> tuple[list[Shares], dict[tuple[int, ...], float]]:
+    ) -> tuple[list[dict[int, float]], dict[tuple[int, ...], float]]:
         """Shares of the links to cores and from them, and of each way over spine, core, spine."""
         layout, topology = self._layout, self._layout.topology
         leaves, spines = len(topology.leaves), len(topology.spines)
@@ -147,7 +149,9 @@ class Spreading:
         repeats = self._conditions.repeats
         if not repeats:
             return 1.0
-        return 1.0 + sum(share * repeats.get(link, 0.0) for leg in legs for link, share in leg.items())
+        return 1.0 + sum(
+            share * repeats.get(link, 0.0) for leg in legs for link, share in leg.items()
+        )
 
 
 def _summed(parts: Iterable[tuple[int, float]]) -> dict[int, float]:

@@ -181,9 +181,7 @@ def example_net() -> Net:
     """A fabric without links: an example of a kernel's argument."""
     pointers, none = np.zeros(1, np.int64), np.zeros(0, np.int32)
     via, choice = np.zeros(0, VIA), np.zeros(0, CHOICE)
-    tables = Tables(
-        pointers, none, via, pointers, none, pointers, none, np.zeros(0), choice
-    )
+    tables = Tables(pointers, none, via, pointers, none, pointers, none, np.zeros(0), choice)
     return new_net(np.zeros(0), tables, places=0, uses=0)
 
 

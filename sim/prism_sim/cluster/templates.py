@@ -70,11 +70,14 @@ class Templates:
         )  # fmt: skip
 
     def add(
-        self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
+        self,
+        links: Sequence[int] | Int64s,
+        weights: Sequence[float] | Weights | None = None,
+        route: int = HIDDEN,
     ) -> int:
         """Register the links of one entity, and count repeated ones; return its number."""
         if weights is None and len(set(links)) == len(links):
-            at: Sequence[int] | NDArray[np.int32] = sorted(links)
+            at: Sequence[int] | Int32s = sorted(links)
             uses: float | Weights = 1.0
         else:
             at, uses = _counted(links, weights)
@@ -126,7 +129,7 @@ class Templates:
     def relink_paths(
         self, template: int, paths: Sequence[Sequence[int]], repeated: Sequence[float]
     ) -> None:
-        """Let transfers of ``template`` choose among ``paths`` from now on; none takes an empty one.
+        """Let transfers of ``template`` choose among ``paths`` from now on, but no empty one.
 
         ``repeated`` are the bytes on the wire for each useful byte, on each path.
         """
@@ -223,7 +226,7 @@ class Templates:
         self.need[: self.bundles, 0] = 2 * np.diff(total[self.bundle_ptr[: self.bundles + 1]])
 
     def _admit(self, spread: Spread) -> bool:
-        """Split links that ``spread`` loads in other proportions; return whether all are renewed."""
+        """Split links that ``spread`` loads in other proportions; return whether some were."""
         split = [self.merging.admit(leg) for leg in spread.legs]
         if any(split):
             self._renew(self._spread)

@@ -9,13 +9,13 @@ three tiers, spines join the leaves of one pod, and cores join the spines of all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from prism_sim.registry import NamedLater
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
-from prism_sim.registry import named
 from prism_sim.scenario.names import server_index
 from prism_sim.scenario.routing import ROUTINGS, Ecmp, RoutingBase
 
@@ -60,11 +60,8 @@ NamedGpu = Annotated[
 """A GPU by its name, or by its numbers."""
 
 
-if TYPE_CHECKING:
-    AnyRouting: TypeAlias = RoutingBase
-else:
-    AnyRouting = named(ROUTINGS)
-    """Any kind of routing, by name or with options."""
+AnyRouting = Annotated[RoutingBase, NamedLater(ROUTINGS)]
+"""Any kind of routing, by name or with options."""
 
 
 class FabricConfig(Closed):

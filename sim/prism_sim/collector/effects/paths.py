@@ -14,6 +14,7 @@ from prism_sim.cluster.routes import UNKNOWN_HOP, Router
 from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
+from prism_sim.collector.splitting import Splitting
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean
@@ -54,6 +55,12 @@ class Paths(EffectBase):
         description="Probability that a path ends early, after a number of hops drawn evenly from "
         "1 to one less than there are. Left out: none; no published figure found.",
     )
+    split: Literal["all", "one"] | None = Field(
+        default=None,
+        description="Messages that routing splits over several paths. all: a record for each "
+        "path, as of switches that tell records of different output interfaces apart. one: the "
+        "path of one packet, with all bytes. Left out: ``?`` between the leaves.",
+    )
     missing: float | None = Field(
         default=None,
         ge=0,
@@ -68,14 +75,19 @@ class Paths(EffectBase):
         """Probability that a record has no path, with the default filled in."""
         if self.missing is not None:
             return self.missing
-        reported = (self.hidden, self.unknown_hop, self.truncated)
-        return 1.0 if reported == (None, None, None) and not self.exporter_only else 0.0
+        reported = (self.hidden, self.unknown_hop, self.truncated, self.split)
+        return 1.0 if reported == (None,) * 4 and not self.exporter_only else 0.0
 
     def stage(self, scene: Scene) -> Stage:
         router = scene.tuples.router
         known_by_exporter, reported = _ends(router), self._reports(router)
+        splitting = Splitting(router)
 
         def report(rows: Rows) -> Rows:
+            if self.split == "all":
+                rows = splitting.every(rows)
+            elif self.split == "one":
+                rows = splitting.one(rows, scene.uniform("path of a packet", rows))
             has = np.flatnonzero(rows["path"] != NO_PATH)
             if self.exporter_only:
                 rows["path"][has] = _each(known_by_exporter, rows["path"][has], rows["point"][has])

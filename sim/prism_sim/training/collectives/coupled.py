@@ -144,7 +144,7 @@ class CoupledHops:
         return template, templates.add_bundle([template])
 
     def _move(self, moved: Moved) -> None:
-        """Use the present links of the hops' routes, unless their templates are renewed in place."""
+        """Use the present links of the hops' routes, unless templates are renewed in place."""
         if self._chooses or self._fabric.templates.follows(self._template):
             return
         if moved.keys() & set(self.route.tolist()):

@@ -19,8 +19,9 @@ from link_records import lateness_ns, records_by_link
 from prism_common.errors import UserError
 from prism_sim.clock import Clock
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import FAILED, Router
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.ways import FAILED
 from prism_sim.draws import Draws
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -100,7 +101,7 @@ def _over_cores(
     for spine, share in at.items():
         for uplink in range(topology.core_uplinks):
             shares[layout.core_up(spine, uplink)] += share / topology.core_uplinks
-            cores[topology.core_of(uplink)] += share / topology.core_uplinks
+            cores[topology.core_of(spine, uplink)] += share / topology.core_uplinks
     after: dict[int, Fraction] = defaultdict(Fraction)
     for core, share in cores.items():
         own = topology.uplinks_to_core(core)

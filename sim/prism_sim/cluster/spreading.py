@@ -125,7 +125,7 @@ class Spreading:
             parts = self._split(np.array([self._rate(link) for link in links]), ())
             for uplink, (link, part) in enumerate(zip(links, parts.tolist(), strict=True)):
                 up[link] += share * part
-                core = topology.core_of(uplink)
+                core = int(topology.core_of(spine, uplink))
                 for far in near:
                     ways[leaves + spine, leaves + spines + core, leaves + far] += (
                         share * part / len(near)

@@ -189,7 +189,7 @@ class Collector(Streaming):
         if self._is_staged:  # in an order that does not depend on when each was observed
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]
         tuples = self._tuples
-        of = tuples.of_routes(records["route"])
+        of = tuples.of_routes(records["route"], records["start_ns"])
         back = records["reverse"]
         of[back] = tuples.reverse(of[back])
         rows = np.zeros(len(records), ROW)
@@ -223,7 +223,7 @@ class Collector(Streaming):
         self._held, self._n_held = [rows[late]], int(late.sum())
         rows = rows[~late]
         if self._router.splits:
-            rows["path"] = self._router.path_text(rows["path"])
+            rows["path"] = self._router.names.first_numbers(rows["path"])
         if len(rows):
             names = pa.array(self._tuples.names, pa.string())
             paths = pa.array(self._router.paths)

@@ -29,7 +29,7 @@ class Splitting:
         @cache
         def parts(path: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
             """The paths of one that is split, and the sum of shares up to each."""
-            each = router.parts_of(path) if path != NO_PATH else [(NO_PATH, 1.0)]
+            each = router.names.parts_of(path) if path != NO_PATH else [(NO_PATH, 1.0)]
             paths, shares = zip(*each, strict=True)
             until = np.cumsum(shares) / sum(shares)
             until[-1] = 1.0

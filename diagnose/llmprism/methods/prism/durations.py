@@ -94,9 +94,9 @@ class Durations:
         return self.context.topology.addresses[int(self.job.phases.endpoints[rank])]
 
     def server_name(self, server: int) -> str:
-        """Name of a server."""
+        """Name of a server, or of the NVLink domain that several servers share."""
         at = int(np.flatnonzero(self.servers == server)[0])
-        return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].server
+        return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].home
 
     def compared_with(self, healthy: Bools) -> Durations:
         """The same, compared with some steps only: most others are slow."""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from prism_sim.cluster.routes import UNKNOWN_HOP, Router
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.topology import topology_of
+from prism_sim.cluster.ways import UNKNOWN_HOP
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
 from prism_sim.collector.splitting import Splitting
@@ -108,7 +109,7 @@ class Paths(EffectBase):
             hops = router.paths[path].split("|")[:kept]
             silent = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
             known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, silent, strict=True)]
-            return router.note_path("|".join(known))
+            return router.names.note("|".join(known))
 
         return reported
 
@@ -142,7 +143,7 @@ def _ends(router: Router) -> Callable[..., int]:
         if len(hops) == 1:
             return path
         ends = [UNKNOWN_HOP, hops[-1]] if point == EGRESS else [hops[0], UNKNOWN_HOP]
-        return router.note_path("|".join(ends))
+        return router.names.note("|".join(ends))
 
     return known
 

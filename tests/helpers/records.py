@@ -44,7 +44,7 @@ def collected(
     path = folder / "flows.parquet"
     with Collector(Model.model_validate(model), router, EPOCH, path, Draws(3)) as collector:
         for batch in batches:
-            records = np.array(batch, core.RECORD)
+            records = np.array([(*row, 0) for row in batch], core.RECORD)
             collector.observe(flows(records))
             collector.advance(int(records["end_ns"].max(initial=0)))
     frame = pd.read_parquet(path)

@@ -88,8 +88,8 @@ def _carried(context: Context, job: JobView) -> tuple[list[str], Floats]:
     for side in of_path[flows.path[rows]].T:
         known = side >= 0
         np.add.at(carried, (side[known], step[known]), flows.bytes[rows[known]])
-    used = carried.any(axis=1)
-    return [name for name, uses in zip(names, used.tolist(), strict=True) if uses], carried[used]
+    used = np.flatnonzero(carried.any(axis=1))
+    return [names[row] for row in used.tolist()], carried[used]
 
 
 def _others_carry(context: Context, job: JobView, leaves: list[str]) -> bool:

@@ -111,4 +111,4 @@ class Network:
             src_nic, dst_nic, connection.job, connection.kind, connection.queue_pair
         )
         latency_ns = router.routes.latency_ns[route]
-        return Hop(route, tuple(router.links[route]), latency_ns, router.template(route))
+        return Hop(route, tuple(router.links_of(route)), latency_ns, router.template(route))

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Failed, Router
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.ways import DYNAMIC_PORTS, ROCE_PORT, UDP, UNKNOWN_HOP, Failed
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 from prism_sim.scenario.library import Transport
 
 ICMP, TCP = 1, 6
-UNKNOWN_HOP = "?"
 
 
 Owner = tuple[str, str]
@@ -313,4 +313,4 @@ class Tuples:
         nic = min(tup.src, tup.dst)
         leaf = layout.leaves[layout.leaf_of_nic[nic]]
         hops = [leaf, UNKNOWN_HOP] if nic == tup.src else [UNKNOWN_HOP, leaf]
-        return self.router.note_path("|".join(hops)), 0
+        return self.router.names.note("|".join(hops)), 0

@@ -22,9 +22,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from prism_sim.registry import NamedLater
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
 from prism_sim.scenario.names import nic_address, server_index
+from prism_sim.scenario.routing import ROUTINGS, Ecmp, RoutingBase
 from prism_sim.scenario.wirings import WIRINGS, Wiring
 
 SHAPE: tuple[Loc, ...] = (
@@ -69,6 +71,10 @@ NamedGpu = Annotated[
     ),
 ]
 """A GPU by its name, or by its numbers."""
+
+
+AnyRouting = Annotated[RoutingBase, NamedLater(ROUTINGS)]
+"""Any kind of routing, by name or with options."""
 
 
 class FabricConfig(Closed):
@@ -128,6 +134,12 @@ class FabricConfig(Closed):
         le=1_000_000,
         description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
         "rate. Left out: as much bandwidth up as down.",
+    )
+    routing: AnyRouting = Field(
+        default=Ecmp(),
+        description="What switches do with equal paths: a name, or `kind` and its options. ecmp: a "
+        "hash gives each connection one path. flowlet: a new path after a silence. adaptive: the "
+        "least loaded path for each message, or burst. spray: each message over all paths.",
     )
     hop_latency_ns: float = Field(
         default=500.0,

@@ -20,7 +20,8 @@ from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.network import Connection, Network
-from prism_sim.cluster.routes import ANY, FAILED, Router
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.ways import ANY, FAILED
 from prism_sim.collector import Collector
 from prism_sim.faults.target import LinkNumbers, Undo
 from prism_sim.scenario.names import server_index
@@ -67,16 +68,57 @@ class ClusterLinks:
         for link in links.tolist():
             self._factors.setdefault(link, []).append(factor)
             self._set_capacity(link)
+        self._follow_rates()
         return partial(self._restore, links, factor)
 
     def _restore(self, links: LinkNumbers, factor: float) -> None:
         for link in links.tolist():
             self._factors[link].remove(factor)
             self._set_capacity(link)
+        self._follow_rates()
+
+    def _follow_rates(self) -> None:
+        """Share messages anew, where shares change with the rates of links."""
+        if self._layout.cluster.fabric.routing.follows_rates:
+            self._change_paths(self._router.renew_shares)
+
+    def lose(self, links: LinkNumbers, repeats: float) -> Undo:
+        shared = links[(links >= self._layout.up(0, 0)) & self._router.shares_messages]
+        alone = np.setdiff1d(links, shared)
+        slow = self.slow(alone, 1 / (1 + repeats))
+        self._change_condition(self._router.conditions.repeats, shared.tolist(), repeats)
+
+        def undo() -> None:
+            slow()
+            self._change_condition(self._router.conditions.repeats, shared.tolist(), -repeats)
+
+        return undo
+
+    def prefer_uplinks(self, leaf: str, uplinks: Sequence[int], times: float) -> Undo:
+        number, uneven = self._layout.leaves.index(leaf), self._router.conditions.uneven
+        before = {(number, up): uneven.get((number, up), 1.0) for up in uplinks}
+
+        def undo() -> None:
+            for key in before:
+                uneven[key] /= times
+            self._change_paths(self._router.renew_shares)
+
+        for key, weight in before.items():
+            uneven[key] = weight * times
+        self._change_paths(self._router.renew_shares)
+        return undo
+
+    def _change_condition(self, of: dict[int, float], links: list[int], by: float) -> None:
+        """Add ``by`` to a condition of ``links``."""
+        for link in links:
+            of[link] = of.get(link, 0.0) + by
+        if links:
+            self._change_paths(self._router.renew_shares)
 
     def _set_capacity(self, link: int) -> None:
         speed = math.prod(self._factors[link])
         self._fabric.set_capacity(link, float(self._layout.capacity[link]) * speed)
+        self._router.conditions.speed[link] = speed
 
     def out_of(self, switch: str, *, upwards: bool) -> LinkNumbers:
         src, dst = self._layout.ends.T

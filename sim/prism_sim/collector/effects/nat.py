@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS
+from prism_sim.cluster.ways import DYNAMIC_PORTS
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.collector.tuples import ICMP, FiveTuple

@@ -13,6 +13,7 @@ from pathlib import Path
 import foreign_checks
 import own_checks
 import peer
+import port_checks
 
 PAGE = Path(__file__).parent.parent / "results" / "reference" / "fabric.md"
 OPENING = """# Checks of the fabric
@@ -27,6 +28,7 @@ SECTIONS = (
     own_checks.chunks_of_unequal_hops,
     own_checks.rings_that_collide,
     own_checks.nccl_tests,
+    port_checks.ports_and_domains,
 )
 
 

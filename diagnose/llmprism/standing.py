@@ -239,7 +239,8 @@ def _parts(flows: FlowTable, topology: Topology, row: object) -> set[str]:
     nics = [topology.endpoints[topology.codes[one]] for one in (src, dst)]
     switches = flows.paths[path].split("|") if path >= 0 else []
     links = {"|".join(sorted(ends)) for ends in pairwise(switches)}
-    own = {nic.switch for nic in nics if nic.switch}
+    plugged = [topology.leaves[topology.codes[one]] for one in (src, dst)]
+    own = {leaf for leaves in plugged for leaf in leaves if len(leaves) == 1 or leaf in switches}
     return {src, dst, *(f"server {nic.server}" for nic in nics), *switches, *links, *own}
 
 

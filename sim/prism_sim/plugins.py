@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prism_sim.faults.target import Target, Undo
     from prism_sim.faults.timing import Pulsed
     from prism_sim.scenario.base import Remark, Remarks
+    from prism_sim.scenario.routing.base import Choice, RoutingBase
     from prism_sim.scenario.setting import Setting
     from prism_sim.training.collectives import ALGORITHMS, AllReduceBase
     from prism_sim.training.data_parallel.base import DataParallel, StrategyBase
@@ -60,6 +61,7 @@ __all__ = [
     "WHOLE",
     "AllReduceBase",
     "Around",
+    "Choice",
     "Culprit",
     "DataParallel",
     "EffectBase",
@@ -80,6 +82,7 @@ __all__ = [
     "Pulsed",
     "Remark",
     "Remarks",
+    "RoutingBase",
     "ScheduleBase",
     "Setting",
     "SlowFault",
@@ -95,6 +98,7 @@ _HOME = {
     "AllReduceBase": "prism_sim.training.collectives",
     "Around": "prism_sim.training.exchanges.base",
     "BACKWARD": "prism_sim.training.schedules.work",
+    "Choice": "prism_sim.scenario.routing.base",
     "Culprit": "prism_sim.faults.base",
     "DataParallel": "prism_sim.training.data_parallel.base",
     "EffectBase": "prism_sim.collector.effects.base",
@@ -117,6 +121,7 @@ _HOME = {
     "Pulsed": "prism_sim.faults.timing",
     "Remark": "prism_sim.scenario.base",
     "Remarks": "prism_sim.scenario.base",
+    "RoutingBase": "prism_sim.scenario.routing.base",
     "SLOW_ACCESS": "prism_sim.faults.base",
     "SLOW_COMPUTE": "prism_sim.faults.base",
     "ScheduleBase": "prism_sim.training.schedules.base",

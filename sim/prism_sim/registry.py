@@ -16,8 +16,20 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, TypeVar, Union
 
-from pydantic import BeforeValidator, Discriminator, Field, WrapSerializer
-from pydantic_core.core_schema import SerializerFunctionWrapHandler
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    WrapSerializer,
+)
+from pydantic_core.core_schema import (
+    CoreSchema,
+    SerializerFunctionWrapHandler,
+    no_info_plain_validator_function,
+    plain_serializer_function_ser_schema,
+)
 
 from prism_common.errors import Problem, UserError
 
@@ -87,6 +99,34 @@ def named(kinds: Mapping[str, type[Any]]) -> Any:
         BeforeValidator(_with_kind, json_schema_input_type=names | union),
         WrapSerializer(_short),
     ]
+
+
+class NamedLater:
+    """Marks a field that holds one of ``kinds``, as :func:`named` does, looked up on first use.
+
+    It is for models that the base classes of kinds need: the module of a kind of another package
+    can only be imported when these models are complete.
+    """
+
+    def __init__(self, kinds: Mapping[str, type[Any]]) -> None:
+        self._kinds = kinds
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(named(self._kinds))
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
+        written = plain_serializer_function_ser_schema(
+            lambda value: self._adapter.dump_python(value, mode="json")
+        )
+        return no_info_plain_validator_function(
+            lambda value: self._adapter.validate_python(value), serialization=written
+        )
+
+    def __get_pydantic_json_schema__(
+        self, _schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(self._adapter.core_schema)
 
 
 def _with_kind(value: Any) -> Any:

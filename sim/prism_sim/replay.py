@@ -18,8 +18,9 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable, canonical_order
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.ways import ROCE_PORT, UDP
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene

@@ -22,7 +22,8 @@ class WatchedFabric(Fabric):
         """Bytes a nanosecond that each link carries right now."""
         carried = np.zeros(len(self.net.link))
         for entity in self.active():
-            begin, end = self.templates.ptr[entity["template"] : entity["template"] + 2]
+            begin = self.templates.ptr[entity["template"]]
+            end = begin + self.templates.uses[entity["template"]]
             via = self.templates.via[begin:end]
             np.add.at(carried, via["link"], via["weight"] * entity["rate"])
         return carried

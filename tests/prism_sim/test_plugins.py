@@ -12,14 +12,27 @@ import pandas as pd
 import pytest
 
 PLUGIN = '''
-"""A schedule, a strategy, a habit, an exchange, a fault, an effect, on public base classes."""
+"""A schedule, a strategy, a habit, an exchange, a fault, an effect, a routing."""
 from typing import ClassVar, Literal
 from pydantic import Field
 from prism_sim.plugins import (
     ALGORITHMS, BACKWARD, FORWARD, NO_MICRO_BATCH, AllReduceBase, Around, Culprit, DataParallel,
-    EffectBase, ExchangeBase, FaultBase, Habit, HabitBase, Remark, ScheduleBase, StrategyBase,
-    Work, blocking,
+    EffectBase, ExchangeBase, FaultBase, Habit, HabitBase, Remark, RoutingBase, ScheduleBase,
+    StrategyBase, Work, blocking,
 )
+
+
+class FirstTwo(RoutingBase):
+    """Splits messages over the first two uplinks of a leaf."""
+    kind: Literal["first-two"] = "first-two"
+    second: float = Field(default=1.0, ge=0, le=1, description="Weight of the second.")
+
+    def shares(self, rates, uplinks):
+        weights = rates * 0 + 1
+        if len(uplinks):
+            weights[1:] = 0
+            weights[1] = self.second
+        return weights / weights.sum()
 
 
 class DoubleTree(AllReduceBase):
@@ -236,9 +249,11 @@ statistics = foreign_kinds:Statistics
 heats = foreign_kinds:Heats
 [prism_sim.effects]
 padded = foreign_kinds:Padded
+[prism_sim.routings]
+first-two = foreign_kinds:FirstTwo
 """
 SCENARIO = """\
-cluster: {servers: 4}
+cluster: {servers: 4, fabric: {kind: tor, leaf_ports: 8, routing: {kind: first-two, second: 0.5}}}
 jobs:
   - name: a
     model: {layers: 2, hidden: 512, heads: 8, vocab: 4000, sequence_length: 512}
@@ -252,7 +267,7 @@ jobs:
     statistics: {bytes: 4096}
 faults:
   - {kind: heats, job: a, rank: 1, every_s: 1.0e-9, from_step: 3}
-collector: {effects: [{kind: padded, least_bytes: 123456789}]}
+collector: {effects: [{kind: padded, least_bytes: 123456789}, {kind: paths, split: all}]}
 """
 
 
@@ -299,10 +314,16 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     passes = spans[spans["kind"] == "fwd"]
     took = (passes["end_ns"] - passes["start_ns"]).groupby([passes["rank"], passes["step"]]).min()
     assert took[1, 3] > 1.5 * took[1, 2], "its effect"
-    assert pd.read_parquet(out / "flows.parquet")["bytes"].min() == 123456789, "the effect"
+    sizes = pd.read_parquet(out / "flows.parquet")["bytes"]
+    assert sizes.min() >= 123456789 // 3, "the effect, in parts"
     kept = json.loads((out / "manifest.json").read_text())["scenario"]["jobs"][0]
     assert kept["data_parallel"] == {"kind": "again", "times": 3}
     assert kept["zero_stage"] is None
+    cluster = json.loads((out / "manifest.json").read_text())["scenario"]["cluster"]
+    assert cluster["fabric"]["routing"] == {"kind": "first-two", "second": 0.5}, "the routing"
+    paths = set(pd.read_parquet(out / "flows.parquet")["path"])
+    crossed = {path.split("|")[1] for path in paths if "|" in path}
+    assert crossed == {"spine00", "spine01"}, "its uplinks"
 
 
 def test_a_schedule_of_another_package_places_layers_on_two_stages(installed, tmp_path):

@@ -3,6 +3,10 @@
 ``topology.json`` is read once, checked as a whole, and turned into arrays. The order of its
 endpoints gives every address its number (*endpoint code*), which all stages use instead of
 names: a diagnosis then cannot depend on the names of hosts.
+
+Endpoints of one server and NIC that differ in their ``port`` are one NIC: all their addresses have
+one code, and the first of them names it. Servers of one ``domain`` share NVLink: what they send to
+each other leaves no record, as what is sent inside a server.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +24,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llmprism.io.sources import read_text
-from llmprism.numerics.arrays import Bools, Codes, Floats
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.graph import components
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
+_RARE = ("port", "domain", "plane")
 _LISTED = 50  # problems in one message; the others are counted
 _MAKE = (
     "llmprism ingest FLOWS --topology FILE writes a topology.json from a table of cables,"
@@ -38,20 +44,28 @@ class _Part(BaseModel):
 
 
 class Endpoint(_Part):
-    """One NIC: its address, its server, and its switch."""
+    """One NIC, or a port of it: its address, its server and NVLink domain, and its switch."""
 
     address: str
     server: str
     nic: int | None = None
     gpus: tuple[int, ...] | None = None
     switch: str | None = None
+    port: int | None = None
+    domain: str | None = None
+
+    @property
+    def home(self) -> str:
+        """Name of the NVLink domain; without one, of the server."""
+        return self.domain or self.server
 
 
 class Switch(_Part):
-    """One switch and the tier it belongs to (``leaf``, ``spine``, ...)."""
+    """One switch, the tier it belongs to (``leaf``, ``spine``, ...), and its plane."""
 
     name: str
     tier: str
+    plane: int | None = None
 
 
 class Link(_Part):
@@ -70,11 +84,24 @@ class _File(_Part):
 
 @dataclass(frozen=True)
 class Topology:
-    """The network: parts by name, and arrays by endpoint and switch code."""
+    """The network: parts by name, and arrays by endpoint and switch code.
 
-    endpoints: tuple[Endpoint, ...]
+    Attributes
+    ----------
+    ports : the endpoints as they are listed, each with an address of its own.
+    """
+
+    ports: tuple[Endpoint, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
+
+    @cached_property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The NICs: the first port of each."""
+        first: dict[Hashable, Endpoint] = {}
+        for end in self.ports:
+            first.setdefault(_nic(end), end)
+        return tuple(first.values())
 
     @cached_property
     def addresses(self) -> list[str]:
@@ -83,15 +110,74 @@ class Topology:
 
     @cached_property
     def codes(self) -> dict[str, int]:
-        """Endpoint code of each address."""
-        return {end.address: i for i, end in enumerate(self.endpoints)}
+        """Endpoint code of each address; those of all ports of a NIC have one."""
+        code = {_nic(end): i for i, end in enumerate(self.endpoints)}
+        return {end.address: code[_nic(end)] for end in self.ports}
 
     @cached_property
     def servers(self) -> Codes:
-        """Server code of each endpoint, shape (endpoints,), numbered by first appearance."""
+        """Server code of each endpoint, shape (endpoints,), numbered by first appearance.
+
+        Servers that share an NVLink domain have one code: no record tells them apart.
+        """
         seen: dict[str, int] = {}
-        codes = [seen.setdefault(end.server, len(seen)) for end in self.endpoints]
+        codes = [seen.setdefault(end.home, len(seen)) for end in self.endpoints]
         return np.array(codes, dtype=np.int32)
+
+    @cached_property
+    def positions(self) -> Ints:
+        """Number of each NIC in its server, -1 if unknown; in its domain, if it is in one."""
+        nics: Counter[str] = Counter()
+        for end in self.endpoints:
+            nics[end.server] = max(nics[end.server], (end.nic or 0) + 1)
+        first: dict[str, int] = {}
+        of_home: Counter[str] = Counter()
+        for end in self.endpoints:
+            if end.server not in first:
+                first[end.server] = of_home[end.home]
+                of_home[end.home] += nics[end.server]
+        places = [-1 if end.nic is None else first[end.server] + end.nic for end in self.endpoints]
+        return np.array(places, np.int64)
+
+    @cached_property
+    def planes(self) -> dict[str, str]:
+        """Name of the plane of each switch; empty if there are no planes.
+
+        Planes are listed, or they are parts of the fabric that no cable joins, each with one port
+        of every NIC.
+        """
+        if all(one.plane is not None for one in self.switches):
+            return {one.name: f"plane {one.plane}" for one in self.switches}
+        part = self._parts_of_the_fabric
+        several = [sorted(part[leaf] for leaf in leaves) for leaves in self.leaves]
+        every = sorted(set(part.values()))
+        if len(every) < 2 or any(one != every for one in several):
+            return {}
+        return {name: f"plane {number}" for name, number in part.items()}
+
+    @cached_property
+    def _parts_of_the_fabric(self) -> dict[str, int]:
+        """Number of the part of each switch, from the first one on: cables join those of a part."""
+        ends = [(self.switch_codes.get(one.a), self.switch_codes.get(one.b)) for one in self.links]
+        cables = {(a, b) for a, b in ends if a is not None and b is not None}
+        src, dst = np.array([*cables], np.int32).reshape(-1, 2).T
+        label = components(src, dst, len(self.switches))
+        number: dict[int, int] = {}
+        parts = [number.setdefault(int(one), len(number)) for one in label]
+        return dict(zip(self.switch_codes, parts, strict=True))
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[str, ...], ...]:
+        """The switches that the ports of each endpoint are plugged into."""
+        found: list[dict[str, None]] = [{} for _ in self.endpoints]
+        for end in self.ports:
+            if end.switch is not None:
+                found[self.codes[end.address]][end.switch] = None
+        for link in self.links:
+            for nic, switch in ((link.a, link.b), (link.b, link.a)):
+                if nic in self.codes and switch in self.switch_codes:
+                    found[self.codes[nic]][switch] = None
+        return tuple(map(tuple, found))
 
     @cached_property
     def lone(self) -> Bools:
@@ -183,12 +269,23 @@ def parse_topology(content: object, where: str = "topology") -> Topology:
     return Topology(parsed.endpoints, parsed.switches, parsed.links)
 
 
+def _nic(end: Endpoint) -> Hashable:
+    """What the ports of one NIC have in common; the address, if no port is known."""
+    return end.address if end.port is None or end.nic is None else (end.server, end.nic)
+
+
 def as_content(topology: Topology) -> dict[str, Any]:
     """The content of the ``topology.json`` of ``topology``."""
-    parts = ("endpoints", "switches", "links")
-    return {
-        part: [one.model_dump(mode="json") for one in getattr(topology, part)] for part in parts
-    }
+    parts = {
+        "endpoints": topology.ports, "switches": topology.switches, "links": topology.links
+    }  # fmt: skip
+    return {name: [_dumped(one) for one in part] for name, part in parts.items()}
+
+
+def _dumped(part: _Part) -> dict[str, Any]:
+    """A part as JSON has it, without what only some networks have."""
+    values = part.model_dump(mode="json")
+    return {key: value for key, value in values.items() if key not in _RARE or value is not None}
 
 
 def _first_of(problems: list[Problem], where: str) -> list[Problem]:
@@ -236,5 +333,4 @@ def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
 
 def in_nic_order(topology: Topology, ends: Codes) -> Codes:
     """Endpoint codes of one server in the order of their NICs; unknown NICs count as 0."""
-    nics = [topology.endpoints[end].nic or 0 for end in ends.tolist()]
-    return ends[np.lexsort((ends, np.array(nics, np.int64)))]
+    return ends[np.lexsort((ends, np.maximum(topology.positions[ends], 0)))]

@@ -22,6 +22,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.ingest.sources import Source as File
+from llmprism.io.nics import named_by_nic
 from llmprism.io.topology import Topology
 from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival
@@ -91,6 +92,7 @@ def take_in(
         except Exception as error:  # a reader's mistake costs one file, and not the monitor
             unread.append(f"{file}: {type(error).__name__}: {error}"[:_LONGEST].partition("\n")[0])
     records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+    records = named_by_nic(records, topology)
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
     now_ns = time.time_ns()
     known = pa.array(topology.addresses, pa.string())

@@ -38,7 +38,7 @@ def traffic(
         if src == dst:
             continue  # no flow record inside a server
         rail = int(stream.integers(cluster.nics_per_server))
-        pair = (src * cluster.nics_per_server + rail, dst * cluster.nics_per_server + rail)
+        pair = network.layout.nic(src, rail), network.layout.nic(dst, rail)
         if pair not in bundles:
             hop = network.nic_hop(*pair, Connection(model.name, OTHER))
             bundles[pair] = network.bundle([hop])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.bucket import take_tokens
+from prism_sim.cluster.choosing import choose, note_end, path_number
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, solve, uses_of
 from prism_sim.cluster.pace import log_changes
@@ -37,7 +38,10 @@ from prism_sim.cluster.state import (
 START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
 """A bundle that starts; if ``batch`` is negative, it is message ``~batch``."""
 BATCH = np.dtype([("start_ns", "i8"), ("open", "i4")])
-RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
+RECORD = np.dtype(
+    [("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4"), ("path", "i4")]
+)
+"""A flow that ended; ``path`` counts those of its route from 1, and is 0 without a choice."""
 
 N_START, N_TOUCHED_LINKS, N_RECORD, N_DONE, N_HANDLED = range(5)
 """Places in ``counts`` of :class:`Moves`: rows of its arrays, and of ``done`` that are handled."""
@@ -81,7 +85,8 @@ def advance(net: Net, moves: Moves, message: Array, now: int) -> None:
         begin, end = moves.bundle_ptr[row["bundle"]], moves.bundle_ptr[row["bundle"] + 1]
         _open(moves, message, row["batch"], end - begin, now)
         for i in range(begin, end):
-            e = place(net, moves.bundle[i], row["bytes"], row["cap"], row["batch"], now)
+            template = choose(net, moves.bundle[i], now)
+            e = place(net, template, row["bytes"], row["cap"], row["batch"], now)
             enter(net, e, now)
     counts[N_START] = counts[N_TOUCHED_LINKS] = counts[N_DONE] = counts[N_HANDLED] = 0
     while True:
@@ -114,6 +119,7 @@ def _end(net: Net, moves: Moves, message: Array, e: int) -> None:
         record["end_ns"] = entity["end_ns"]
         record["bytes"] = entity["size_bytes"]
         record["route"] = route
+        record["path"] = path_number(net, entity["template"])
         counts[N_RECORD] += 1
     batch = to_int64(entity["owner"])
     if batch >= 0:
@@ -161,10 +167,7 @@ def enter(net: Net, e: int, now: int) -> None:
     """Put entity ``e`` on the links of its template."""
     entity = net.entity[e]
     template = entity["template"]
-    begin = net.ptr[template]
-    block = _take_block(net, net.ptr[template + 1] - begin)
-    hops = net.hop_ptr[template + 1] - net.hop_ptr[template]
-    entity["block"] = block
+    hops = net.hops[template]
     entity["hops"] = hops
     entity["log"] = NO_LOG
     entity["touched"] = 0
@@ -174,6 +177,23 @@ def enter(net: Net, e: int, now: int) -> None:
     entity["since_ns"] = now
     entity["end_ns"] = NEVER if entity["size_bytes"] > 0 else now
     sift(net, e)
+    _use_links(net, e)
+    if hops == 0:
+        entity["left_bytes"] -= take_tokens(net, e, now)
+        if entity["left_bytes"] <= 0:
+            entity["end_ns"] = now
+            sift(net, e)
+
+
+@compiled_part
+def _use_links(net: Net, e: int) -> None:
+    """Put ``e`` into the lists of the links of its template, as they are now."""
+    entity = net.entity[e]
+    template = entity["template"]
+    begin, count = net.ptr[template], net.uses[template]
+    block = _take_block(net, count)
+    entity["block"] = block
+    entity["uses"] = count
     for u in uses_of(net, e):
         via, use = net.via[begin + u - block], net.use[u]
         at = via["link"]
@@ -186,22 +206,17 @@ def enter(net: Net, e: int, now: int) -> None:
         if first >= 0:
             net.use[first]["prev"] = u
         net.link[at]["first"] = u
+        net.link[at]["held"] += via["weight"]
         seed(net, at)
-    if hops == 0:
-        entity["left_bytes"] -= take_tokens(net, e, now)
-        if entity["left_bytes"] <= 0:
-            entity["end_ns"] = now
-            sift(net, e)
 
 
 @compiled_part
-def leave(net: Net) -> int:
-    """Remove and return the entity that ends first; its row is readable until it is used again."""
-    e = pop(net)
-    entity = net.entity[e]
+def _leave_links(net: Net, e: int) -> None:
+    """Take ``e`` out of the lists of its links."""
     for u in uses_of(net, e):
         use = net.use[u]
         before, after = use["prev"], use["next"]
+        net.link[use["link"]]["held"] -= use["weight"]
         seed(net, use["link"])
         if before >= 0:
             net.use[before]["next"] = after
@@ -210,6 +225,25 @@ def leave(net: Net) -> int:
         if after >= 0:
             net.use[after]["prev"] = before
     _free_block(net, e)
+
+
+@compiled
+def renew_uses(net: Net, renewed: NDArray[np.bool_]) -> None:
+    """Let the entities of the ``renewed`` templates use the present links of these."""
+    for i in range(net.counters[HEAP_SIZE]):
+        e = net.heap[i]
+        if net.entity[e]["block"] >= 0 and renewed[net.entity[e]["template"]]:
+            _leave_links(net, e)
+            _use_links(net, e)
+
+
+@compiled_part
+def leave(net: Net) -> int:
+    """Remove and return the entity that ends first; its row is readable until it is used again."""
+    e = pop(net)
+    entity = net.entity[e]
+    _leave_links(net, e)
+    note_end(net, entity["template"], entity["end_ns"])
     if entity["hops"] > 0:
         net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + entity["hops"])
         entity["hops"] = 0

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from prism_common.compiled import Bound
 from prism_sim.clock import NEVER, Clock
 from prism_sim.cluster import ahead, core
+from prism_sim.cluster.choosing import choose_each, end_each, join_hops, release
 from prism_sim.cluster.history import Spare, spare_of
 from prism_sim.cluster.sequence_tables import SequenceTables, Stretch
 from prism_sim.cluster.sequences import PYTHON, TURN
-from prism_sim.cluster.state import HEAP_SIZE, grown, new_net, with_places
+from prism_sim.cluster.state import HEAP_SIZE, USED_USES, Int32s, grown, new_net, with_places
 from prism_sim.cluster.templates import Templates
 from prism_sim.truth import CUT, LogRows
 
@@ -71,6 +72,9 @@ class Fabric:
         self.templates = templates
         self.on_reroute: list[Callable[[Moved], None]] = []
         self._tables = templates.tables
+        self._capacity = np.array(capacity, float)
+        self._edition = 0
+        self._reserved: list[tuple[int, Int32s]] = []
         self.net = new_net(capacity, self._tables, places=1024, uses=1 << 14)
         if bucket_bytes is not None:
             self.net.link["bucket_bytes"] = self.net.link["tokens"] = bucket_bytes
@@ -143,12 +147,22 @@ class Fabric:
         self._count[core.N_START] = row + 1
         self._change_now()
 
-    def capacity_of(self, link: int) -> float:
-        """Present capacity of ``link`` [bytes/ns]."""
-        return float(self.net.link[link]["capacity"])
+    def capacities(self) -> NDArray[np.float64]:
+        """Present capacity of all links that entities use [bytes/ns].
+
+        A link that stands for others has the limit that they all set.
+        """
+        self._take_tables()
+        limits: NDArray[np.float64] = self.net.link["capacity"]
+        return limits
 
     def set_capacity(self, link: int, bytes_per_ns: float) -> None:
         """Set the capacity of ``link`` from this instant on [bytes/ns]."""
+        self._capacity[link] = bytes_per_ns
+        self._limit(*self.templates.merging.limit_of(link, self._capacity))
+
+    def _limit(self, link: int, bytes_per_ns: float) -> None:
+        """Set the capacity of a link that entities use."""
         self.net.link[link]["capacity"] = bytes_per_ns
         touched = self._count[core.N_TOUCHED_LINKS]
         if touched == len(self._touched):
@@ -157,6 +171,18 @@ class Fabric:
         self._touched[touched] = link
         self._count[core.N_TOUCHED_LINKS] = touched + 1
         self._change_now()
+
+    def choose_paths(self, hops: Int32s, coupled: int) -> Int32s:
+        """The template that each of ``hops`` uses that begins now; ``coupled`` is to join them."""
+        self._take_tables()
+        chosen = choose_each(self.net, hops, self.env.now)
+        self._reserved.append((self.env.now, chosen))
+        join_hops(self.net, coupled, chosen)
+        return chosen
+
+    def leave_paths(self, chosen: Int32s) -> None:
+        """Note that those ended whose templates :meth:`choose_paths` gave."""
+        end_each(self.net, chosen, self.env.now)
 
     def reroute(self, moved: Moved) -> None:
         """Report changed routes (``moved``) to objects with their own list of links.
@@ -193,6 +219,7 @@ class Fabric:
         rows = np.zeros(int(shown.sum()), core.RECORD)
         rows["start_ns"], rows["end_ns"] = entity["start_ns"][shown], end_ns[shown]
         rows["bytes"], rows["route"] = sent[shown], route[shown]
+        rows["path"] = self.templates.path_numbers(entity["template"][shown])
         return rows
 
     def play(self, sequence: int, first: int, stop: int) -> Stretch | None:
@@ -341,6 +368,27 @@ class Fabric:
             self._tables = self.templates.tables
             self.net = self.net._replace(**self._tables._asdict())
             self._moves = self._present_moves()
+        if self._edition != self.templates.merging.edition:
+            self._edition = self.templates.merging.edition
+            limits = self.templates.merging.limits(self._capacity)
+            for link in np.flatnonzero(limits != self.net.link["capacity"]).tolist():
+                self._limit(link, float(limits[link]))
+        if self.templates.renewed:
+            self._renew_uses()
+        while self._reserved and self._reserved[0][0] < self.env.now:
+            release(self.net, self._reserved.pop(0)[1])
+
+    def _renew_uses(self) -> None:
+        """Let active entities use the present links of their templates."""
+        renewed = np.zeros(len(self._tables.ptr), bool)
+        renewed[list(self.templates.renewed)] = True
+        self.templates.renewed.clear()
+        active = self.net.entity[self.net.heap[: self.net.counters[HEAP_SIZE]]]["template"]
+        needed = int(self.net.counters[USED_USES]) + 2 * int(self._tables.uses[active].sum())
+        if needed > len(self.net.use):
+            self.net = self.net._replace(use=grown(self.net.use, 2 * needed))
+        core.renew_uses(self.net, renewed)
+        self._change_now()
 
     def _grow_batches(self) -> None:
         old = len(self._waiting)

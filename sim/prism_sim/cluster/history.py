@@ -38,7 +38,8 @@ class Spare(NamedTuple):
     Attributes
     ----------
     ptr : hop h has the rows ``ptr[h]`` to ``ptr[h + 1] - 1``, one per link.
-    time_ns, spared : free bytes until each of these times, shape (rows, NOTES + 1).
+    time_ns, spared : bytes of the hop that it could carry until each of these times, shape (rows,
+        NOTES + 1).
     """
 
     ptr: Int64s
@@ -51,19 +52,22 @@ def spare_of(
     net: Net, template: int, now: int
 ) -> tuple[Int64s, NDArray[np.float64], NDArray[np.float64]]:
     """The notes of all links of the hops of ``template``, up to ``now``, oldest first."""
-    first, end = net.hop_ptr[template], net.hop_ptr[template + 1]
+    first = net.hop_ptr[template]
+    end = first + net.hops[template]
     base = net.hop_link_ptr[first]
     ptr = net.hop_link_ptr[first : end + 1] - base
     time_ns = np.zeros((ptr[-1], NOTES + 1))
     spared = np.zeros((ptr[-1], NOTES + 1))
     for row in range(ptr[-1]):
         at = net.hop_link[base + row]
+        share = net.hop_weight[base + row]
         left, notes = max(net.link[at]["left"], 0.0), net.link[at]["notes"]
         time_ns[row, NOTES] = now
-        spared[row, NOTES] = net.link[at]["spared"] + left * (now - net.link[at]["noted_ns"])
+        free = net.link[at]["spared"] + left * (now - net.link[at]["noted_ns"])
+        spared[row, NOTES] = free / share
         for back in range(1, min(notes, NOTES) + 1):
             time_ns[row, NOTES - back] = net.note_ns[at, (notes - back) % NOTES]
-            spared[row, NOTES - back] = net.note_bytes[at, (notes - back) % NOTES]
+            spared[row, NOTES - back] = net.note_bytes[at, (notes - back) % NOTES] / share
     return ptr, time_ns, spared
 
 

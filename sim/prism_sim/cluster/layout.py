@@ -20,12 +20,13 @@ GBPS = 1 / 8
 class Layout:
     """Numbers for everything in a :class:`~prism_sim.scenario.cluster.Cluster`.
 
-    NICs are numbered server by server, and so are GPUs.
+    Ports of NICs are numbered server by server, and so are GPUs. The number of a NIC is that of its
+    first port.
 
     Attributes
     ----------
     topology : the graph of NICs and switches.
-    addresses : address of each NIC.
+    addresses : address of each port.
     leaves, switches : names of the leaves, and of all switches.
     links : number of directed links.
     ends : the two nodes that each directed link of the network joins, shape (links, 2).
@@ -53,15 +54,42 @@ class Layout:
         nvlinks = np.full(2 * cluster.gpus, cluster.nvlink_gbps)
         self.capacity = np.concatenate([rates, nvlinks]) * GBPS
         self.bucket_bytes = np.zeros(len(self.capacity))
-        self.bucket_bytes[: 2 * cluster.servers * cluster.nics_per_server] = cluster.nic_burst_bytes
+        self.bucket_bytes[: 2 * cluster.servers * cluster.ports_per_server] = (
+            cluster.nic_burst_bytes
+        )
 
     def server_of_gpu(self, gpu: int) -> int:
         return gpu // self.cluster.gpus_per_server
 
+    def domain_of_gpu(self, gpu: int) -> int:
+        """The NVLink domain of GPU ``gpu``."""
+        return gpu // self.cluster.domain_gpus
+
+    def nic(self, server: int, nic: int) -> int:
+        """Number of NIC ``nic`` of ``server``."""
+        return server * self.cluster.ports_per_server + nic * self.cluster.nic_ports
+
     def nic_of_gpu(self, gpu: int) -> int:
         """The NIC of GPU ``gpu``; neighbouring GPUs share one if there are fewer NICs."""
         server, local = divmod(gpu, self.cluster.gpus_per_server)
-        return server * self.cluster.nics_per_server + local // self.cluster.gpus_per_nic
+        return self.nic(server, local // self.cluster.gpus_per_nic)
+
+    def gpu_of_nic(self, nic: int) -> int:
+        """The first GPU of a NIC."""
+        server, port = divmod(nic, self.cluster.ports_per_server)
+        local = port // self.cluster.nic_ports * self.cluster.gpus_per_nic
+        return server * self.cluster.gpus_per_server + local
+
+    def sender(self, src: int, dst: int) -> int:
+        """The NIC that sends from NIC ``src`` to NIC ``dst``: ``src`` where spines join all leaves.
+
+        Otherwise the NIC of its NVLink domain that is on the leaf of ``dst``.
+        """
+        cluster = self.cluster
+        if cluster.wiring.has_spines:
+            return src
+        in_domain = cluster.servers_per_domain * cluster.ports_per_server
+        return src - src % in_domain + dst % in_domain
 
     def nic_out(self, nic: int) -> int:
         return self._out + nic
@@ -82,7 +110,7 @@ class Layout:
         return self._core_down + spine * self.topology.core_uplinks + uplink
 
     def nvlink(self, src_gpu: int, dst_gpu: int) -> list[int]:
-        """The directed links from one GPU to another of the same server."""
+        """The directed links from one GPU to another of the same NVLink domain."""
         return [self._nv_out + src_gpu, self._nv_in + dst_gpu]
 
     def links_between(self, a: str, b: str) -> Numbers:
@@ -90,7 +118,7 @@ class Layout:
         return np.intersect1d(self.links_at(a), self.links_at(b))
 
     def links_at(self, name: str) -> Numbers:
-        """Directed links with an end at the NIC address or switch ``name``.
+        """Directed links with an end at the NIC or switch ``name``: all ports of a NIC.
 
         Raises
         ------
@@ -99,4 +127,5 @@ class Layout:
         node = self.topology.node(name)
         if node is None:
             raise ValueError(f"nothing in the cluster is called {name}")
-        return np.flatnonzero((self.ends == node).any(axis=1))
+        nodes = self.topology.ports_of(node) if node < self.topology.leaves.first else [node]
+        return np.flatnonzero(np.isin(self.ends, nodes).any(axis=1))

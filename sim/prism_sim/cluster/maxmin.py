@@ -24,7 +24,7 @@ from prism_sim.cluster.history import note_room
 from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, to_int64
 
 NOTHING = 1e-9
-"""A smaller weight counts as zero: weights are whole numbers that are added and subtracted."""
+"""A smaller weight counts as zero: weights are added and subtracted, and leave what was rounded."""
 SAME = 1.0 + 1e-12
 """Levels that differ by less are equal, up to rounding."""
 
@@ -33,9 +33,7 @@ SAME = 1.0 + 1e-12
 def uses_of(net: Net, e: int) -> range:
     """The uses of entity ``e``."""
     entity = net.entity[e]
-    template = entity["template"]
-    count = net.ptr[template + 1] - net.ptr[template]
-    return range(entity["block"], entity["block"] + count)
+    return range(entity["block"], entity["block"] + entity["uses"])
 
 
 @compiled_part

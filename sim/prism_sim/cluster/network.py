@@ -79,7 +79,7 @@ class Network:
 
     def queue_pairs(self, connection: Connection) -> list[Connection]:
         """One connection for each queue pair of ``connection``; they share its bytes evenly."""
-        count = self.layout.cluster.queue_pairs
+        count = self.layout.cluster.connections
         return [
             replace(connection, queue_pair=connection.queue_pair * count + i) for i in range(count)
         ]
@@ -93,12 +93,12 @@ class Network:
         """Largest rate of a hop of a collective [bytes/ns]."""
         cluster = self.layout.cluster
         ratio = EFFICIENCIES[cluster.efficiency](size_bytes, servers)
-        return cluster.nic_gbps * GBPS * ratio if ratio < 1 else math.inf
+        return cluster.port_gbps * GBPS * ratio if ratio < 1 else math.inf
 
     def hop(self, src_gpu: int, dst_gpu: int, connection: Connection) -> Hop:
-        """The path from GPU to GPU: NVLink inside a server, NICs between servers."""
+        """The path from GPU to GPU: NVLink inside a domain, NICs between domains."""
         layout = self.layout
-        if layout.server_of_gpu(src_gpu) == layout.server_of_gpu(dst_gpu):
+        if layout.domain_of_gpu(src_gpu) == layout.domain_of_gpu(dst_gpu):
             links = layout.nvlink(src_gpu, dst_gpu)
             template = self.fabric.templates.add(links)
             return Hop(HIDDEN, tuple(links), layout.cluster.nvlink_latency_ns, template)
@@ -111,4 +111,4 @@ class Network:
             src_nic, dst_nic, connection.job, connection.kind, connection.queue_pair
         )
         latency_ns = router.routes.latency_ns[route]
-        return Hop(route, tuple(router.links[route]), latency_ns, router.template(route))
+        return Hop(route, tuple(router.links_of(route)), latency_ns, router.template(route))

@@ -1,8 +1,8 @@
 """Placement: the GPU of each rank.
 
-A tensor-parallel group needs NVLink, so it gets ``tp`` neighbouring GPUs of one server: a *slot*.
-(A group larger than a server gets several slots, each a whole server.) The placement strategy
-gives the order of the slots. Tensor-parallel groups get them in rank order.
+A tensor-parallel group needs NVLink, so it gets ``tp`` neighbouring GPUs of one NVLink domain
+(mostly a server): a *slot*. (A group larger than a domain gets several slots, each a whole domain.)
+The placement strategy gives the order of the slots. Tensor-parallel groups get them in rank order.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Placement:
         ------
         UserError : the cluster has too few free slots for the job.
         """
-        size = min(job.tp, self._cluster.gpus_per_server)
+        size = min(job.tp, self._cluster.domain_gpus)
         slots = self._slots(size)
         if isinstance(job.placement, OnServers):
             slots = self._on_servers(slots, job.placement)
@@ -123,15 +123,18 @@ class Placement:
         self._free[gpus] = False
         return gpus
 
-    def _slots(self, tp: int) -> Slots:
-        per_server = self._free.reshape(self._cluster.servers, -1)
-        whole = per_server.shape[1] // tp
-        free = per_server[:, : whole * tp].reshape(self._cluster.servers, whole, tp).all(axis=2)
-        server, slot = np.nonzero(free)
-        first: Slots = server * self._cluster.gpus_per_server + slot * tp
+    def _slots(self, size: int) -> Slots:
+        domain = self._cluster.domain_gpus
+        padded = np.zeros(-(-len(self._free) // domain) * domain, bool)  # the last may be smaller
+        padded[: len(self._free)] = self._free
+        whole = domain // size
+        slots = padded.reshape(-1, domain)[:, : whole * size].reshape(-1, whole, size)
+        number, slot = np.nonzero(slots.all(axis=2))
+        first: Slots = number * domain + slot * size
         return first
 
     def _on_servers(self, slots: Slots, placement: OnServers) -> Slots:
+        """The slots that begin in the wanted servers."""
         server = slots // self._cluster.gpus_per_server
         wanted = [server_index(name) for name in placement.servers]
         return np.concatenate([slots[server == index] for index in wanted])

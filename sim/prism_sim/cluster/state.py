@@ -44,7 +44,8 @@ ENTITY = np.dtype(
         ("size_bytes", "i8"),
         ("template", "i4"),
         ("owner", "i4"),  # batch, or flow of a program
-        ("block", "i4"),  # first of its uses
+        ("block", "i4"),  # first of its uses, and their number
+        ("uses", "i4"),
         ("place", "i4"),  # in the heap of ends
         ("mark", "i4"),  # last solve that included it
         ("open", "i4"),  # whether the present solve has not fixed its rate
@@ -70,10 +71,27 @@ LINK = np.dtype(
         ("bucket_bytes", "f8"),  # 0 without a bucket; see prism_sim.cluster.bucket
         ("tokens", "f8"),  # bytes in the bucket when `spared` was `tokens_spared`
         ("tokens_spared", "f8"),
+        ("held", "f8"),  # weight of all entities on it
     ]
 )
 USE = np.dtype([("weight", "f8"), ("entity", "i4"), ("link", "i4"), ("next", "i4"), ("prev", "i4")])
 VIA = np.dtype([("weight", "f8"), ("link", "i4")])
+CHOICE = np.dtype(
+    [
+        ("first", "i4"),  # the template of its first path
+        ("paths", "i4"),  # number of its paths; 0 for a template that has its own links
+        ("last", "i4"),  # the template that was chosen last
+        ("chosen", "i4"),  # number of choices until now
+        ("active", "i4"),  # transfers under way
+        ("of", "i4"),  # of a path: the template that chooses among it and others; else -1
+        ("closed", "i4"),  # of a path: whether it has failed
+        ("silent_ns", "i8"),  # silence after which it chooses again
+        ("busy_ns", "i8"),  # when it sent last
+        ("by_load", "i4"),  # whether it takes the least loaded path
+        ("key", "i8"),  # of the hash that chooses otherwise
+    ]
+)
+"""How the transfers of a template choose their path; see :mod:`prism_sim.cluster.choosing`."""
 
 HEAP_SIZE, FREE_ENTITY, USED_USES, MARK, N_SEEDS = range(5)
 N_TOUCHED, SETTLES, USED_LOG, ACTIVE_LOG = range(5, 9)
@@ -89,9 +107,9 @@ class Net(NamedTuple):
     are work space for a solve, and ``touched`` for the coupled entities of an instant. ``log`` has
     the rows of their logs,
     ``note_ns`` and ``note_bytes`` the free capacity of links, and ``counters`` the sizes and list
-    heads that are named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is
-    coupled, its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes
-    ``hop_link[hop_link_ptr[h]:hop_link_ptr[h + 1]]``.
+    heads that are named above. Template t uses the ``uses[t]`` links from ``via[ptr[t]]`` on. If it
+    is coupled, its ``hops[t]`` hops begin with ``hop_ptr[t]``, and hop h takes
+    ``hop_link[hop_link_ptr[h]:hop_link_ptr[h + 1]]``, each with its ``hop_weight``.
     """
 
     entity: Array
@@ -103,10 +121,14 @@ class Net(NamedTuple):
     found: Int32s
     counters: Int64s
     ptr: Int64s
+    uses: Int32s
     via: Array
     hop_ptr: Int64s
+    hops: Int32s
     hop_link_ptr: Int64s
     hop_link: Int32s
+    hop_weight: NDArray[np.float64]
+    choice: Array
     touched: Int32s
     log: NDArray[np.float64]
     note_ns: Int64s
@@ -117,10 +139,14 @@ class Tables(NamedTuple):
     """The tables of :class:`~prism_sim.cluster.templates.Templates` for compiled code."""
 
     ptr: Int64s
+    uses: Int32s
     via: Array
     hop_ptr: Int64s
+    hops: Int32s
     hop_link_ptr: Int64s
     hop_link: Int32s
+    hop_weight: NDArray[np.float64]
+    choice: Array
 
 
 @compiled_part
@@ -153,8 +179,9 @@ def new_net(capacity: NDArray[np.float64], tables: Tables, places: int, uses: in
 
 def example_net() -> Net:
     """A fabric without links: an example of a kernel's argument."""
-    pointers, links = np.zeros(1, np.int64), np.zeros(0, np.int32)
-    tables = Tables(pointers, np.zeros(0, VIA), pointers, pointers, links)
+    pointers, none = np.zeros(1, np.int64), np.zeros(0, np.int32)
+    via, choice = np.zeros(0, VIA), np.zeros(0, CHOICE)
+    tables = Tables(pointers, none, via, pointers, none, pointers, none, np.zeros(0), choice)
     return new_net(np.zeros(0), tables, places=0, uses=0)
 
 

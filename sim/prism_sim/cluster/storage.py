@@ -22,8 +22,9 @@ class Storage:
 
     def __init__(self, network: Network, servers: Sequence[int]) -> None:
         self._network = network
-        per_server = network.layout.cluster.nics_per_server
-        self._nics = [server * per_server + nic for nic in range(per_server) for server in servers]
+        layout = network.layout
+        every = range(layout.cluster.nics_per_server)
+        self._nics = [layout.nic(server, nic) for nic in every for server in servers]
 
     def bundle(self, job: str, gpus: Sequence[int], *, writing: bool) -> Bundle:
         """A flow between each of ``gpus`` and storage."""

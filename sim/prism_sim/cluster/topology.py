@@ -4,8 +4,9 @@ This is the only description of the graph. It tells the checks of a scenario whi
 links exist, the layout which directed links there are, and routes their next hop. ``topology.json``
 lists it.
 
-A node has a number: NICs come first, server by server, then leaves, then spines pod by pod,
-then cores. A cable joins a node of one tier (its lower end) to a node of the next tier.
+A node has a number: ports of NICs come first, server by server and NIC by NIC, then leaves, then
+spines pod by pod, then cores. A cable joins a node of one tier (its lower end) to a node of the
+next tier. Most NICs have one port: the number of a NIC is that of its first port.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.names import core_name, leaf_name, nic_address, server_name, spine_name
+from prism_sim.scenario.names import core_name, domain_name, leaf_name, server_name, spine_name
 
 Numbers = NDArray[np.int64]
 
@@ -89,25 +90,39 @@ class ClusterTopology:
 
     Attributes
     ----------
-    nics, leaves, spines, cores : the tiers; there are no cores if all leaves form one pod.
+    nics, leaves, spines, cores : the tiers; there are no cores if all leaves form one pod. The
+        nodes of ``nics`` are ports.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.spines_per_pod = cluster.fabric.spines
-        pods, per_server = cluster.pods, cluster.nics_per_server
-        self.core_uplinks = cluster.core_uplinks if pods > 1 else 0
+        self.spines_per_pod = cluster.spines
+        pods = cluster.pods
+        self.core_uplinks = cluster.core_uplinks if cluster.pods_per_plane > 1 else 0
         self.nics = Tier(
             "nic",
             0,
-            cluster.servers * per_server,
-            lambda nic: nic_address(*divmod(nic, per_server)),
-            lambda name: _nic_number(name, per_server),
+            cluster.servers * cluster.ports_per_server,
+            self._address,
+            self._port_number,
         )
         self.leaves = _above(self.nics, "leaf", cluster.leaves, leaf_name)
         self.spines = _above(self.leaves, "spine", pods * self.spines_per_pod, spine_name)
-        used_cores = min(cluster.fabric.cores, self.core_uplinks)
+        self.cores_per_plane = min(cluster.fabric.cores, self.core_uplinks)
+        used_cores = cluster.fabric.planes * self.cores_per_plane
         self.cores = _above(self.spines, "core", used_cores, core_name)
+
+    def _address(self, port: int) -> str:
+        """Address of a port of a NIC."""
+        server, inside = divmod(port, self.cluster.ports_per_server)
+        return self.cluster.address_of(server, *divmod(inside, self.cluster.nic_ports))
+
+    def _port_number(self, address: str) -> int:
+        """The first port with this ``address``, or -1."""
+        cluster = self.cluster
+        if cluster.port_addresses == "shared":
+            return _nic_number(address, cluster.nics_per_server) * cluster.nic_ports
+        return _nic_number(address, cluster.ports_per_server)
 
     @property
     def switch_tiers(self) -> tuple[Tier, ...]:
@@ -131,29 +146,44 @@ class ClusterTopology:
 
     @cached_property
     def leaf_of_nic(self) -> Numbers:
-        """Leaf of each NIC (counted from 0)."""
-        server, nic = np.divmod(np.arange(len(self.nics)), self.cluster.nics_per_server)
-        return np.asarray(self.cluster.leaf_of(server, nic))
+        """Leaf of each port of a NIC (counted from 0)."""
+        server, inside = np.divmod(np.arange(len(self.nics)), self.cluster.ports_per_server)
+        nic, port = np.divmod(inside, self.cluster.nic_ports)
+        return np.asarray(self.cluster.leaf_of(server, nic, port))
+
+    def plane_of(self, leaf: Any) -> Any:
+        """The plane of a leaf (number or array)."""
+        return leaf // self.cluster.leaves_per_plane
 
     def pod_of(self, leaf: Any) -> Any:
         """The pod of a leaf (number or array)."""
-        return leaf // (self.cluster.fabric.pod_leaves or len(self.leaves))
+        in_plane = self.cluster.leaves_per_plane
+        pod = leaf % in_plane // self.cluster.pod_leaves
+        return self.plane_of(leaf) * self.cluster.pods_per_plane + pod
+
+    def ports_of(self, nic: int) -> range:
+        """All ports of the NIC that has port ``nic``."""
+        ports = self.cluster.nic_ports
+        return range(nic - nic % ports, nic - nic % ports + ports)
 
     def spine_of(self, leaf: Any, uplink: Any) -> Any:
         """The spine at the far end of a leaf's uplink (numbers or arrays, counted from 0)."""
         return self.pod_of(leaf) * self.spines_per_pod + uplink % self.spines_per_pod
 
-    def core_of(self, uplink: Any) -> Any:
+    def core_of(self, spine: Any, uplink: Any) -> Any:
         """The core at the far end of a spine's uplink (numbers or arrays, counted from 0)."""
-        return uplink % max(1, len(self.cores))
+        plane = spine // max(1, self.spines_per_pod * self.cluster.pods_per_plane)
+        return plane * self.cores_per_plane + uplink % max(1, self.cores_per_plane)
 
     def uplinks_to_spine(self, spine: int) -> Sequence[int]:
         """Uplinks of a leaf that lead to ``spine`` (of the leaf's own pod)."""
-        return range(spine % self.spines_per_pod, self.cluster.uplinks, self.spines_per_pod)
+        per_pod = self.spines_per_pod
+        return range(spine % per_pod, self.cluster.uplinks, per_pod)
 
     def uplinks_to_core(self, core: int) -> Sequence[int]:
         """Uplinks of a spine that lead to ``core``."""
-        return range(core, self.core_uplinks, max(1, len(self.cores)))
+        per_plane = max(1, self.cores_per_plane)
+        return range(core % per_plane, self.core_uplinks, per_plane)
 
     @cached_property
     def cables(self) -> tuple[Cables, Cables, Cables]:
@@ -163,7 +193,7 @@ class ClusterTopology:
         spine, core_up = _each(len(self.spines), self.core_uplinks)
         nics = np.arange(len(self.nics))
         return (
-            Cables(nics, self.leaves.first + self.leaf_of_nic, cluster.nic_gbps),
+            Cables(nics, self.leaves.first + self.leaf_of_nic, cluster.port_gbps),
             Cables(
                 self.leaves.first + leaf,
                 self.spines.first + self.spine_of(leaf, up),
@@ -171,7 +201,7 @@ class ClusterTopology:
             ),
             Cables(
                 self.spines.first + spine,
-                self.cores.first + self.core_of(core_up),
+                self.cores.first + self.core_of(spine, core_up),
                 cluster.uplink_gbps,
             ),
         )
@@ -182,7 +212,7 @@ class ClusterTopology:
         It does not list all cables, so it is fast for a scenario of any size.
         """
         for tier, above, below in (
-            (self.nics, self._leaf_above, None),
+            (self.nics, self._leaves_of_nic, None),
             (self.leaves, self._spines_above, self._nics_below),
             (self.spines, self._cores_above, self._leaves_below),
             (self.cores, None, self._spines_below),
@@ -193,8 +223,9 @@ class ClusterTopology:
                 return [*(above(index) if above else ()), *(below(index) if below else ())]
         return []
 
-    def _leaf_above(self, nic: int) -> list[str]:
-        return [self.leaves.name_of(int(self.leaf_of_nic[nic]))]
+    def _leaves_of_nic(self, nic: int) -> list[str]:
+        leaves = self.leaf_of_nic[self.ports_of(nic)].tolist()
+        return [self.leaves.name_of(leaf) for leaf in dict.fromkeys(leaves)]
 
     def _nics_below(self, leaf: int) -> list[str]:
         return [self.nics.name_of(nic) for nic in np.flatnonzero(self.leaf_of_nic == leaf).tolist()]
@@ -211,27 +242,31 @@ class ClusterTopology:
         return [self.leaves.name_of(leaf) for leaf in own.tolist()]
 
     def _cores_above(self, spine: int) -> list[str]:
-        uplinks = range(min(self.core_uplinks, len(self.cores)))
-        return [self.cores.name_of(self.core_of(uplink)) for uplink in uplinks]
+        uplinks = range(self.cores_per_plane)
+        return [self.cores.name_of(self.core_of(spine, uplink)) for uplink in uplinks]
 
     def _spines_below(self, core: int) -> list[str]:
-        return self.spines.names if self.uplinks_to_core(core) else []
+        if not self.uplinks_to_core(core):
+            return []
+        in_plane = self.spines_per_pod * self.cluster.pods_per_plane
+        first = core // self.cores_per_plane * in_plane
+        return self.spines.names[first : first + in_plane]
 
     def crossed(self, name: str) -> bool:
         """Whether a path between two NICs can lead through the switch or NIC ``name``."""
         node = self.node(name)
         if node is None:
             return False
-        return node < self.spines.first or len(self.leaves) > 1
+        return node < self.spines.first or self.cluster.leaves_per_plane > 1
 
     def to_json(self) -> dict[str, Any]:
         """Content of ``topology.json``, the facts that the diagnoser may know."""
         return {
-            "endpoints": [self._endpoint(nic) for nic in range(len(self.nics))],
+            "endpoints": [self._endpoint(port) for port in self._addressed()],
             "switches": [
-                {"name": name, "tier": tier.name}
+                {"name": name, "tier": tier.name} | self._plane(len(tier), index)
                 for tier in self.switch_tiers
-                for name in tier.names
+                for index, name in enumerate(tier.names)
             ],
             "links": [
                 {"a": self.names[lower], "b": self.names[upper], "gbps": round(cables.gbps, 6)}
@@ -240,16 +275,33 @@ class ClusterTopology:
             ],
         }
 
-    def _endpoint(self, nic: int) -> dict[str, Any]:
-        server, index = divmod(nic, self.cluster.nics_per_server)
-        share = self.cluster.gpus_per_nic
+    def _addressed(self) -> range:
+        """The ports that have addresses of their own."""
+        shared = self.cluster.port_addresses == "shared"
+        return range(0, len(self.nics), self.cluster.nic_ports if shared else 1)
+
+    def _plane(self, size: int, index: int) -> dict[str, int]:
+        """The plane of a switch, by its place in a tier of ``size``; empty if there is only one."""
+        planes = self.cluster.fabric.planes
+        return {"plane": index // (size // planes)} if planes > 1 else {}
+
+    def _endpoint(self, port: int) -> dict[str, Any]:
+        cluster = self.cluster
+        server, inside = divmod(port, cluster.ports_per_server)
+        nic, number = divmod(inside, cluster.nic_ports)
+        share = cluster.gpus_per_nic
+        more: dict[str, Any] = {}
+        if cluster.nic_ports > 1 and cluster.port_addresses == "own":
+            more["port"] = number
+        if cluster.servers_per_domain > 1:
+            more["domain"] = domain_name(server // cluster.servers_per_domain)
         return {
-            "address": self.nics.names[nic],
+            "address": self.nics.names[port],
             "server": server_name(server),
-            "nic": index,
-            "gpus": list(range(index * share, (index + 1) * share)),
-            "switch": self.leaves.names[self.leaf_of_nic[nic]],
-        }
+            "nic": nic,
+            "gpus": list(range(nic * share, (nic + 1) * share)),
+            "switch": self.leaves.names[self.leaf_of_nic[port]],
+        } | more
 
 
 @lru_cache(maxsize=4)

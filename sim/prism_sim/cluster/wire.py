@@ -28,6 +28,7 @@ TRAIN = np.dtype(
         ("reverse", "?"),  # from the route's destination back to its source
         ("follows", "?"),  # whether it continues the message of the train before it
         ("queued_ns", "f8"),  # when a host's socket got the message; 0 for its start
+        ("path", "i4"),  # number of its path among those of the route, from 1; 0 without a choice
     ]
 )
 """Bursts of one message on one route, equally long and equally far apart."""
@@ -56,7 +57,7 @@ def flows(records: NDArray[np.void]) -> Trains:
     trains["burst_ns"] = trains["period_ns"] = records["end_ns"] - records["start_ns"]
     trains["bursts"] = 1
     trains["burst_bytes"] = records["bytes"]
-    trains["route"] = records["route"]
+    trains["route"], trains["path"] = records["route"], records["path"]
     return trains
 
 

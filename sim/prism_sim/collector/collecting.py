@@ -189,7 +189,7 @@ class Collector(Streaming):
         if self._is_staged:  # in an order that does not depend on when each was observed
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]
         tuples = self._tuples
-        of = tuples.of_routes(records["route"])
+        of = tuples.of_routes(records["route"], records["start_ns"])
         back = records["reverse"]
         of[back] = tuples.reverse(of[back])
         rows = np.zeros(len(records), ROW)
@@ -201,6 +201,10 @@ class Collector(Streaming):
         for name, column in (("src", "src"), ("dst", "dst"), ("exporter", "leaf_in")):
             rows[name] = tuples.column(column)[of]
         rows["path"] = tuples.path_at(of, rows["start_ns"])
+        if self._router.has_choice:
+            rows["path"] = self._router.chosen_paths(
+                records["route"], records["path"], rows["path"]
+            )
         if self._is_staged:
             rows["id"] = self._scene.identity(rows)
         self._scene.totals.count_sent(rows)
@@ -218,6 +222,8 @@ class Collector(Streaming):
         late &= rows["arrival_ns"] > self._scene.now_ns
         self._held, self._n_held = [rows[late]], int(late.sum())
         rows = rows[~late]
+        if self._router.splits:
+            rows["path"] = self._router.names.first_numbers(rows["path"])
         if len(rows):
             names = pa.array(self._tuples.names, pa.string())
             paths = pa.array(self._router.paths)

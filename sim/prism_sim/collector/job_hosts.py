@@ -80,6 +80,6 @@ def hosts_of(
 
     ``transport`` is used by jobs that give none themselves.
     """
-    nics = gpus.ravel() // cluster.gpus_per_server * cluster.nics_per_server
+    nics = gpus.ravel() // cluster.gpus_per_server * cluster.ports_per_server
     used = job.transport or transport or job.wire_transport
     return JobHosts(job.name, round(job.start_s * 1e9), nics, used)

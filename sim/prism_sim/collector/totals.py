@@ -62,7 +62,7 @@ class Totals:
     def _summed(self, amounts: NDArray[np.int64]) -> pd.DataFrame:
         tuples = self._tuples
         rows = [
-            (owner[0], *tuples.ends(number), owner[1], int(amounts[number]))
+            (owner[0], *tuples.nics(number), owner[1], int(amounts[number]))
             for number in np.flatnonzero(amounts).tolist()
             if (owner := tuples.owners[number]) is not None and tuples.is_inside(number)
         ]

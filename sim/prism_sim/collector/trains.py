@@ -21,6 +21,7 @@ RECORD = np.dtype(
         ("queued_ns", "i8"),  # when a host's socket got it; 0 for its start
         ("bytes", "i8"),
         ("route", "i4"),
+        ("path", "i4"),  # of those of the route, from 1; 0 without a choice
         ("reverse", "?"),
     ]
 )
@@ -53,6 +54,7 @@ def _cut(trains: Trains, whole: NDArray[np.bool_], gap_ns: float, records: NDArr
                 records[n]["start_ns"] = np.rint(start_ns)
                 records[n]["queued_ns"] = np.rint(train["queued_ns"])
                 records[n]["route"] = train["route"]
+                records[n]["path"] = train["path"]
                 records[n]["reverse"] = train["reverse"]
                 n += 1
             records[n - 1]["end_ns"] = np.rint(end_ns)

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Failed, Router
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.ways import DYNAMIC_PORTS, ROCE_PORT, UDP, UNKNOWN_HOP, Failed
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 from prism_sim.scenario.library import Transport
 
 ICMP, TCP = 1, 6
-UNKNOWN_HOP = "?"
 
 
 Owner = tuple[str, str]
@@ -54,11 +54,12 @@ class Columns:
 
 
 class Past(NamedTuple):
-    """The paths of 5-tuples before a rehash."""
+    """The paths of 5-tuples, and the 5-tuples of routes, before a rehash."""
 
     until_ns: int
     failed: Failed
     path: list[int]
+    of_route: NDArray[np.int32]
 
 
 class Tuples:
@@ -73,7 +74,7 @@ class Tuples:
 
     Attributes
     ----------
-    names : addresses; those of the cluster's NICs first, by number of the NIC.
+    names : addresses; those of the cluster's NICs first, by number of the port.
     owners : of each 5-tuple; None for unowned ones.
     """
 
@@ -104,24 +105,41 @@ class Tuples:
     def __len__(self) -> int:
         return len(self._columns.src)
 
-    def of_routes(self, routes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The 5-tuple of each route in ``routes``."""
+    def of_routes(
+        self, routes: NDArray[np.int32], start_ns: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int32]:
+        """The 5-tuple that each of ``routes`` had at ``start_ns`` [simulation ns]; default: now."""
         for number in range(len(self._of_route), len(self.router.routes)):
             at = self._opened(number)
             self._of_route.append(at)
             self._routed.add(at)
-        return np.array(self._of_route, np.int32)[routes]
+        of = np.array(self._of_route, np.int32)[routes]
+        if start_ns is None:
+            return of
+        for past in reversed(self._past):
+            early = (start_ns < past.until_ns) & (routes < len(past.of_route))
+            of[early] = past.of_route[routes[early]]
+        return of
 
     def keep_paths(self, now_ns: int) -> None:
         """Keep the present paths for traffic that started before ``now_ns``; they will change."""
         self.of_routes(np.zeros(0, np.int32))  # includes those without a record
-        self._past.append(Past(now_ns, self.router.failed(), self._columns.path.copy()))
+        of_route = np.array(self._of_route, np.int32)
+        path = self._columns.path.copy()
+        self._past.append(Past(now_ns, self.router.failed(), path, of_route))
 
     def reroute(self, routes: Iterable[int]) -> None:
-        """Read the new paths of these routes, and compute those of all other 5-tuples again."""
-        path = self._columns.path
+        """Read the new paths of these routes, and compute those of all other 5-tuples again.
+
+        A route that has moved to other ports of its NICs, with other addresses, gets a new 5-tuple.
+        """
+        path, r = self._columns.path, self.router.routes
         for route in routes:
-            path[self._of_route[route]] = self.router.routes.path[route]
+            before = self.tuple_of(self._of_route[route])
+            if (before.src, before.dst) != (r.src[route], r.dst[route]):
+                self._of_route[route] = self._opened(route)
+                self._routed.add(self._of_route[route])
+            path[self._of_route[route]] = r.path[route]
         for number, original in enumerate(self._original):
             if number == original and number not in self._routed:
                 path[number], _ = self._path_of(self.tuple_of(number))
@@ -166,6 +184,12 @@ class Tuples:
         """Source and destination address of a 5-tuple."""
         return self.names[self._columns.src[number]], self.names[self._columns.dst[number]]
 
+    def nics(self, number: int) -> tuple[str, str]:
+        """The same, each NIC by the address of its first port; the topology contains both."""
+        ports = self.router.layout.cluster.nic_ports
+        src, dst = self._columns.src[number], self._columns.dst[number]
+        return self.names[src - src % ports], self.names[dst - dst % ports]
+
     def reverse(self, tuples: NDArray[np.int32]) -> NDArray[np.int32]:
         """The 5-tuples of the opposite directions."""
         found, where = np.unique(tuples, return_inverse=True)
@@ -200,7 +224,7 @@ class Tuples:
                 self._arrays[name] = self._keys().astype(np.int64)
             elif name == "routed":
                 self._arrays[name] = np.zeros(len(self), np.int64)
-                self._arrays[name][self._of_route] = 1
+                self._arrays[name][[*self._routed]] = 1
             elif name in derived:
                 self._arrays[name] = self._leaf(self.column(derived[name][0]))
             else:
@@ -289,4 +313,4 @@ class Tuples:
         nic = min(tup.src, tup.dst)
         leaf = layout.leaves[layout.leaf_of_nic[nic]]
         hops = [leaf, UNKNOWN_HOP] if nic == tup.src else [UNKNOWN_HOP, leaf]
-        return self.router.note_path("|".join(hops)), 0
+        return self.router.names.note("|".join(hops)), 0

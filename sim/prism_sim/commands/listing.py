@@ -30,6 +30,7 @@ def everything() -> dict[str, dict[str, str]]:
     from prism_sim.logs.failures import FAILURES
     from prism_sim.operations.campaigns import CAMPAIGNS
     from prism_sim.scenario.presets import PRESETS
+    from prism_sim.scenario.routing import ROUTINGS
     from prism_sim.scenario.source import read_source
     from prism_sim.training.data_parallel import STRATEGIES
     from prism_sim.training.habits import HABITS
@@ -53,6 +54,7 @@ def everything() -> dict[str, dict[str, str]]:
         "effects": {name: _first_sentence(kind) for name, kind in EFFECTS.items()},
         "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},
         "schedules": {name: _first_sentence(kind) for name, kind in SCHEDULES.items()},
+        "routings": {name: _first_sentence(kind) for name, kind in ROUTINGS.items()},
         "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},
         "habits": {name: _first_sentence(kind) for name, kind in HABITS.items()},
         "methods": {name: _about_method(name) for name in methods.names()},

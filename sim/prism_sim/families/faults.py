@@ -245,19 +245,26 @@ class InJob(Drawing):
     @property
     def link(self) -> tuple[str, str]:
         """The cable of a NIC, or an uplink of its leaf."""
-        if self.stream.random() < 0.5 or self.setting.cluster.leaves == 1:
+        if self.stream.random() < 0.5 or not self._uplinked:
             return super().link
         return self.leaf, self._spine
 
     @property
     def leaf(self) -> str:
-        return leaf_name(int(self.setting.cluster.leaf_of(self.server, self.nic)))
+        cluster = self.setting.cluster
+        port = int(self.stream.integers(cluster.nic_ports)) if cluster.nic_ports > 1 else 0
+        return leaf_name(int(cluster.leaf_of(self.server, self.nic, port)))
 
     @property
     def switch(self) -> str:
         """The leaf, or a spine if there are several leaves."""
-        several = self.setting.cluster.leaves > 1
-        return self._spine if several and self.stream.random() < 0.5 else self.leaf
+        return self._spine if self._uplinked and self.stream.random() < 0.5 else self.leaf
+
+    @property
+    def _uplinked(self) -> bool:
+        """Whether traffic may pass a spine."""
+        cluster = self.setting.cluster
+        return cluster.leaves > 1 and cluster.spines > 0
 
     @property
     def _gpu(self) -> int:

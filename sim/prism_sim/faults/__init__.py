@@ -13,6 +13,8 @@ from prism_sim.faults.base import FaultBase
 from prism_sim.faults.crash import Crash
 from prism_sim.faults.degraded_nvlink import DegradedNvlink
 from prism_sim.faults.expert_imbalance import ExpertImbalance
+from prism_sim.faults.failed_leaf import FailedLeaf
+from prism_sim.faults.failed_plane import FailedPlane
 from prism_sim.faults.failed_uplinks import FailedUplinks
 from prism_sim.faults.flapping_nic import FlappingNic
 from prism_sim.faults.gc_pauses import GcPauses
@@ -55,6 +57,8 @@ KINDS: Registry[type[FaultBase]] = Registry(
     SlowSwitch,
     MisconfiguredSwitch,
     FailedUplinks,
+    FailedLeaf,
+    FailedPlane,
     PolarisedHashing,
     JobCongestion,
     IncastBurst,

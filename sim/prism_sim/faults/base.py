@@ -29,8 +29,9 @@ class Culprit:
 
     Attributes
     ----------
-    kind : ``address``, ``link``, ``switch``, ``server``, ``stage`` or ``job``.
-    name : the address, ``a|b`` for a link, the switch, the server, ``job stage 3``, or the job.
+    kind : ``address``, ``link``, ``switch``, ``plane``, ``server``, ``stage`` or ``job``.
+    name : the address, ``a|b`` for a link, the switch, ``plane 1``, the server, ``job stage 3``, or
+        the job.
     job, rank : where the culprit is one rank of one job.
     """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_sim.scenario.names import leaf_name, nic_address, server_name, spine_name
+from prism_sim.scenario.names import leaf_name, server_name, spine_name
 from prism_sim.scenario.setting import JobOutline, Setting
 
 
@@ -70,7 +70,7 @@ class Drawing:
         """A NIC of the server, and its leaf."""
         nic = self.nic
         leaf = self.setting.cluster.leaf_of(self.server, nic)
-        return nic_address(self.server, nic), leaf_name(int(leaf))
+        return self.setting.cluster.address_of(self.server, nic), leaf_name(int(leaf))
 
     @property
     def leaf(self) -> str:
@@ -81,7 +81,7 @@ class Drawing:
     def switch(self) -> str:
         """Name of a leaf, or of a spine if there are several leaves."""
         cluster = self.setting.cluster
-        spines = cluster.fabric.spines * cluster.pods if cluster.leaves > 1 else 0
+        spines = cluster.spines * cluster.pods if cluster.leaves_per_plane > 1 else 0
         number = int(self.position * (cluster.leaves + spines))
         below = number < cluster.leaves
         return leaf_name(number) if below else spine_name(number - cluster.leaves)

@@ -12,7 +12,7 @@ from prism_sim.faults.places import OfServer
 from prism_sim.faults.target import LinkNumbers, Target, Undo
 from prism_sim.faults.timing import nanoseconds, repeatedly
 from prism_sim.scenario.base import Remark, Remarks
-from prism_sim.scenario.names import nic_address, server_index
+from prism_sim.scenario.names import server_index
 from prism_sim.scenario.setting import Setting
 
 NAME = "incast"
@@ -49,7 +49,7 @@ class IncastBurst(OfServer):
         return min(1.0, rate / target.links.rate(self._links(target)))
 
     def culprit(self, target: Target) -> Culprit:
-        return Culprit("address", nic_address(self._number, self.nic))
+        return Culprit("address", target.links.address_of(self._number, self.nic))
 
     def begin(self, target: Target) -> Undo:
         def burst(_: int) -> None:
@@ -80,4 +80,4 @@ class IncastBurst(OfServer):
         return number
 
     def _links(self, target: Target) -> LinkNumbers:
-        return target.links.at(nic_address(self._number, self.nic))
+        return target.links.at(target.links.address_of(self._number, self.nic))

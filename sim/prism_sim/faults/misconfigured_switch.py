@@ -33,6 +33,8 @@ class MisconfiguredSwitch(OfSwitch, LinkFault):
 
     def doubts(self, setting: Setting) -> Remarks:
         yield from super().doubts(setting)
-        below = {"leaf": setting.cluster.leaves > 1, "spine": setting.cluster.pods > 1}
+        cluster = setting.cluster
+        several = cluster.spines > 0 and cluster.leaves_per_plane > 1
+        below = {"leaf": several, "spine": cluster.pods_per_plane > 1}
         if self.direction == "up" and not below.get(self.switch.rstrip("0123456789"), False):
             yield Remark(("direction",), f"{self.switch} sends nothing upwards", "use down")

@@ -17,7 +17,7 @@ from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
-from prism_sim.scenario.names import nic_address, server_index, server_name
+from prism_sim.scenario.names import server_index, server_name
 from prism_sim.scenario.setting import JobOutline, Setting
 
 LISTED = 8
@@ -163,7 +163,7 @@ class OfNic(FaultBase):
         server = server_index(self.server or "")
         assert server is not None
         assert self.nic is not None
-        return nic_address(server, self.nic)
+        return target.links.address_of(server, self.nic)
 
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
@@ -259,7 +259,10 @@ class OfLeaf(FaultBase):
 
     def doubts(self, setting: Setting) -> Remarks:
         yield from super().doubts(setting)
-        if setting.cluster.leaves == 1:
+        cluster = setting.cluster
+        if not cluster.spines:
+            yield Remark(("leaf",), f"{self.leaf} has no uplinks: no spines join the leaves")
+        elif cluster.leaves_per_plane == 1:
             yield Remark(("leaf",), f"all NICs are on {self.leaf}: nothing crosses its uplinks")
 
     def remarks(self, setting: Setting) -> Remarks:

@@ -40,6 +40,9 @@ class LinkControl(Protocol):
     def at(self, name: str) -> LinkNumbers:
         """Directed links with an end at a NIC (its address) or a switch (its name)."""
 
+    def address_of(self, server: int, nic: int) -> str:
+        """Address of a NIC, by the numbers of its server and in the server."""
+
     def between(self, a: str, b: str) -> LinkNumbers:
         """Directed links, in both directions, of all cables between two neighbours."""
 
@@ -66,6 +69,19 @@ class LinkControl(Protocol):
 
     def fail_uplinks(self, leaf: str, uplinks: Sequence[int]) -> Undo:
         """Move all connections over these uplinks of a leaf to other paths."""
+
+    @property
+    def ports_of_a_nic(self) -> int:
+        """Ports of every NIC."""
+
+    def leaves_of_plane(self, plane: int) -> list[str]:
+        """Names of the leaves of a plane."""
+
+    def fail_leaves(self, leaves: Sequence[str]) -> Undo:
+        """Move all connections of these leaves to other ports of their NICs."""
+
+    def jobs_at(self, leaves: Sequence[str]) -> list[str]:
+        """Names of the jobs that use NICs with a port on any of these leaves."""
 
     def jobs_across(self, links: LinkNumbers) -> list[str]:
         """Names of the jobs with a connection over any of ``links``."""

@@ -1,6 +1,6 @@
 """Checks that the jobs of a scenario fit into its cluster.
 
-A tensor-parallel group uses neighbouring GPUs of one server. Jobs are placed in the
+A tensor-parallel group uses neighbouring GPUs of one NVLink domain. Jobs are placed in the
 order in which the scenario lists them, by the same code as in a simulation,
 and keep their GPUs until the end.
 """
@@ -22,6 +22,7 @@ from prism_sim.scenario.names import server_name
 
 _SERVERS: Loc = ("cluster", "servers")
 _GPUS: Loc = ("cluster", "gpus_per_server")
+_DOMAIN: Loc = ("cluster", "nvlink_domain")
 
 
 def placement_remarks(scenario: Scenario) -> Remarks:
@@ -35,12 +36,16 @@ def placement_remarks(scenario: Scenario) -> Remarks:
 
 
 def _group_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
-    gpus = cluster.gpus_per_server
+    gpus, domain = cluster.gpus_per_server, cluster.domain_gpus
     if gpus % job.tp and job.tp % gpus:
         verb = "is not a multiple of" if job.tp > gpus else "does not divide"
         what = f"tp {job.tp} of job {job.name} {verb} the {gpus} GPUs of a server"
         how = "a tensor-parallel group is a part of a server, or whole servers"
         yield Remark((*at, "tp"), what, how, (_GPUS,))
+    elif job.tp > domain and job.tp % domain:
+        what = f"tp {job.tp} of job {job.name} is not a multiple of the {domain} GPUs of a domain"
+        how = "a tensor-parallel group is a part of an NVLink domain, or whole ones"
+        yield Remark((*at, "tp"), what, how, (_GPUS, _DOMAIN))
 
 
 def _server_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
@@ -78,7 +83,7 @@ def _balance_remarks(cluster: Cluster, job: AnyJob, gpus: NDArray[np.int64], at:
     """
     if not isinstance(job, Job) or job.strategy.sharded or not job.all_reduce.even_servers:
         return
-    groups = [group for stage in gpus // cluster.gpus_per_server for group in stage.T]
+    groups = [group for stage in gpus // cluster.domain_gpus for group in stage.T]
     counts = [np.unique(group, return_counts=True)[1].tolist() for group in groups]
     uneven = next((own for own in counts if len(set(own)) > 1), None)
     if uneven is not None:

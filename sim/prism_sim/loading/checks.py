@@ -22,7 +22,11 @@ from prism_sim.loading.job_checks import (
 from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.size import size_errors, size_warnings
 from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.names import server_name
+
+MOST_PORTS = 254
+"""Ports of a server that have an address in its network of 256."""
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
@@ -68,15 +72,27 @@ def _hardware(scenario: Scenario) -> Remarks:
         what = f"{nics} NICs cannot be shared evenly by {gpus} GPUs"
         how = "nics_per_server must divide gpus_per_server"
         yield Remark(("cluster", "nics_per_server"), what, how, (("cluster", "gpus_per_server"),))
-    if fabric.kind == "tor" and fabric.leaf_ports < nics:
-        what = f"a leaf of {fabric.leaf_ports} ports cannot take the {nics} NICs of a server"
-        about = (("cluster", "nics_per_server"), ("cluster", "fabric", "kind"))
-        yield Remark(("cluster", "fabric", "leaf_ports"), what, "give it more ports", about)
+    yield from _ports(cluster)
+    yield from cluster.wiring.remarks(cluster)
     if fabric.uplinks is not None and fabric.uplinks % fabric.spines:
         what = f"{fabric.uplinks} uplinks cannot be shared evenly by {fabric.spines} spines"
         how = f"use a multiple of {fabric.spines}, or another number of spines"
         spines = ("cluster", "fabric", "spines")
         yield Remark(("cluster", "fabric", "uplinks"), what, how, (spines,))
+
+
+def _ports(cluster: Cluster) -> Remarks:
+    """Check the numbers of ports, and NVLink domains."""
+    gpus = cluster.gpus_per_server
+    if cluster.ports_per_server > MOST_PORTS:
+        what = f"a server of {cluster.ports_per_server} ports: there are addresses for {MOST_PORTS}"
+        about = (("cluster", "nics_per_server"),)
+        yield Remark(("cluster", "nic_ports"), what, "use fewer NICs or ports", about)
+    if cluster.domain_gpus % gpus:
+        what = f"an NVLink domain of {cluster.domain_gpus} GPUs is not made of servers of {gpus}"
+        how = "nvlink_domain must be a multiple of gpus_per_server"
+        about = (("cluster", "gpus_per_server"),)
+        yield Remark(("cluster", "nvlink_domain"), what, how, about)
 
 
 def _layout(scenario: Scenario) -> Remarks:
@@ -178,7 +194,7 @@ def _bubbles(scenario: Scenario) -> Remarks:
 
 def _silent_jobs(scenario: Scenario) -> Remarks:
     for index, job in scenario.modelled:
-        if job.members == job.pp == 1 and job.tp <= scenario.cluster.gpus_per_server:
+        if job.members == job.pp == 1 and job.tp <= scenario.cluster.domain_gpus:
             what = f"job {job.name} has neither replicas nor stages, so it makes no flows"
             yield Remark(("jobs", index), what, "raise dp or pp")
 

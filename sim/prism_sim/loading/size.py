@@ -71,7 +71,7 @@ def directed_links(cluster: Cluster) -> float:
     """Directed links of the fabric, parallel ones counted once."""
     topology = topology_of(cluster)
     up = len(topology.leaves) * topology.spines_per_pod
-    across = len(topology.spines) * len(topology.cores)
+    across = len(topology.spines) * topology.cores_per_plane
     return 2.0 * (len(topology.nics) + up + across)
 
 

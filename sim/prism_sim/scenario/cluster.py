@@ -4,7 +4,16 @@ Two fabrics are in use for training. In a *rail-optimised* one, NIC *i* of every
 a block goes to the block's leaf switch *i*, so equal GPU positions are one hop apart. In a
 *top-of-rack* one, all NICs of a few servers go to one leaf. In both, a tier of spines joins the
 leaves, over uplinks that may be fewer than the NICs below them (oversubscription). In a fabric of
-three tiers, spines join the leaves of one pod, and cores join the spines of all pods.
+three tiers, spines join the leaves of one pod, and cores join the spines of all pods. A *rail-only*
+fabric has no spines.
+
+A NIC may have several ports, each at a part of its rate and on a leaf of its own: the leaves of a
+pair (dual top of rack). These leaves share spines, or each port has a *plane* of the fabric to
+itself. An *NVLink domain* is a server, or several of them: traffic inside it crosses no switch of
+the fabric.
+
+References: Qian et al., Alibaba HPN, SIGCOMM'24, sections 5 and 6 (NICs of two ports of 200 Gbit/s,
+two planes); NVIDIA GB200 NVL72 data sheet (18 trays of 4 GPUs in one domain).
 """
 
 from __future__ import annotations
@@ -13,14 +22,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from prism_sim.registry import NamedLater
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
-from prism_sim.scenario.names import server_index
+from prism_sim.scenario.names import nic_address, server_index
+from prism_sim.scenario.routing import ROUTINGS, Ecmp, RoutingBase
+from prism_sim.scenario.wirings import WIRINGS, Wiring
 
 SHAPE: tuple[Loc, ...] = (
     ("cluster", "servers"),
     ("cluster", "nics_per_server"),
+    ("cluster", "nic_ports"),
+    ("cluster", "nvlink_domain"),
     ("cluster", "fabric", "kind"),
+    ("cluster", "fabric", "planes"),
     ("cluster", "fabric", "leaf_ports"),
     ("cluster", "fabric", "spines"),
     ("cluster", "fabric", "uplinks"),
@@ -58,19 +73,33 @@ NamedGpu = Annotated[
 """A GPU by its name, or by its numbers."""
 
 
+AnyRouting = Annotated[RoutingBase, NamedLater(ROUTINGS)]
+"""Any kind of routing, by name or with options."""
+
+
 class FabricConfig(Closed):
     """Leaf and spine switches and the links between them."""
 
-    kind: Literal["rail", "tor"] = Field(
+    kind: Literal["rail", "tor", "rail_only"] = Field(
         default="rail",
         description="rail: NIC i of a block of `leaf_ports` servers goes to the block's leaf i. "
-        "tor: all NICs of `leaf_ports` / NICs-a-server servers go to one leaf.",
+        "tor: all NICs of `leaf_ports` / NICs-a-server servers go to one leaf. rail_only: position "
+        "i of every NVLink domain goes to leaf i, and there are no spines (`uplinks`, `spines` and "
+        "`pod_leaves` do not count).",
+    )
+    planes: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Planes of the fabric: 1, the leaves of all ports of a NIC share the spines; "
+        "or as many as `nic_ports`, each port has leaves and spines of its own.",
     )
     leaf_ports: int = Field(
         default=64,
         ge=1,
         le=1_000_000,
-        description="NICs per leaf switch. Default: 64, as in SimAI's configurations.",
+        description="NICs (one port of each) per leaf switch. Default: 64, as in SimAI's "
+        "configurations.",
     )
     uplinks: int | None = Field(
         default=None,
@@ -106,6 +135,12 @@ class FabricConfig(Closed):
         description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
         "rate. Left out: as much bandwidth up as down.",
     )
+    routing: AnyRouting = Field(
+        default=Ecmp(),
+        description="What switches do with equal paths: a name, or `kind` and its options. ecmp: a "
+        "hash gives each connection one path. flowlet: a new path after a silence. adaptive: the "
+        "least loaded path for each message, or burst. spray: each message over all paths.",
+    )
     hop_latency_ns: float = Field(
         default=500.0,
         ge=0,
@@ -128,6 +163,25 @@ class Cluster(Closed):
         le=254,
         description="NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, "
         "neighbouring GPUs share one.",
+    )
+    nic_ports: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Ports of a NIC, each at `nic_gbps` / `nic_ports` and on a leaf of its own. A "
+        "message is split evenly over them; if a leaf fails, the other ports carry all of it.",
+    )
+    port_addresses: Literal["shared", "own"] = Field(
+        default="shared",
+        description="Addresses of a NIC with several ports. shared: one, as of a bond (Alibaba "
+        "HPN, SIGCOMM'24). own: each port has one, as of NICs that NCCL_IB_MERGE_NICS joins.",
+    )
+    nvlink_domain: int | None = Field(
+        default=None,
+        ge=1,
+        le=65536,
+        description="GPUs that share one NVLink domain: whole servers. 72 with 4 GPUs a server is "
+        "a GB200 NVL72, 18 servers in a rack. Left out: the GPUs of a server.",
     )
     gpu: NamedGpu = Field(
         default=Gpu(),
@@ -174,8 +228,9 @@ class Cluster(Closed):
         default=1,
         ge=1,
         le=64,
-        description="Queue pairs of a connection: messages are split evenly among them. Each queue "
-        "pair has its own 5-tuple, and so its own path. Default: NCCL_IB_QPS_PER_CONNECTION = 1.",
+        description="Queue pairs of a connection, on each port: messages are split evenly among "
+        "them. Each queue pair has its own 5-tuple, and so its own path. Default: "
+        "NCCL_IB_QPS_PER_CONNECTION = 1.",
     )
     efficiency: Literal["ideal", "measured"] = Field(
         default="ideal",
@@ -189,6 +244,17 @@ class Cluster(Closed):
     def _nvlink_of_the_gpu(cls, values: Any) -> Any:
         return with_nvlink(values)
 
+    @model_validator(mode="after")
+    def _a_plane_for_each_port(self) -> Cluster:
+        planes, ports = self.fabric.planes, self.nic_ports
+        if planes not in (1, ports):
+            what = f"fabric.planes is {planes} and nic_ports is {ports}"
+            how = "use planes: 1"
+            if ports > 1:
+                how = f"use planes: {ports}, or planes: 1 for leaves that share spines"
+            raise ValueError(f"{what}; {how}")
+        return self
+
     @property
     def gpus(self) -> int:
         """GPUs in the whole cluster."""
@@ -198,6 +264,46 @@ class Cluster(Closed):
     def gpus_per_nic(self) -> int:
         """GPUs that share one NIC."""
         return max(1, self.gpus_per_server // self.nics_per_server)
+
+    @property
+    def ports_per_server(self) -> int:
+        """Ports of all NICs of a server."""
+        return self.nics_per_server * self.nic_ports
+
+    @property
+    def port_gbps(self) -> float:
+        """Rate of one port of a NIC and direction [Gbit/s]."""
+        return self.nic_gbps / self.nic_ports
+
+    @property
+    def connections(self) -> int:
+        """Queue pairs of a connection over all ports of a NIC."""
+        return self.queue_pairs * self.nic_ports
+
+    @property
+    def domain_gpus(self) -> int:
+        """GPUs of an NVLink domain."""
+        return self.nvlink_domain or self.gpus_per_server
+
+    @property
+    def servers_per_domain(self) -> int:
+        """Servers that share one NVLink domain."""
+        return max(1, self.domain_gpus // self.gpus_per_server)
+
+    @property
+    def wiring(self) -> Wiring:
+        """How NICs are plugged into leaves."""
+        return WIRINGS[self.fabric.kind]
+
+    @property
+    def leaf_ports(self) -> int:
+        """NICs (one port of each) per leaf switch."""
+        return self.fabric.leaf_ports
+
+    @property
+    def spines(self) -> int:
+        """Spine switches of a pod, or of a plane without pods."""
+        return self.fabric.spines if self.wiring.has_spines else 0
 
     @property
     def uplink_gbps(self) -> float:
@@ -212,15 +318,27 @@ class Cluster(Closed):
         By default, at least as much bandwidth up as down, in whole links to every spine.
         """
         fabric = self.fabric
+        if not self.spines:
+            return 0
         if fabric.uplinks is not None:
             return fabric.uplinks
-        needed = fabric.leaf_ports * self.nic_gbps / self.uplink_gbps
+        needed = fabric.leaf_ports * self.port_gbps / self.uplink_gbps
         return fabric.spines * max(1, -int(-needed // fabric.spines))
 
     @property
+    def pod_leaves(self) -> int:
+        """Leaves of a pod; all of a plane if there are only two tiers."""
+        return (self.spines and self.fabric.pod_leaves) or self.leaves_per_plane
+
+    @property
+    def pods_per_plane(self) -> int:
+        """Pods of leaves in each plane; one if there are only two tiers."""
+        return -(-self.leaves_per_plane // self.pod_leaves)
+
+    @property
     def pods(self) -> int:
-        """Pods of leaves; one if there are only two tiers."""
-        return -(-self.leaves // (self.fabric.pod_leaves or self.leaves))
+        """Pods of leaves in all planes: each has spines of its own."""
+        return self.fabric.planes * self.pods_per_plane
 
     @property
     def core_uplinks(self) -> int:
@@ -229,7 +347,7 @@ class Cluster(Closed):
         By default, as many as the links to its leaves, in whole links to every core.
         """
         fabric = self.fabric
-        if fabric.pod_leaves is None:
+        if fabric.pod_leaves is None or not self.spines:
             return 0
         if fabric.core_uplinks is not None:
             return fabric.core_uplinks
@@ -239,19 +357,36 @@ class Cluster(Closed):
     @property
     def servers_per_leaf(self) -> int:
         """Servers that have a NIC on the same leaf."""
-        ports = self.fabric.leaf_ports
-        return ports if self.fabric.kind == "rail" else max(1, ports // self.nics_per_server)
+        return self.wiring.servers_per_leaf(self)
 
     @property
     def leaves(self) -> int:
         """Leaf switches in the cluster."""
         blocks = -(-self.servers // self.servers_per_leaf)
-        return blocks * (self.nics_per_server if self.fabric.kind == "rail" else 1)
+        return blocks * self.wiring.leaves_per_block(self) * self.nic_ports
 
-    def leaf_of(self, server: Any, nic: Any) -> Any:
-        """Index of the leaf that NIC ``nic`` of server ``server`` is plugged into (or arrays)."""
+    @property
+    def leaves_per_plane(self) -> int:
+        """Leaf switches in each plane."""
+        return self.leaves // self.fabric.planes
+
+    def leaf_of(self, server: Any, nic: Any, port: Any = 0) -> Any:
+        """Index of the leaf of port ``port`` of NIC ``nic`` of ``server`` (numbers or arrays).
+
+        The leaves of a pair that share spines are neighbours; otherwise those of a plane are.
+        """
         block = server // self.servers_per_leaf
-        return block * self.nics_per_server + nic if self.fabric.kind == "rail" else block
+        leaf = block * self.wiring.leaves_per_block(self)
+        leaf = leaf + self.wiring.leaf_in_block(self, server, nic)
+        if self.fabric.planes == 1:
+            return leaf * self.nic_ports + port
+        return port * self.leaves_per_plane + leaf
+
+    def address_of(self, server: int, nic: int, port: int = 0) -> str:
+        """Address of a port of a NIC; that of the NIC if its ports share one."""
+        if self.port_addresses == "shared":
+            return nic_address(server, nic)
+        return nic_address(server, nic * self.nic_ports + port)
 
     def has_server(self, name: str) -> bool:
         """Whether a server of the cluster is called ``name``."""

@@ -42,6 +42,13 @@ GPUS: dict[str, GpuData] = {
     "b200": GpuData(
         2250, 8000, 7200, "NVIDIA DGX B200 data sheet, an eighth of the system: NVLink 14.4 TB/s"
     ),
+    "gb200": GpuData(
+        2500,
+        8000,
+        7200,
+        "NVIDIA GB200 NVL72 data sheet, a 72nd of the rack: bf16 360 PFLOP/s with sparsity, HBM "
+        "576 TB/s, NVLink 130 TB/s",
+    ),
 }
 """Data of all named GPUs."""
 

@@ -49,6 +49,15 @@ def leaf_name(leaf: int) -> str:
     return f"leaf{leaf:03d}"
 
 
+def domain_name(domain: int) -> str:
+    """Name of the NVLink domain with index ``domain``.
+
+    >>> domain_name(3)
+    'd003'
+    """
+    return f"d{domain:03d}"
+
+
 def core_name(core: int) -> str:
     """Name of the core switch with index ``core``.
 

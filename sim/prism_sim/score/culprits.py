@@ -1,6 +1,7 @@
 """Names that a finding may give to a culprit.
 
-A fault affects an address (a GPU or its NIC), a link, a switch, a server, a stage or a job. If the
+A fault affects an address (a GPU or its NIC), a link, a switch, a plane, a server, a stage or a
+job. If the
 truth has no culprit (captures from elsewhere), the culprit is the address of the fault's rank, or
 its switch. Flow records cannot distinguish a NIC from its cable, so the two are one
 culprit: an address, and the link between it (or its server) and its leaf. Nor can they distinguish
@@ -72,6 +73,8 @@ def devices_of(case: Case, name: object) -> Names:
         own = ranks[ranks["job"].eq(true_job_of(case).get(job, job))]
         at = own[own["pp"].astype(str) == number]["address"]
         return frozenset(str(server_of.get(address) or address) for address in at)
+    if planes := [one["name"] for one in case.topology.get("switches", []) if name == _plane(one)]:
+        return frozenset(planes)
     ends = [str(server_of.get(end) or end) for end in name.split("|")]
     return frozenset([end for end in ends if end in servers] or ends)
 
@@ -84,7 +87,7 @@ def same_devices(case: Case, named: object, culprit: tuple[str, str] | None) -> 
     if culprit is None or not isinstance(named, str):
         return False
     here, there = devices_of(case, named), devices_of(case, culprit[1])
-    if culprit[0] in ("job", "stage") or " stage " in named:
+    if culprit[0] in ("job", "stage", "plane") or " stage " in named:
         return bool(here) and here == there
     return bool(here & there)
 
@@ -120,11 +123,20 @@ def mentioned(evidence: object) -> Names:
 
 
 def _access(topology: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Each NIC's address, and its link to the leaf, named by address and by server."""
+    """Each address of a NIC, and the links of all its ports, named by address and by server."""
+    cables: dict[str, list[str]] = {}
+    for link in topology.get("links", []):
+        cables.setdefault(link["a"], []).append(link["b"])
     for endpoint in topology.get("endpoints", []):
-        owners = filter(None, (endpoint["address"], endpoint.get("server")))
-        leaf = endpoint.get("switch")
-        yield endpoint["address"], [(owner, leaf) for owner in owners if leaf]
+        owners = [one for one in (endpoint["address"], endpoint.get("server")) if one]
+        leaves = dict.fromkeys([endpoint.get("switch"), *cables.get(endpoint["address"], [])])
+        yield endpoint["address"], [(owner, leaf) for leaf in leaves if leaf for owner in owners]
+
+
+def _plane(switch: dict[str, Any]) -> str | None:
+    """The name of a switch's plane, as a culprit; None if it has none."""
+    plane = switch.get("plane")
+    return None if plane is None else f"plane {plane}"
 
 
 def _strings(content: Any) -> Iterator[str]:

@@ -196,9 +196,9 @@ def _layer_exchange_ns(job: JobConfig, cluster: Cluster) -> float:
     """Two ring all-reduces of the activations among tp ranks over NVLink, per layer and pass.
 
     With sequence parallelism each is an all-gather and a reduce-scatter, with the same bytes and
-    steps. If the group spans servers, its traffic is simulated and takes no time here.
+    steps. If the group spans NVLink domains, its traffic is simulated and takes no time here.
     """
-    if job.tp == 1 or job.tp > cluster.gpus_per_server:
+    if job.tp == 1 or job.tp > cluster.domain_gpus:
         return 0.0
     size = job.activation_bytes * job.local_tokens * job.model.hidden
     hop_ns = size / job.tp / (cluster.nvlink_gbps / 8) + cluster.nvlink_latency_ns

@@ -122,7 +122,7 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
             log.add_message(sender, receiver, step, turn, kinds, start_ns, arrived_ns)
             return 0
 
-        connections = self.layout.cluster.queue_pairs
+        connections = self.layout.cluster.connections
         self.fabric.transfer(
             path.bundle, -(-size_bytes // connections), path.latency_ns, event, over
         )

@@ -105,7 +105,7 @@ class Assembly:
         config = self._config
         strategies = self._strategies(groups, stage, cost)
         nominal_ns = _nominal_ns(cost, last_kind)
-        connections = self._context.layout.cluster.queue_pairs
+        connections = self._context.layout.cluster.connections
         flow_bytes = -(-pipeline_message_bytes(config) // connections)
         made = []
         for member, replicas in enumerate(strategies):

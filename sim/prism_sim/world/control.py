@@ -20,7 +20,8 @@ from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.network import Connection, Network
-from prism_sim.cluster.routes import ANY, FAILED, Router
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.ways import ANY, FAILED
 from prism_sim.collector import Collector
 from prism_sim.faults.target import LinkNumbers, Undo
 from prism_sim.scenario.names import server_index
@@ -52,6 +53,9 @@ class ClusterLinks:
     def at(self, name: str) -> LinkNumbers:
         return self._layout.links_at(name)
 
+    def address_of(self, server: int, nic: int) -> str:
+        return self._layout.cluster.address_of(server, nic)
+
     def between(self, a: str, b: str) -> LinkNumbers:
         return self._layout.links_between(a, b)
 
@@ -64,16 +68,57 @@ class ClusterLinks:
         for link in links.tolist():
             self._factors.setdefault(link, []).append(factor)
             self._set_capacity(link)
+        self._follow_rates()
         return partial(self._restore, links, factor)
 
     def _restore(self, links: LinkNumbers, factor: float) -> None:
         for link in links.tolist():
             self._factors[link].remove(factor)
             self._set_capacity(link)
+        self._follow_rates()
+
+    def _follow_rates(self) -> None:
+        """Share messages anew, where shares change with the rates of links."""
+        if self._layout.cluster.fabric.routing.follows_rates:
+            self._change_paths(self._router.renew_shares)
+
+    def lose(self, links: LinkNumbers, repeats: float) -> Undo:
+        shared = links[(links >= self._layout.up(0, 0)) & self._router.shares_messages]
+        alone = np.setdiff1d(links, shared)
+        slow = self.slow(alone, 1 / (1 + repeats))
+        self._change_condition(self._router.conditions.repeats, shared.tolist(), repeats)
+
+        def undo() -> None:
+            slow()
+            self._change_condition(self._router.conditions.repeats, shared.tolist(), -repeats)
+
+        return undo
+
+    def prefer_uplinks(self, leaf: str, uplinks: Sequence[int], times: float) -> Undo:
+        number, uneven = self._layout.leaves.index(leaf), self._router.conditions.uneven
+        before = {(number, up): uneven.get((number, up), 1.0) for up in uplinks}
+
+        def undo() -> None:
+            for key in before:
+                uneven[key] /= times
+            self._change_paths(self._router.renew_shares)
+
+        for key, weight in before.items():
+            uneven[key] = weight * times
+        self._change_paths(self._router.renew_shares)
+        return undo
+
+    def _change_condition(self, of: dict[int, float], links: list[int], by: float) -> None:
+        """Add ``by`` to a condition of ``links``."""
+        for link in links:
+            of[link] = of.get(link, 0.0) + by
+        if links:
+            self._change_paths(self._router.renew_shares)
 
     def _set_capacity(self, link: int) -> None:
         speed = math.prod(self._factors[link])
         self._fabric.set_capacity(link, float(self._layout.capacity[link]) * speed)
+        self._router.conditions.speed[link] = speed
 
     def out_of(self, switch: str, *, upwards: bool) -> LinkNumbers:
         src, dst = self._layout.ends.T
@@ -82,10 +127,10 @@ class ClusterLinks:
         )
 
     def of_server(self, server: str) -> LinkNumbers:
-        number, nics = server_index(server), self._layout.cluster.nics_per_server
+        number, ports = server_index(server), self._layout.cluster.ports_per_server
         assert number is not None  # the fault's checks
-        addresses = self._layout.addresses[number * nics : (number + 1) * nics]
-        return np.concatenate([self.at(address) for address in addresses])
+        addresses = dict.fromkeys(self._layout.addresses[number * ports : (number + 1) * ports])
+        return np.unique(np.concatenate([self.at(address) for address in addresses]))
 
     def rate(self, links: LinkNumbers) -> float:
         return float(self._layout.capacity[links].min())
@@ -99,6 +144,28 @@ class ClusterLinks:
 
     def fail_uplinks(self, leaf: str, uplinks: Sequence[int]) -> Undo:
         return self._without(leaf, uplinks, FAILED)
+
+    @property
+    def ports_of_a_nic(self) -> int:
+        return self._layout.cluster.nic_ports
+
+    def leaves_of_plane(self, plane: int) -> list[str]:
+        in_plane = self._layout.cluster.leaves_per_plane
+        return self._layout.leaves[plane * in_plane : (plane + 1) * in_plane]
+
+    def fail_leaves(self, leaves: Sequence[str]) -> Undo:
+        numbers = [self._layout.leaves.index(leaf) for leaf in leaves]
+        self._change_paths(partial(self._router.fail_leaves, numbers))
+        return partial(self._change_paths, partial(self._router.repair_leaves, numbers))
+
+    def jobs_at(self, leaves: Sequence[str]) -> list[str]:
+        layout, routes = self._layout, self._router.routes
+        names = np.array(layout.leaves)
+        here = np.flatnonzero(np.isin(names[layout.leaf_of_nic], leaves))
+        nics = {layout.topology.ports_of(port)[0] for port in here.tolist()}
+        ends = zip(routes.src, routes.dst, routes.job, strict=True)
+        first = layout.topology.ports_of
+        return sorted({job for src, dst, job in ends if {first(src)[0], first(dst)[0]} & nics})
 
     def _without(self, leaf: str, uplinks: Sequence[int], whose: str) -> Undo:
         number = self._layout.leaves.index(leaf)
@@ -224,8 +291,8 @@ class ClusterTraffic:
         return [(first + 1 + number) % servers for number in range(count)]
 
     def send(self, name: str, src: tuple[int, int], dst: tuple[int, int], size_bytes: int) -> None:
-        network, nics = self.network, self.network.layout.cluster.nics_per_server
-        ends = [server * nics + nic for server, nic in (src, dst)]
+        network = self.network
+        ends = [network.layout.nic(server, nic) for server, nic in (src, dst)]
         hop = network.nic_hop(ends[0], ends[1], Connection(name, OTHER))
         number, latency_ns = network.bundle([hop])
         network.fabric.transfer(number, size_bytes, latency_ns, network.env.event())

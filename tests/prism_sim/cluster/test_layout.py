@@ -11,8 +11,9 @@ import pytest
 from prism_sim.cluster.efficiency import EFFICIENCIES, MIB, measured
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.placement import STRATEGIES
-from prism_sim.cluster.routes import Router, mix
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.ways import mix
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import Strategy

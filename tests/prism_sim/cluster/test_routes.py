@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from fabrics import clusters
 from prism_common.errors import UserError
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import FAILED, Router
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.ways import FAILED
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 

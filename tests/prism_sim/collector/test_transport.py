@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prism_sim.cluster.routes import ROCE_PORT, UDP
+from prism_sim.cluster.ways import ROCE_PORT, UDP
 from prism_sim.collector.tuples import TCP
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run

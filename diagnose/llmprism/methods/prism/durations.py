@@ -102,9 +102,9 @@ class Durations:
         return self.context.topology.addresses[int(self.job.phases.endpoints[unit])]
 
     def server_name(self, server: int) -> str:
-        """Name of a server."""
+        """Name of a server, or of the NVLink domain that several servers share."""
         at = int(np.flatnonzero(self.servers == server)[0])
-        return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].server
+        return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].home
 
     def with_normal(self, normal: Floats) -> Durations:
         """The same where ``normal`` durations of computations tell who waits for whom."""

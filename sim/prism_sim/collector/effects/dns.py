@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from prism_common.kinds import OTHER
-from prism_sim.cluster.routes import UDP
+from prism_sim.cluster.ways import UDP
 from prism_sim.collector.control_traffic import datagram, exchange, when_due
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase

@@ -66,7 +66,7 @@ class Monitoring(ServiceBase):
     def _targets(self, scene: Scene) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Connections to all servers but the monitor's own, and their offsets within the period."""
         known, monitor = scene.tuples, self.place(scene)
-        nics = known.router.layout.cluster.nics_per_server
+        nics = known.router.layout.cluster.ports_per_server
         every = range(0, len(known.router.layout.addresses), nics)
         hosts = [host for host in every if host != monitor]
         tuples = [

@@ -40,7 +40,7 @@ class MovedAddresses(EffectBase):
     moves: tuple[Move, ...] = Field(min_length=1, description="The moves, in any order.")
 
     def stage(self, scene: Scene) -> Stage:
-        per_server = scene.tuples.router.layout.cluster.nics_per_server
+        per_server = scene.tuples.router.layout.cluster.ports_per_server
         in_time = sorted(self.moves, key=lambda move: move.at_s)
         begins_ns = [round(move.at_s * 1e9) for move in in_time]
         moves = list(zip(in_time, begins_ns, [*begins_ns[1:], NEVER_NS], strict=True))

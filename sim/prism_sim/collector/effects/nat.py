@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS
+from prism_sim.cluster.ways import DYNAMIC_PORTS
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.collector.tuples import ICMP, FiveTuple
@@ -38,7 +38,7 @@ class Nat(EffectBase):
 
     def stage(self, scene: Scene) -> Stage:
         layout = scene.tuples.router.layout
-        per_server = layout.cluster.nics_per_server
+        per_server = layout.cluster.ports_per_server
         first = [(server_index(name) or 0) * per_server for name in self.servers]
         hidden = np.add.outer(first, np.arange(per_server)).ravel()
         common = first[0] if self.address is None else scene.tuples.name(self.address)

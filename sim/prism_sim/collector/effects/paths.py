@@ -12,9 +12,10 @@ from pydantic import Field
 
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.topology import topology_of
+from prism_sim.cluster.ways import UNKNOWN_HOP
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
-from prism_sim.collector.tuples import UNKNOWN_HOP
+from prism_sim.collector.splitting import Splitting
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean
@@ -55,6 +56,12 @@ class Paths(EffectBase):
         description="Probability that a path ends early, after a number of hops drawn evenly from "
         "1 to one less than there are. Left out: none; no published figure found.",
     )
+    split: Literal["all", "one"] | None = Field(
+        default=None,
+        description="Messages that routing splits over several paths. all: a record for each "
+        "path, as of switches that tell records of different output interfaces apart. one: the "
+        "path of one packet, with all bytes. Left out: ``?`` between the leaves.",
+    )
     missing: float | None = Field(
         default=None,
         ge=0,
@@ -69,14 +76,19 @@ class Paths(EffectBase):
         """Probability that a record has no path, with the default filled in."""
         if self.missing is not None:
             return self.missing
-        reported = (self.hidden, self.unknown_hop, self.truncated)
-        return 1.0 if reported == (None, None, None) and not self.exporter_only else 0.0
+        reported = (self.hidden, self.unknown_hop, self.truncated, self.split)
+        return 1.0 if reported == (None,) * 4 and not self.exporter_only else 0.0
 
     def stage(self, scene: Scene) -> Stage:
         router = scene.tuples.router
         known_by_exporter, reported = _ends(router), self._reports(router)
+        splitting = Splitting(router)
 
         def report(rows: Rows) -> Rows:
+            if self.split == "all":
+                rows = splitting.every(rows)
+            elif self.split == "one":
+                rows = splitting.one(rows, scene.uniform("path of a packet", rows))
             has = np.flatnonzero(rows["path"] != NO_PATH)
             if self.exporter_only:
                 rows["path"][has] = _each(known_by_exporter, rows["path"][has], rows["point"][has])
@@ -97,7 +109,7 @@ class Paths(EffectBase):
             hops = router.paths[path].split("|")[:kept]
             silent = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
             known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, silent, strict=True)]
-            return router.note_path("|".join(known))
+            return router.names.note("|".join(known))
 
         return reported
 
@@ -131,7 +143,7 @@ def _ends(router: Router) -> Callable[..., int]:
         if len(hops) == 1:
             return path
         ends = [UNKNOWN_HOP, hops[-1]] if point == EGRESS else [hops[0], UNKNOWN_HOP]
-        return router.note_path("|".join(ends))
+        return router.names.note("|".join(ends))
 
     return known
 

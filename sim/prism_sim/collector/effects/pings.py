@@ -47,7 +47,7 @@ class Pings(EffectBase):
 
     def stage(self, scene: Scene) -> Stage:
         layout = scene.tuples.router.layout
-        hosts = range(0, len(layout.addresses), layout.cluster.nics_per_server)
+        hosts = range(0, len(layout.addresses), layout.cluster.ports_per_server)
         tuples = np.array([self._tuple(scene, hosts, place) for place in range(len(hosts))])
         phase = np.array([scene.draws.stream(self.kind, host).random() for host in hosts])
         times = Periodic(self.every_s * 1e9, phase)

@@ -32,7 +32,7 @@ class ServiceBase(EffectBase):
         server = server_index(self.at)
         if server is None:
             return scene.tuples.name(self.at)
-        return server * scene.tuples.router.layout.cluster.nics_per_server
+        return server * scene.tuples.router.layout.cluster.ports_per_server
 
     def remarks(self, setting: Setting) -> Remarks:
         if self.kind in [job.name for job in setting.jobs]:

@@ -43,10 +43,13 @@ class Group:
     connection: Connection
 
     def by_server(self, layout: Layout) -> list[list[int]]:
-        """Members (places in ``gpus``) of each server, in the order of their first one."""
+        """Members (places in ``gpus``) of each server, in the order of their first one.
+
+        To a collective, a server is what shares one NVLink domain.
+        """
         servers: dict[int, list[int]] = {}
         for member, gpu in enumerate(self.gpus):
-            servers.setdefault(layout.server_of_gpu(gpu), []).append(member)
+            servers.setdefault(layout.domain_of_gpu(gpu), []).append(member)
         return list(servers.values())
 
     def nics_by_server(self, layout: Layout) -> list[list[int]]:

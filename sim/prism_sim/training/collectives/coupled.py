@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
 from prism_common.compiled import Bound, compiled, compiled_part
-from prism_sim.cluster.fabric import Fabric, Moved
+from prism_sim.cluster.fabric import CoupledOver, Fabric, Moved
 from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.pace import take_log
@@ -113,42 +114,82 @@ NO_TIME = Spare(np.zeros(1, np.int64), np.zeros((0, 1)), np.zeros((0, 1)))
 class CoupledHops:
     """The hops of one collective, ready to run as one entity.
 
+    Where transfers choose one of several paths, each hop chooses anew for a run.
+
     Attributes
     ----------
     route : of each hop, shape (hops,).
     latency_ns : of each hop, shape (hops,).
-    bundle : for the fabric.
     """
 
     def __init__(self, hops: Sequence[Hop], fabric: Fabric) -> None:
-        self._fabric = fabric
-        self._links = [hop.links for hop in hops]
+        self._fabric, templates = fabric, fabric.templates
+        own = [templates.add(hop.links) if hop.template == HIDDEN else hop.template for hop in hops]
+        self._hops = np.array(own, np.int32)
+        self._present = np.array([templates.last_choice(hop) for hop in own], np.int32)
+        self._first = self._present - templates.path_numbers(self._present) + 1
+        self._chooses = any(templates.chooses(hop) for hop in own)
         self.route = np.array([hop.route for hop in hops], np.int32)
+        self._by_route = np.argsort(self.route, kind="stable")
         self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
-        self._register()
+        self._free: list[tuple[int, int]] = []
+        self._template, self._bundle = self._registered()
         fabric.on_reroute.append(self._move)
 
-    def _register(self) -> None:
+    def _registered(self) -> tuple[int, int]:
+        """A new template of the present hops, and its bundle."""
         templates = self._fabric.templates
-        self._template = templates.add_coupled(self._links)
-        self.bundle = templates.add_bundle([self._template])
+        add = templates.add_coupled_choice if self._chooses else templates.add_coupled
+        template = add(self._present.tolist())
+        return template, templates.add_bundle([template])
 
     def _move(self, moved: Moved) -> None:
-        """Use the present links of the hops' routes."""
+        """Use the present links of the hops' routes, unless templates are renewed in place."""
+        if self._chooses or self._fabric.templates.follows(self._template):
+            return
         if moved.keys() & set(self.route.tolist()):
-            old = zip(self.route.tolist(), self._links, strict=True)
-            self._links = [tuple(moved.get(route, links)) for route, links in old]
-            self._register()
+            self._template, self._bundle = self._registered()
+
+    def move(self, size_bytes: int, event: simpy.Event, over: CoupledOver, cap: float) -> None:
+        """Send ``size_bytes`` over every hop; see :meth:`~.fabric.Fabric.move_coupled`."""
+        if not self._chooses:
+            self._fabric.move_coupled(self._bundle, size_bytes, event, over, cap)
+            return
+        template, bundle = place = self._free.pop() if self._free else self._registered()
+        self._present = taken = self._fabric.choose_paths(self._hops, template)
+        self._template = template
+
+        def ended(start_ns: int, end_ns: int, log: int) -> int:
+            self._fabric.leave_paths(taken)
+            self._free.append(place)
+            return over(start_ns, end_ns, log)
+
+        self._fabric.move_coupled(bundle, size_bytes, event, ended, cap)
+
+    def with_paths(self, trains: Array) -> Array:
+        """``trains`` with the paths that the hops chose."""
+        if self._chooses:
+            order = self._by_route
+            place = np.searchsorted(self.route[order], trains["route"])
+            trains["path"] = np.where(self._hops != self._present, self._numbers, 0)[order][place]
+        return trains
+
+    @property
+    def _numbers(self) -> Int32s:
+        """Number of the path of each hop among those that it may choose, from 1."""
+        return self._present - self._first + 1
 
     def __len__(self) -> int:
         return len(self.route)
 
     def free_rates(self) -> Floats:
         """Rate of each hop if the collective were alone on its links [bytes/ns]."""
-        links = np.concatenate(self._links).astype(np.int64)
-        _, at, hops_on = np.unique(links, return_inverse=True, return_counts=True)
-        rate = self._fabric.net.link["capacity"][links] / hops_on[at]
-        first = np.cumsum([0, *(len(own) for own in self._links)])[:-1]
+        each = [self._fabric.templates.links_of(hop) for hop in self._present.tolist()]
+        links = np.concatenate([links for links, _ in each])
+        share = np.concatenate([share for _, share in each])
+        _, at = np.unique(links, return_inverse=True)
+        rate = self._fabric.capacities()[links] / np.bincount(at, share)[at]
+        first = np.cumsum([0, *(len(own) for own, _ in each)])[:-1]
         return np.minimum.reduceat(rate, first)
 
     def spare_since(self, since_ns: int) -> Spare:
@@ -167,7 +208,8 @@ class CoupledHops:
         """The trains of all hops, ``delay_ns`` after the fluid; see :func:`trains_of`."""
         zero_ns = np.full(len(self), course.start_ns + delay_ns)
         early = Early(np.zeros(len(self), np.int64), zero_ns, zero_ns, zero_ns)
-        return trains_of(course, period_ns, bursts, burst_bytes, early, zero_ns, self.route)
+        trains = trains_of(course, period_ns, bursts, burst_bytes, early, zero_ns, self.route)
+        return self.with_paths(trains)
 
     def early_trains(self, early: Early, burst_bytes: int) -> Array:
         """The trains of hops that sent only ``early`` bursts."""
@@ -183,7 +225,7 @@ class CoupledHops:
         ):
             trains[name] = values
         trains["burst_bytes"] = burst_bytes
-        return trains
+        return self.with_paths(trains)
 
 
 @compiled

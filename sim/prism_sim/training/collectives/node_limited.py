@@ -47,7 +47,7 @@ class NodeLimitedAllToAll:
         self._crossings = crossings
         connections = network.queue_pairs(group.connection)
         self._connections = len(connections)
-        servers = [network.layout.server_of_gpu(gpu) for gpu in group.gpus]
+        servers = [network.layout.domain_of_gpu(gpu) for gpu in group.gpus]
         self._near = servers.count(servers[0])
         self._ways: list[_Way] = []
         for i, a in enumerate(group.gpus):

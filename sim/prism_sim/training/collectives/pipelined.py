@@ -58,8 +58,7 @@ class Pipelined:
         def over(start_ns: int, end_ns: int, log: int) -> int:
             return self._over(self._hops.course(start_ns, end_ns, log), slices, slice_bytes)
 
-        fabric = self._network.fabric
-        fabric.move_coupled(self._hops.bundle, slices * slice_bytes, event, over, math.inf)
+        self._hops.move(slices * slice_bytes, event, over, math.inf)
 
     def _over(self, course: Course, slices: int, slice_bytes: int) -> int:
         """Write the trains of all hops; return the time that depth adds [ns]."""

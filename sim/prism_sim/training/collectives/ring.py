@@ -97,7 +97,7 @@ class Ring:
         self._running = True
         network, servers = self._network, self._servers
         cap = network.cap(size_bytes, servers) if servers > 1 else math.inf
-        network.fabric.move_coupled(self._hops.bundle, chunk_bytes * steps, event, over, cap)
+        self._hops.move(chunk_bytes * steps, event, over, cap)
 
     def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
         """Write the chunks that were sent; see :class:`~.base.PartialCollective`."""
@@ -138,7 +138,7 @@ class Ring:
             self._network.fabric.net, *run, chunk_bytes, steps, ready_ns, spare, hops.latency_ns,
             hops.route,
         )  # fmt: skip
-        self._network.observer.observe(trains)
+        self._network.observer.observe(hops.with_paths(trains))
         return round(steps * period_ns) - (end_ns - start_ns)
 
 

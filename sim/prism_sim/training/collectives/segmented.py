@@ -146,7 +146,7 @@ class SegmentedRing:
 
         alone, now = run(size / hops.free_rates()), network.env.now
         cap = size * segments / (alone.done_ns - now) if alone.done_ns > now else math.inf
-        network.fabric.move_coupled(hops.bundle, size * segments, event, over, cap)
+        hops.move(size * segments, event, over, cap)
 
     def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
         """Write the segments that were sent; see :class:`~.base.PartialCollective`."""
@@ -206,7 +206,7 @@ class SegmentedRing:
         trains["burst_ns"] = trains["period_ns"] = (c.end - c.begin).ravel()
         trains["bursts"] = 1
         trains["burst_bytes"] = size_bytes - control * alone.ravel()
-        observe(trains[c.end.ravel() <= until_ns])
+        observe(self._hops.with_paths(trains[c.end.ravel() <= until_ns]))
         receiver_turn = np.roll(c.turn, -1, 0)
         for hop, route in enumerate(self._hops.route.tolist()):
             requested, answered = c.turn[hop][alone[hop]], receiver_turn[hop]

@@ -6,7 +6,6 @@ joins, the messages between the others are sent, each when both of its ends have
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -61,9 +60,12 @@ def lone_messages(
     """Those messages that end until now, if each link is shared by all that use it."""
     sent = np.flatnonzero(starts_ns < network.env.now)
     chosen = [hops[i] for i in sent.tolist()]
-    users = Counter(link for hop in chosen for link in hop.links)
-    free = network.fabric.capacity_of
-    rate = [min(free(link) / users[link] for link in hop.links) for hop in chosen]
+    templates, capacity = network.fabric.templates, network.fabric.capacities()
+    each = [templates.links_of(templates.last_choice(hop.template)) for hop in chosen]
+    users = np.zeros(len(capacity))
+    for links, shares in each:
+        users[links] += shares
+    rate = [float((capacity[links] / users[links]).min()) for links, _ in each]
     trains = np.zeros(sent.size, TRAIN)
     trains["route"] = [hop.route for hop in chosen]
     trains["start_ns"], trains["bursts"], trains["burst_bytes"] = starts_ns[sent], 1, sizes[sent]

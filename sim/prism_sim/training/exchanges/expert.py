@@ -128,12 +128,12 @@ def _stream(
 
 
 def _all_to_all(group: Group, context: JobContext) -> UnevenAllToAll | NodeLimitedAllToAll:
-    """The all-to-all of ``group``; node-limited if it fills parts of several servers evenly."""
+    """The all-to-all of ``group``; node-limited if it fills parts of several domains evenly."""
     mixture = context.config.mixture
     assert mixture is not None  # otherwise there are no experts
-    servers = Counter(map(context.layout.server_of_gpu, group.gpus))
-    even = len(set(servers.values())) == 1 and len(servers) > 1
+    domains = Counter(map(context.layout.domain_of_gpu, group.gpus))
+    even = len(set(domains.values())) == 1 and len(domains) > 1
     if mixture.servers is None or not even:
         return UnevenAllToAll(group, context.network)
-    crossings = min(1.0, min(mixture.servers, len(servers)) / mixture.top_k)
+    crossings = min(1.0, min(mixture.servers, len(domains)) / mixture.top_k)
     return NodeLimitedAllToAll(group, context.network, crossings)

@@ -1,8 +1,8 @@
-"""Tensor parallelism across servers: activations are summed after each half of a layer.
+"""Tensor parallelism across NVLink domains: activations are summed after each half of a layer.
 
 Attention and the feed-forward part each end in an all-reduce of the micro-batch's activations,
 forward and backward. With sequence parallelism each begins with an all-gather and ends in a
-reduce-scatter; backward, the input is gathered once more, after the compute. Inside a server
+reduce-scatter; backward, the input is gathered once more, after the compute. Inside a domain
 all this uses NVLink, and its time is part of the pass.
 
 References: Shoeybi et al., Megatron-LM, 2019, section 3; Korthikanti et al., Reducing activation
@@ -62,7 +62,7 @@ class Scattered:
 
 
 class TensorParallelism(ExchangeBase):
-    """Ranks of a tensor-parallel group that spans servers exchange activations."""
+    """Ranks of a tensor-parallel group that spans domains exchange activations."""
 
     name: ClassVar[str] = "tensor"
     spans: ClassVar[tuple[str, ...]] = ("tp_all_reduce", "tp_all_gather", "tp_reduce_scatter")
@@ -73,7 +73,7 @@ class TensorParallelism(ExchangeBase):
 
     def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         context, job = groups.context, groups.context.config
-        if job.tp <= context.layout.cluster.gpus_per_server:
+        if job.tp <= context.layout.cluster.domain_gpus:
             return {}
         size = job.activation_bytes * job.local_tokens * job.model.hidden
         form = Scattered if job.sequence_parallel else Summed

@@ -57,11 +57,11 @@ def _unseen_leaf(topology: Topology, sends: Bools) -> Bools:
 
 def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
     """Whether ``ends`` has the same NICs in each of the servers ``alone``."""
-    nics: dict[int, set[int | None]] = {server: set() for server in alone}
+    nics: dict[int, set[int]] = {server: set() for server in alone}
     for end in ends.tolist():
         server = int(topology.servers[end])
         if server in nics:
-            nics[server].add(topology.endpoints[end].nic)
+            nics[server].add(int(topology.positions[end]))
     return bool(alone) and all(own == nics[alone[0]] for own in nics.values())
 
 
@@ -76,13 +76,13 @@ def with_silent_places(
     number, position = number.copy(), position.copy()
     servers = topology.servers[endpoints]
     seen, known = number >= 0, number.copy()
-    label: dict[tuple[int, int | None], int] = {}
+    label: dict[tuple[int, int], int] = {}
     for row in np.flatnonzero(unseen).tolist():
         beside = np.flatnonzero(seen & (servers == servers[row]))
         if beside.size == 0 or np.unique(position[beside]).size > 1:
             continue
         first = int(beside[0])
-        key = int(known[first]), topology.endpoints[int(endpoints[row])].nic
+        key = int(known[first]), int(topology.positions[endpoints[row]])
         number[row] = label.setdefault(key, int(known.max()) + 1 + len(label))
         position[row] = position[first]
     return number, position

@@ -141,7 +141,7 @@ def _hides_stages(
     idle, homes = _idle(topology, connections, phases), topology.servers[phases.endpoints]
     if pipelines.chunks == 1 and pipelines.length < pipelines.deepest < pipelines.micro_batches:
         return bool(idle[np.isin(topology.servers, homes)].any())
-    nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints])
+    nics = topology.positions
     first = phases.endpoints[pipelines.stage == 0]
     for server in np.unique(topology.servers[first]).tolist():
         own = nics[first[topology.servers[first] == server]]

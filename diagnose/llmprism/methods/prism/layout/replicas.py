@@ -274,10 +274,10 @@ def _joins(topology: Topology, phases: Phases, one: Replicas) -> list[tuple[int,
     sizes = np.bincount(one.number)
     if sizes.size < 2 or np.unique(sizes).size > 1:
         return []
-    nics = [topology.endpoints[end].nic for end in phases.endpoints[one.rows].tolist()]
-    if None in nics:
+    nics = topology.positions[phases.endpoints[one.rows]]
+    if (nics < 0).any():
         return []
-    order = np.lexsort((np.array(nics), one.number))
+    order = np.lexsort((nics, one.number))
     groups = phases.dp_group[one.rows[order]].reshape(sizes.size, -1)
     if (groups < 0).any():
         return []

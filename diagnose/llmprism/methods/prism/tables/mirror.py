@@ -61,5 +61,4 @@ def _unseen(
 
 
 def _place(topology: Topology, end: int) -> Place:
-    nic = topology.endpoints[end].nic
-    return int(topology.servers[end]), -1 if nic is None else int(nic)
+    return int(topology.servers[end]), int(topology.positions[end])

@@ -1,0 +1,95 @@
+"""Leaves and planes that are down, in fabrics whose NICs have two ports."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from faulty import fault_of, run_with, step_ms
+from prism_sim.loading.checks import errors
+from prism_sim.loading.scenario import Scenario
+from tiny import TINY_MODEL
+
+PLANES: dict[str, Any] = {
+    "servers": 8, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": 2,
+    "fabric": {"kind": "tor", "leaf_ports": 4, "spines": 2, "planes": 2},
+}  # fmt: skip
+RING = {"dp": 8, "pp": 1, "mfu": 1.0, "micro_batches": 1}
+"""Steps that are mostly the all-reduce of the gradients, so that the network decides."""
+WINDOW = {"job": "a", "from_step": 3, "to_step": 6}
+
+
+def cluster(addresses: str) -> dict[str, Any]:
+    return {**PLANES, "port_addresses": addresses}
+
+
+def leaves_by_step(run: Any) -> pd.Series:
+    """The leaves that records of each step begin at."""
+    flows = pd.read_parquet(run.flows)
+    steps = run.truth("steps").groupby("step")["start_ns"].min()
+    flows["step"] = steps.searchsorted(flows["start_ns"], "right") - 1
+    leaf = flows["path"].astype(str).str.split("|").str[0]
+    return leaf.groupby(flows["step"]).agg(lambda of: sorted(set(of)))
+
+
+@pytest.mark.parametrize("addresses", ["shared", "own"])
+def test_a_failed_plane_leaves_half_of_the_rate_and_stops_nothing(tmp_path, addresses) -> None:
+    fault = {"kind": "failed_plane", "plane": 1, **WINDOW}
+    run = run_with(tmp_path, fault, cluster=cluster(addresses), **RING)
+    took = step_ms(run)
+    network_ms = sent_bytes(run) / 50e6
+    assert took[4] - took[2] == pytest.approx(network_ms, rel=0.05)
+    assert took[7] == pytest.approx(took[2], rel=0.05)
+    both, one = ["leaf000", "leaf001", "leaf002", "leaf003"], ["leaf000", "leaf001"]
+    used = leaves_by_step(run)
+    assert used[2] == used[7] == both
+    assert used[4] == used[5] == one
+    truth = fault_of(run)
+    assert (truth["culprit_kind"], truth["culprit"]) == ("plane", "plane 1")
+    assert (truth["magnitude"], json.loads(truth["jobs"])) == (0.5, ["a"])
+
+
+def sent_bytes(run: Any) -> float:
+    """Bytes that cross each NIC in a step, in each direction."""
+    return float(run.truth("pairs")["bytes"].sum() / 8 / run.truth("steps")["step"].nunique())
+
+
+def test_a_failed_leaf_slows_only_what_uses_its_nics(tmp_path) -> None:
+    fault = {"kind": "failed_leaf", "leaf": "leaf002", **WINDOW}
+    run = run_with(tmp_path, fault, cluster=PLANES, **RING)
+    flows = pd.read_parquet(run.flows)
+    truth = fault_of(run)
+    assert (truth["culprit_kind"], truth["culprit"]) == ("switch", "leaf002")
+    inside = flows[flows["start_ns"].between(truth["start_ns"], truth["end_ns"] - 1)]
+    paths = inside["path"].astype(str)
+    far = paths[~paths.str.contains("leaf000|leaf002")]
+    assert set(far) == {"leaf001", "leaf003"}, "the other rack still uses both planes"
+    assert not paths.str.contains("leaf002").any()
+
+
+@pytest.mark.parametrize("addresses", ["shared", "own"])
+def test_the_truth_calls_a_nic_by_one_address(tmp_path, addresses) -> None:
+    fault = {"kind": "failed_plane", "plane": 0, **WINDOW}
+    run = run_with(tmp_path, fault, cluster=cluster(addresses), **RING)
+    ranks, pairs = set(run.truth("ranks")["address"]), run.truth("pairs")
+    assert {*pairs["src"], *pairs["dst"]} <= ranks
+    seen = set(pd.read_parquet(run.flows)["src"])
+    assert len(seen) == (8 if addresses == "shared" else 16)
+
+
+@pytest.mark.parametrize(
+    ("fault", "fabric", "complaint"),
+    [
+        ({"kind": "failed_leaf", "leaf": "leaf000"}, {"planes": 1}, "NICs have a single port"),
+        ({"kind": "failed_plane", "plane": 0}, {"planes": 1}, "the fabric has a single plane"),
+        ({"kind": "failed_plane", "plane": 2}, {"planes": 2}, "there is no plane 2 among 2"),
+    ],
+)
+def test_what_cannot_fail_is_refused(fault, fabric, complaint) -> None:
+    of = {**PLANES, "nic_ports": fabric["planes"], "fabric": {**PLANES["fabric"], **fabric}}
+    job = {"name": "a", "model": TINY_MODEL, "dp": 8, "micro_batches": 1, "steps": 8}
+    world = {"cluster": of, "jobs": [job], "faults": [fault | WINDOW]}
+    assert complaint in next(one.what for one in errors(Scenario.model_validate(world)))

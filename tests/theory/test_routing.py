@@ -1,0 +1,292 @@
+"""Rates under every kind of routing, compared with exact fractions and with closed forms."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fabric_bench import WatchedFabric
+from fabrics import clusters
+from link_records import lateness_ns, records_by_link
+from prism_common.errors import UserError
+from prism_sim.clock import Clock
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.ways import FAILED
+from prism_sim.draws import Draws
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.simulate import simulate
+from reference_maxmin import rates
+from tiny import TINY_MODEL
+
+KINDS: list[Any] = [
+    "ecmp", "flowlet", "adaptive", "spray", {"kind": "adaptive", "per": "message"},
+    {"kind": "spray", "weights": [1, 3, 2]},
+]  # fmt: skip
+
+
+class Wires:
+    """The links of a cluster, and flows between its NICs."""
+
+    def __init__(self, cluster: Cluster, seed: int = 0) -> None:
+        self.env, self.layout = Clock(), Layout(cluster)
+        templates = Templates()
+        self.router = Router(self.layout, templates, Draws(seed))
+        self.fabric = WatchedFabric(self.env, self.layout.capacity, templates)
+
+    def send(self, src: int, dst: int, size_bytes: int = 10**12, queue_pair: int = 0) -> int:
+        """Send from now on; returns the template of the route."""
+        route = self.router.route(src, dst, "a", "dp", queue_pair)
+        template = self.router.template(route)
+        bundle = self.fabric.templates.add_bundle([template])
+        self.fabric.transfer(bundle, size_bytes, 0, self.env.event())
+        return template
+
+    def rates(self) -> dict[int, float]:
+        """Present rate by template [bytes/ns]."""
+        active = self.fabric.active()
+        return dict(zip(active["template"].tolist(), active["rate"].tolist(), strict=True))
+
+    def run(self) -> None:
+        self.env.run(until=self.env.now + 1)
+
+
+def even_shares(
+    layout: Layout, src: int, dst: int, failed: set[tuple[int, int]]
+) -> dict[int, Fraction]:
+    """The share of a message on every link, if each switch splits it evenly."""
+    topology, cluster = layout.topology, layout.cluster
+    a, b = int(topology.leaf_of_nic[src]), int(topology.leaf_of_nic[dst])
+    shares: dict[int, Fraction] = defaultdict(Fraction)
+    shares[layout.nic_out(src)] = shares[layout.nic_in(dst)] = Fraction(1)
+    if a == b:
+        return shares
+    apart = topology.pod_of(a) != topology.pod_of(b)
+    arriving = [u for u in range(cluster.uplinks) if (b, u) not in failed]
+    into = defaultdict(list)
+    for uplink in arriving:
+        into[topology.spine_of(b, uplink)].append(uplink)
+    ups = [
+        u for u in range(cluster.uplinks)
+        if (a, u) not in failed and (apart or topology.spine_of(a, u) in into)
+    ]  # fmt: skip
+    at: dict[int, Fraction] = defaultdict(Fraction)
+    for uplink in ups:
+        shares[layout.up(a, uplink)] += Fraction(1, len(ups))
+        at[topology.spine_of(a, uplink)] += Fraction(1, len(ups))
+    if apart:
+        at = _over_cores(layout, at, sorted(into), shares)
+    for spine, share in at.items():
+        for uplink in into[spine]:
+            shares[layout.down(b, uplink)] += share / len(into[spine])
+    return shares
+
+
+def _over_cores(
+    layout: Layout, at: dict[int, Fraction], near: list[int], shares: dict[int, Fraction]
+) -> dict[int, Fraction]:
+    topology = layout.topology
+    cores: dict[int, Fraction] = defaultdict(Fraction)
+    for spine, share in at.items():
+        for uplink in range(topology.core_uplinks):
+            shares[layout.core_up(spine, uplink)] += share / topology.core_uplinks
+            cores[topology.core_of(spine, uplink)] += share / topology.core_uplinks
+    after: dict[int, Fraction] = defaultdict(Fraction)
+    for core, share in cores.items():
+        own = topology.uplinks_to_core(core)
+        for spine in near:
+            after[spine] += share / len(near)
+            for uplink in own:
+                shares[layout.core_down(spine, uplink)] += share / len(near) / len(own)
+    return after
+
+
+def exact(wires: Wires, ends: list[tuple[int, int]], capacity: Any, failed: Any) -> list[float]:
+    uses: Any = [even_shares(wires.layout, src, dst, failed) for src, dst in ends]
+    found = rates(capacity.tolist(), uses, [float("inf")] * len(ends))
+    return [float(rate) for rate in found]
+
+
+@given(clusters(), st.data())
+@settings(deadline=None, max_examples=60)
+def test_sprayed_rates_are_those_of_exact_fractions(cluster: Cluster, data: st.DataObject) -> None:
+    fabric = cluster.fabric.model_copy(update={"routing": spray()})
+    wires = Wires(cluster.model_copy(update={"fabric": fabric}))
+    nics = len(wires.layout.addresses)
+    nic = st.integers(0, nics - 1)
+    ends = data.draw(st.lists(st.tuples(nic, nic), min_size=1, max_size=8, unique=True))
+    ends = [(src, dst) for src, dst in ends if src != dst]
+    assume(ends)
+    capacity = wires.layout.capacity.copy()
+    templates = [wires.send(src, dst) for src, dst in ends]
+    wires.run()
+    for _ in range(3):
+        link, speed = data.draw(st.integers(0, len(capacity) - 1)), data.draw(st.integers(1, 4))
+        capacity[link] = wires.layout.capacity[link] * speed / 4
+        wires.fabric.set_capacity(link, capacity[link])
+        wires.run()
+    found = wires.rates()
+    expected = exact(wires, ends, capacity, set())
+    np.testing.assert_allclose([found[t] for t in templates], expected, rtol=1e-9)
+    leaf, count = data.draw(st.integers(0, cluster.leaves - 1)), data.draw(st.integers(1, 2))
+    try:
+        moved = wires.router.fail(leaf, range(count))
+    except UserError:
+        return
+    wires.fabric.reroute(moved)
+    ends.append(data.draw(st.sampled_from([(a, b) for a in range(nics) for b in range(nics)
+                                           if a != b and (a, b) not in ends])))  # fmt: skip
+    try:
+        templates.append(wires.send(*ends[-1]))
+    except UserError:
+        ends.pop()
+    wires.run()
+    found = wires.rates()
+    expected = exact(wires, ends, capacity, {(leaf, up) for up in range(count)})
+    np.testing.assert_allclose([found[t] for t in templates], expected, rtol=1e-9)
+
+
+def spray() -> Any:
+    return Cluster.model_validate({"servers": 1, "fabric": {"routing": "spray"}}).fabric.routing
+
+
+def two_leaves(k: int, routing: Any, servers: int = 1) -> Wires:
+    """Two leaves with ``k`` uplinks, which together are as fast as one NIC for each server."""
+    fabric = {
+        "kind": "tor", "leaf_ports": servers, "uplinks": k, "spines": k,
+        "uplink_gbps": 400 * servers / k, "routing": routing,
+    }  # fmt: skip
+    alone = {"gpus_per_server": 1, "nics_per_server": 1}
+    return Wires(Cluster.model_validate({"servers": 2 * servers, **alone, "fabric": fabric}))
+
+
+@pytest.mark.parametrize("k", [2, 7, 64])
+@pytest.mark.parametrize("r", [0.5, 0.9])
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_of_k_paths_one_is_slow(k: int, r: float, direction: str) -> None:
+    """Spraying waits for the slow path; adaptive routing loses only what the path has less."""
+    for routing, share in (("spray", r), ("adaptive", (k - 1 + r) / k)):
+        wires = two_leaves(k, routing)
+        link = wires.layout.up(0, 0) if direction == "up" else wires.layout.down(1, 0)
+        wires.fabric.set_capacity(link, float(wires.layout.capacity[link]) * r)
+        wires.router.conditions.speed[link] = r
+        template = wires.send(0, 1)
+        wires.run()
+        assert wires.rates()[template] == pytest.approx(50 * share, rel=1e-12)
+
+
+def test_weights_load_the_heaviest_path_most() -> None:
+    wires = two_leaves(4, {"kind": "spray", "weights": [2, 1, 1, 1]})
+    template = wires.send(0, 1)
+    wires.run()
+    assert wires.rates()[template] == pytest.approx(50 / 4 / (2 / 5))
+
+
+@pytest.mark.parametrize("repeats", [0.0, 0.005 * 100, 0.05 / 0.95])
+def test_losses_on_one_of_k_paths_cost_all_of_the_message(repeats: float) -> None:
+    wires = two_leaves(8, "spray")
+    wires.router.conditions.repeats[wires.layout.up(0, 3)] = repeats
+    template = wires.send(0, 1)
+    wires.run()
+    assert wires.rates()[template] == pytest.approx(50 / (1 + repeats / 8))
+
+
+def test_the_least_loaded_path_is_free() -> None:
+    """Eight messages over eight uplinks: each has one of its own, in whatever order they start."""
+    wires = two_leaves(8, {"kind": "adaptive", "per": "message"}, servers=8)
+    for server in range(8):
+        wires.send(server, 8 + server)
+    wires.run()
+    assert sorted(wires.rates().values()) == pytest.approx([50.0] * 8)
+
+
+@pytest.mark.parametrize(("silent_ns", "paths"), [(400, 1), (2_000, 8)])
+def test_a_flowlet_takes_a_new_path_only_after_a_silence(silent_ns: int, paths: int) -> None:
+    wires = two_leaves(8, {"kind": "flowlet", "gap_us": 1})
+    template = wires.send(0, 1, 500)
+    for _ in range(80):
+        wires.env.run(until=wires.env.now + 500 // 6 + 1 + silent_ns)
+        wires.send(0, 1, 500)
+    wires.env.run(until=wires.env.now + 1_000)
+    assert wires.fabric.templates.chooses(template)
+    assert len(set(wires.fabric.drain()["path"].tolist())) == paths
+
+
+def test_a_failed_path_is_not_chosen() -> None:
+    for routing in ("flowlet", {"kind": "adaptive", "per": "message"}):
+        wires = two_leaves(8, routing)
+        wires.send(0, 1, 500)
+        wires.run()
+        wires.fabric.reroute(wires.router.fail(0, range(7)))
+        assert wires.router.failed()[0, 3, FAILED]
+        for _ in range(20):
+            wires.env.run(until=wires.env.now + 1_000_000)
+            wires.send(0, 1, 500)
+        wires.env.run(until=wires.env.now + 1_000_000)
+        assert set(wires.fabric.drain()["path"].tolist()[1:]) == {8}
+
+
+def world(routing: Any, folder: Path, **more: Any) -> Path:
+    """Two servers on two leaves, with pipelines, rings and a slow uplink."""
+    fabric = {"kind": "tor", "leaf_ports": 8, "uplinks": 4, "spines": 4, "routing": routing}
+    job = {"name": "a", "model": TINY_MODEL, "dp": 2, "pp": 2, "tp": 4, "micro_batches": 4,
+           "steps": 3, "compute_jitter": 0.05}  # fmt: skip
+    faults = [
+        {"kind": "slow_link", "a": "leaf000", "b": "spine00", "factor": 0.4, "from_s": 0.005},
+        {"kind": "failed_uplinks", "leaf": "leaf001", "failed": 1, "from_s": 0.01},
+    ]
+    cluster = {"servers": 2, "fabric": fabric}
+    values = {"name": "test", "cluster": cluster, "jobs": [job], "faults": faults, **more}
+    run = Run(folder)
+    simulate(Scenario.model_validate(values), run)
+    return folder
+
+
+def split(folder: Path, routing: Any, how: str) -> pd.DataFrame:
+    effects = {"effects": [{"kind": "paths", "split": how}]}
+    path = world(routing, folder, collector=effects) / "flows.parquet"
+    return pd.read_parquet(path).astype({"src": str, "dst": str, "path": str})
+
+
+@pytest.mark.parametrize("routing", KINDS, ids=str)
+def test_the_records_of_all_paths_fit_their_links(routing: Any, tmp_path: Path) -> None:
+    split(tmp_path, routing, "all")
+    for link, capacity, records in records_by_link(tmp_path):
+        late_ns = lateness_ns(records, capacity * 1.01)
+        assert late_ns <= 1_502, f"{link}: {late_ns:,.0f} ns too late"  # grain, and three latencies
+
+
+def test_records_of_all_paths_have_all_bytes_in_equal_shares(tmp_path: Path) -> None:
+    flows = split(tmp_path / "all", "spray", "all")
+    one = split(tmp_path / "one", "spray", "one")
+    message = ["src", "dst", "src_port", "start_ns", "end_ns"]
+    whole = one.groupby(message)["bytes"].sum()
+    pd.testing.assert_series_equal(flows.groupby(message)["bytes"].sum(), whole)
+    early = flows[flows["end_ns"] < flows["start_ns"].min() + 10_000_000]
+    crossing = early[early["path"].str.contains("spine")]
+    parts = crossing.groupby(message)["bytes"]
+    assert (parts.size() == 4).all()
+    assert (parts.max() - parts.min() <= 1).all()
+    assert set(one["path"].str.split("|").str[1].dropna()) == {f"spine0{i}" for i in range(4)}
+
+
+def test_what_one_record_cannot_say_is_a_question_mark(tmp_path: Path) -> None:
+    flows = pd.read_parquet(world("spray", tmp_path) / "flows.parquet")
+    assert set(flows["path"].astype(str)) == {"leaf000|?|leaf001", "leaf001|?|leaf000"}
+
+
+@pytest.mark.parametrize("routing", KINDS, ids=str)
+def test_the_same_seed_gives_the_same_bytes(routing: Any, tmp_path: Path) -> None:
+    files = [world(routing, tmp_path / name) / "flows.parquet" for name in ("one", "two")]
+    assert files[0].read_bytes() == files[1].read_bytes()

@@ -167,7 +167,7 @@ GRAPH_WEIGHT = 0.6
 
 FITS, EXACTER = 0.5, 10.0
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
-that overlap with computation hide up to half of it. And by how much less it is where nothing does."""
+that overlap with computation hide up to half of it. And by how much less it is where none do."""
 
 UNEXPLAINED = 4.4
 """Log odds, in each step, of a cause that records do not show: as likely as one that explains a

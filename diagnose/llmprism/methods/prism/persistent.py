@@ -3,8 +3,9 @@
 A fault that is older than the recording changes no step against another. It shows beside *peers*:
 the units of one stage do the same work, and so do communicators of one kind over as many switches.
 How long a unit works in a normal step is known by its edges in the graph, without what all of an
-operation wait for. Its own work, by the order of its events, has to be longer than that of its
-peers as well. Healthy GPUs of one type differ too, so a slow one has to differ by more than they
+operation wait for. Its own work, by the order of its events, has to differ from that of its peers
+as well: it is longer, or seems shorter, since who is behind gets what it needs while it works.
+Healthy GPUs of one type differ too, so a slow one has to differ by more than they
 do. What has fewer than three peers is not judged.
 """
 
@@ -69,7 +70,7 @@ def _slow_units(durations: Durations) -> Iterator[Persistent]:
     for units, kind in groups if len(groups) == 1 else []:
         odds = -float(log_density(level[units] / error[units]).sum() / np.sqrt(units.size))
         odds -= penalty_always(int(np.isfinite(level).sum()), durations.steps)
-        named = _named(durations, int(units[0]), kind)
+        named = _named(durations, units, kind)
         lost_ns = float(longer_ns[units].min())
         yield from _judged(durations, named, float(level[units].min()), lost_ns, odds)
 
@@ -93,7 +94,8 @@ def _beside_peers(durations: Durations) -> tuple[Floats, Floats]:
     edges = np.where(normal_ns > 0, normal_ns, np.nan)
     role = _roles(durations)
     ratio = [beside_peers(one, role) for one in (edges, work)]
-    level: Floats = np.where(ratio[1] > 1, ratio[0] - 1, np.fmin(ratio[0] - 1, 0.0))
+    alike = (ratio[1] <= 1) & (ratio[1] > 1 - 2 * _scatter(ratio[1] - 1, UNEQUAL))
+    level: Floats = np.where(alike, np.fmin(ratio[0] - 1, 0.0), ratio[0] - 1)
     longer: Floats = edges - _of_peers(edges, role)
     return level, longer
 
@@ -195,20 +197,25 @@ def _scatter(level: Floats, least: float) -> float:
 
 
 def _groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:
-    """Servers of which all units are slow, and slow units of the others."""
+    """Slow units of each server, and whether these are all of it.
+
+    Those of one tensor group wait for each other.
+    """
     known = durations.compute.normal_ns > 0
     for server in np.unique(durations.servers[slow]).tolist():
         units = np.flatnonzero((durations.servers == server) & known)
-        if units.size > 1 and slow[units].all():
-            yield units, "server"
-        else:
-            yield from ((units[[at]], "address") for at in np.flatnonzero(slow[units]).tolist())
+        whole = units.size > 1 and slow[units].all()
+        yield units[slow[units]], "server" if whole else "address"
 
 
-def _named(durations: Durations, unit: int, kind: str) -> Attribution:
-    server = durations.server_name(int(durations.servers[unit]))
+def _named(durations: Durations, units: Ints, kind: str) -> Attribution:
+    server = durations.server_name(int(durations.servers[units[0]]))
     if kind == "server":
         others = {"or_causes": ["slow_gpu", "degraded_nvlink"]}
         return Attribution("rank", "slow_passes", "slow_server", kind, server, others)
-    evidence = {"server": server, "or_causes": ["slow_server", "degraded_nvlink"]}
-    return Attribution("rank", "slow_passes", "slow_gpu", kind, durations.address(unit), evidence)
+    names = [durations.address(unit) for unit in units.tolist()]
+    evidence = {
+        "server": server, "or_causes": ["slow_server", "degraded_nvlink"],
+        **({"one_of": names} if len(names) > 1 else {}),
+    }  # fmt: skip
+    return Attribution("rank", "slow_passes", "slow_gpu", "address", names[0], evidence)

@@ -119,8 +119,10 @@ def _slow_parts(durations: Durations) -> Iterator[Persistent]:
     pace = np.where(table.normal_ns > 0, table.normal_ns / np.maximum(size, 1.0), np.nan)
     role = _roles_of_transfers(durations)
     level = beside_peers(pace, role) - 1
-    error = _scatter(level, UNEQUAL_LINKS)
-    slow = np.nan_to_num(level) > max(3 * error, 2 * ALWAYS_SHARE)
+    error = np.zeros(level.size)
+    for one in np.unique(role).tolist():
+        error[role == one] = _scatter(level[role == one], UNEQUAL_LINKS)
+    slow = np.nan_to_num(level) > np.maximum(3 * error, 2 * ALWAYS_SHARE)
     if not slow.any() or 2 * slow.sum() > np.isfinite(level).sum():
         return
     every = np.ones(durations.steps, np.bool_)
@@ -135,7 +137,7 @@ def _slow_parts(durations: Durations) -> Iterator[Persistent]:
         return
     share = 1 - 1 / (1 + np.where(slow, level, 0.0))
     lost_ns = float((durations.on_path.transfer.sum(axis=1) * share).sum()) / durations.steps
-    odds = -float(log_density(level[slow] / error).sum())
+    odds = -float(log_density(level[slow] / error[slow]).sum())
     odds -= penalty_always(len(communicators), durations.steps)
     if lost_ns >= HALF * float((table.normal_ns * share).max()):  # else others wait for it
         yield from _judged(durations, named, float(np.median(level[slow])), lost_ns, odds)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: fuzz help lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
+.PHONY: fuzz help docs docs-links lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,16 @@ lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The build runs the commands of the tutorials and the programs of the gallery, and checks links.
+SITE := $(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees
+docs: $(VENV)/.installed-dev ## Build the documentation site into build/site; a warning is an error.
+	@rm -rf docs/made build/site
+	@$(SITE) -b html . build/site
+	@echo "open build/site/index.html"
+
+docs-links: $(VENV)/.installed-dev ## Check the links to other sites; needs the network.
+	@$(SITE) -b linkcheck . build/links
 
 regress: $(VENV)/.installed-dev ## Hold the headline figures of a small suite to their reference; about a minute.
 	@$(BIN)/prism-sim regress --junit junit-regress.xml
@@ -103,4 +113,4 @@ constraints: $(VENV)/.installed-dev ## Write the installed versions to constrain
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt
 
 clean:          ## Remove all made files and the private environment.
-	@rm -rf $(VENV) dist build diagnose/dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) dist build docs/made diagnose/dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

@@ -69,7 +69,7 @@ _JOBS = (
     *("#aa4499", "#ee8866", "#999933", "#882255", "#6699cc", "#bbcc33"),
 )
 
-_RULES: Any = {
+RULES: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "text.color": INK,
@@ -81,6 +81,7 @@ _RULES: Any = {
     "axes.edgecolor": MUTED,
     "axes.linewidth": 0.7,
     "axes.grid": False,
+    "axes.prop_cycle": f"cycler('color', {list(_JOBS)})",
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -128,7 +129,7 @@ def _ruled() -> Iterator[None]:
     """Draw or save with the style; a letter missing in the font becomes a box, without warning."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_RULES), warnings.catch_warnings():
+    with mpl.rc_context(RULES), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 

@@ -1,0 +1,45 @@
+"""
+A slow leaf
+===========
+
+All links of a leaf have a quarter of their rate.
+"""
+
+import matplotlib.pyplot as plt
+
+import prism_sim as ps
+
+run = ps.run(
+    "faults/misconfigured-switch",
+    set={
+        "faults": [
+            {
+                "kind": "slow_switch",
+                "switch": "leaf001",
+                "factor": 0.25,
+                "job": "train",
+                "from_step": 8,
+                "to_step": 16,
+            }
+        ]
+    },
+)
+flows = run.flows()
+flows = flows[flows["bytes"] > flows["bytes"].median()]  # rates of short messages say little
+gbps = 8 * flows["bytes"] / (flows["end_ns"] - flows["start_ns"])
+time_s = (flows["start_ns"] - flows["start_ns"].min()) / 1e9
+
+# %%
+# Every record over the leaf is slow at the same time, to whatever NIC it goes.
+
+crosses = flows["path"].str.contains("leaf001", regex=False)
+plt.plot(time_s[~crosses], gbps[~crosses], ".", markersize=2, color="#a3adb8", label="others")
+plt.plot(time_s[crosses], gbps[crosses], ".", markersize=3, color="#c1440e", label="over the leaf")
+plt.xlabel("time [s]")
+plt.ylabel("rate of a record [Gbit/s]")
+plt.legend(loc="upper left", bbox_to_anchor=(1, 1))
+
+# %%
+# The diagnosis:
+
+run.diagnosis.findings[["symptom", "cause", "culprit", "first_step", "last_step", "confidence"]]

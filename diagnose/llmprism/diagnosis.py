@@ -50,6 +50,7 @@ class Diagnosis:
         part.
     intake : numbers of records read, and set aside, by reason.
     verdict : whether these records suffice for a diagnosis, and the reasons if not.
+    left_out : names of tables that the method does not fill; they are empty, and no answers.
     """
 
     method: str
@@ -62,6 +63,7 @@ class Diagnosis:
     findings: pd.DataFrame
     intake: Intake
     verdict: RecordsVerdict = field(default_factory=RecordsVerdict)
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def spans(self) -> pd.DataFrame:
@@ -113,7 +115,7 @@ class Diagnosis:
             table = self.spans_in_parts if name == "spans" else getattr(self, name)
             write_table(table, folder / f"{name}.parquet", schema, further=True)
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
-        note["verdict"] = self.verdict.as_dict()
+        note |= {"verdict": self.verdict.as_dict(), "left_out": list(self.left_out)}
         with replacing(folder / _MARK) as partial:
             partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
 

@@ -104,6 +104,7 @@ def _of_method(rows: pd.DataFrame, figures: Sequence[str]) -> dict[str, Any]:
         },
         "seconds_median": None if pd.isna(seconds) else float(seconds),
         "peak_memory_bytes_median": None if pd.isna(memory) else float(memory),
+        "left_out": sorted({name for names in rows["left_out"].dropna() for name in names.split()}),
         "failures": rows["reason"].dropna().value_counts().to_dict(),
         "errors": sorted(set(rows["error"].dropna())),
     }

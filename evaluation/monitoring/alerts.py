@@ -1,26 +1,30 @@
 """How many alerts of a monitor are false, and how soon the true ones come: ``evaluation alerts``.
 
 Each stream is watched in lock-step, one after the other. What is done is kept below
-``results/monitor``: a run that was interrupted goes on where it was.
+``results/monitor``: a run that was interrupted goes on where it was. The folder of a stream is
+named by its records and by the settings of the monitor, and has the versions of the code that
+watched it: one that went on with another version says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from evaluation.exam.intervals import Estimate, events, middle, share
-from evaluation.exam.worlds import RESULTS, simulated, simulator
+from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.judging import Judged, judge
-from evaluation.monitoring.lockstep import watch
+from evaluation.monitoring.lockstep import versions, watch
 from evaluation.monitoring.streams import STREAMS, Stream
 from evaluation.paths import ROOT
 from llmprism.watch.settings import SECOND_NS, Settings
 
 SETTINGS = Settings(
     window_ns=120 * SECOND_NS,
-    stride_ns=4 * SECOND_NS,
+    stride_ns=2 * SECOND_NS,
     quiet_ns=60 * SECOND_NS,
     lag_ns=2**61,
 )
@@ -39,12 +43,26 @@ def results(lasts_s: int, share: float) -> list[tuple[Stream, Judged]]:
 
 def result(stream: Stream, lasts_s: int, share: float) -> Judged:
     """Watch a share of a stream, and judge the alerts."""
-    scenario = stream.scenario(lasts_s)
-    text = json.dumps([simulator(), scenario.model_dump(mode="json")], sort_keys=True)
-    key = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    folder = FOLDER / f"{stream.name}-{key}"
-    run = simulated(scenario, RESULTS / "worlds")
-    return judge(run, watch(run.flows, run.topology, folder, SETTINGS, share))
+    run = simulated(stream.scenario(lasts_s), RESULTS / "worlds")
+    folder = FOLDER / f"{stream.name}-{_key(run.flows)}"
+    state = watch(run.flows, run.topology, folder, SETTINGS, share)
+    found = judge(run, state)
+    found.versions = versions(state.parent)
+    return found
+
+
+def _key(flows: Path) -> str:
+    """A hash of the records of a stream, and of the settings of the monitor."""
+    digest = hashlib.blake2b(repr(SETTINGS).encode(), digest_size=6)
+    table = pq.read_table(flows, columns=["start_ns", "end_ns", "bytes"])
+    for column in table.columns:
+        digest.update(column.to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def versions_of(found: Iterable[Judged]) -> str:
+    """The versions of the code that watched the streams, in words."""
+    return ", ".join(f"`{one}`" for one in dict.fromkeys(v for it in found for v in it.versions))
 
 
 def rows(found: Sequence[tuple[Stream, Judged]]) -> list[str]:

@@ -43,6 +43,7 @@ class Judged:
     wrong_first : faults whose first incident names another place.
     named : faults whose first incident was compared with the true place.
     notes : what was false, missed or wrong, in words.
+    versions : of the code that watched it.
     """
 
     job_steps: int = 0
@@ -57,6 +58,7 @@ class Judged:
     hiccups: int = 0
     failures: int = 0
     notes: list[str] = field(default_factory=list)
+    versions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,9 @@ def _count(
         found.notes.append(f"missed: {fault.name} {fault.place} in {fault.job}")
         return
     first = min(reported, key=lambda one: one.reported_ns)
-    ends = steps[fault.job]
-    later = ends[ends > fault.start_ns]
     shown_ns = fault.start_ns + usual_ns
-    if not first.is_stop and len(later):
-        shown_ns = float(later.iloc[0])
+    if not first.is_stop:
+        shown_ns = _first_slow_ns(steps[fault.job], fault.start_ns, usual_ns)
     found.delays.append((first.reported_ns - shown_ns) / usual_ns)
     found.named += 1
     if first.place != fault.place:
@@ -133,6 +133,13 @@ def _count(
         found.notes.append(
             f"wrong first: {first.cause} {first.place} for {fault.name} {fault.place}"
         )
+
+
+def _first_slow_ns(ends: pd.Series, start_ns: int, usual_ns: float) -> float:
+    """When the first step ends, from the start of a fault on, that is longer by MATTERS [ns]."""
+    later = ends > start_ns
+    slow = later & (ends.diff() >= (1 + MATTERS) * usual_ns)
+    return float(ends[slow if slow.any() else later].iloc[0])
 
 
 def _is_about(one: _Incident, fault: _Fault, usual_ns: Mapping[str, float]) -> bool:

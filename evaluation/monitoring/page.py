@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.exam.intervals import Estimate
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring.alerts import SETTINGS as WATCHED
-from evaluation.monitoring.alerts import results, rows, totals
+from evaluation.monitoring.alerts import results, rows, totals, versions_of
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.delay import LATE_S, Delay
 from evaluation.monitoring.delay import measure as measure_delay
@@ -88,14 +88,15 @@ _ALERTS = """
 ## False alerts, and the delay of true ones
 
 `python -m evaluation alerts --seconds {seconds}` makes this part, and goes on where it was
-interrupted; with `--share 0` it only judges what was watched. {streams} streams of {minutes:.0f}
-minutes are watched in lock-step, so the monitor is never behind: windows of {window_s} s, a stride
-of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were watched when this page was written.
-Three streams are healthy. An alert is *false* if its job has no fault while the incident lasts; it
-counts once, with its highest severity (critical / warning / info). A fault counts if it stops its
-job or lengthens its steps by 3 %. *Delay* is from the end of the first slow step to the alert, in
-usual steps of the job. *Wrong* are faults whose first alert names another place. *Hiccups* were
-counted, and not sent.
+interrupted; with `--share 0` it only judges what was watched. That was with the code of {versions}.
+{streams} streams of {minutes:.0f} minutes are watched in lock-step, so the monitor is never behind:
+windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were
+watched when this page was written. Three streams are healthy. An alert is *false* if its job has no
+fault while the incident lasts; it counts once, with its highest severity (critical / warning /
+info). A fault counts if it stops its job or lengthens its steps by 3 %. *Delay* is in usual steps
+of the job, from the end of the first step that is 3 % longer to the alert; if the job stops, from
+when its step should have ended. *Wrong* are faults whose first alert names another place. *Hiccups*
+were counted, and not sent.
 
 | stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
 |---|---|---|---|---|---|---|---|---|
@@ -181,6 +182,7 @@ def write_alerts(seconds: int, share: float) -> Path:
         window_s=WATCHED.window_ns // SECOND_NS,
         stride_s=WATCHED.stride_ns // SECOND_NS,
         quiet_s=WATCHED.quiet_ns // SECOND_NS,
+        versions=versions_of(judged),
         rows="\n".join(rows(found)),
         totals="\n".join(_total(name, one) for name, one in totals(judged).items()),
         notes="; ".join(notes).replace("|", "\\|") or "nothing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,11 @@ Record = tuple[int, int, int, int]
 """Start, end, bytes, number of the route."""
 
 
+def as_records(batch: Iterable[Record]) -> np.ndarray:
+    """Flows that ended, without a choice of path."""
+    return np.array([(*row, 0) for row in batch], core.RECORD)
+
+
 def collected(
     folder: Path,
     model: dict[str, Any],
@@ -44,7 +49,7 @@ def collected(
     path = folder / "flows.parquet"
     with Collector(Model.model_validate(model), router, EPOCH, path, Draws(3)) as collector:
         for batch in batches:
-            records = np.array([(*row, 0) for row in batch], core.RECORD)
+            records = as_records(batch)
             collector.observe(flows(records))
             collector.advance(int(records["end_ns"].max(initial=0)))
     frame = pd.read_parquet(path)

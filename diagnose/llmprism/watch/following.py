@@ -1,14 +1,13 @@
 """Jobs and steps that keep their names: what a window has, in terms of the windows before.
 
 A job is the known one on exactly the same servers, or else the one with which it shares most
-addresses. Its steps are those of the window before that end at the same time; the numbers go on
-from there. So a job keeps its name if it restarts, or if some of its servers are replaced. What
-takes no steps is traffic of no job that is known: it gets no name that lasts.
+addresses. So it keeps its name if it restarts, or if some of its servers are replaced. Its steps
+go on from those before (:mod:`~llmprism.watch.numbering`). What takes no steps is traffic of no job
+that is known: it gets no name that lasts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,17 +15,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from llmprism.batches.chains import SAME_END, SHARED, ends_of, members_of, period_of
+from llmprism.batches.chains import SHARED, ends_of, members_of, period_of
 from llmprism.batches.joining import with_new_names
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.parts import InParts
 from llmprism.watch import habits
+from llmprism.watch.numbering import Numbering, numbered
 from llmprism.watch.state import KnownJob, State
+from llmprism.watch.window import Span
 
+SETTLED = 0.5  # of a step after its end: later records are those of the next one
 _FORGOTTEN = 100  # times the known jobs of a window: older ones are forgotten
 _TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "findings")
 NO_JOB = "traffic"
 """What takes no steps is called so, with a number that does not last."""
+_TIMES = ("start_ns", "end_ns", "dp_end_ns")
 _NUMBERS = ("step", "first_step", "last_step")
 
 
@@ -50,15 +53,17 @@ def follow(
     diagnosis: Diagnosis,
     server_of: Mapping[str, str],
     state: State,
-    is_last: bool,
+    shown: Span,
+    is_last: bool = False,
     others: Collection[str] = (),
 ) -> Followed:
     """Give jobs and steps their lasting names, and take note of them in ``state``.
 
     ``others`` are known jobs that were not diagnosed, so no job of the diagnosis is one of them.
 
-    The last step of a job is complete only if another one has begun, or if ``is_last``: no more
-    records will come.
+    The last step of a job is complete only if another one has begun, if nothing of it has come for
+    SETTLED of a step before the end of what is ``shown``, or if ``is_last``: no more records will
+    come.
     """
     members, ends = members_of(diagnosis), ends_of(diagnosis.steps)
     servers = {
@@ -66,26 +71,29 @@ def follow(
         for job, addresses in members.items()
     }
     known = _named(members, servers, frozenset(ends), state, others)
-    shifts = {job: _shift(one, ends.get(job)) for job, one in known.items()}
+    numbers = {job: numbered(one, ends[job], shown) for job, one in known.items() if job in ends}
+    if is_last:
+        numbers = {job: replace(one, counts=True) for job, one in numbers.items()}
     names = {job: f"{NO_JOB}-{number}" for number, job in enumerate(members)}
     names |= {job: one.name for job, one in known.items()}
-    named = _renamed(diagnosis, names, shifts)
+    named = _renamed(diagnosis, names, numbers)
     for job, one in known.items():
-        one.addresses = sorted(members[job])
-        one.servers = sorted(servers[job])
+        if one.last_step < 0 or job not in ends or numbers[job].counts:
+            one.addresses = sorted(members[job])
+            one.servers = sorted(servers[job])
         if job in ends:
-            numbered = ends[job]
-            one.ends_ns = {
-                int(step) + shifts[job]: int(end)
-                for step, end in zip(numbered.index, numbered, strict=True)
-            }
-            one.seen_ns = max(one.ends_ns.values())
-            one.since_ns = one.since_ns or min(one.ends_ns.values())
-    last = {one.name: max(one.ends_ns) for one in known.values() if one.ends_ns}
-    settled = _settled(named.steps, {one.name: one for one in known.values()}, last, is_last)
+            _take(one, ends[job], numbers[job])
+    last = {known[job].name: int(own.index[-1]) + numbers[job].shift for job, own in ends.items()}
+    counting = {known[job].name: own for job, own in ends.items() if numbers[job].counts}
+    complete = {
+        name: last[name] - (0 if is_last or _is_settled(own, shown.end_ns) else 1)
+        for name, own in counting.items()
+    }
+    settled = _settled(named.steps, {one.name: one for one in known.values()}, complete)
     for one in known.values():
-        whole = {step: end for step, end in one.ends_ns.items() if step <= one.last_step}
-        habits.remember(one, whole)
+        if one.name in counting:
+            whole = {step: end for step, end in one.ends_ns.items() if step <= one.last_step}
+            habits.remember(one, whole)
     return Followed(named, settled, last)
 
 
@@ -143,28 +151,15 @@ def _likeness(addresses: frozenset[str], servers: frozenset[str], one: KnownJob)
     return _Likeness(is_same, is_same and servers == {*one.servers}, share, one.seen_ns)
 
 
-def _shift(known: KnownJob, ends_ns: pd.Series | None) -> int:
-    """What to add to the numbers of the steps of a window."""
-    if ends_ns is None or not known.ends_ns:
-        return known.last_step + 1
-    old_ns = np.array(list(known.ends_ns.values()))
-    numbers = list(known.ends_ns)
-    period_ns = period_of(ends_ns, float("inf"))
-    votes: Counter[int] = Counter()
-    for step, end_ns in zip(ends_ns.index, ends_ns, strict=True):
-        place = int(np.abs(old_ns - end_ns).argmin())
-        if abs(int(old_ns[place]) - end_ns) <= SAME_END * period_ns:
-            votes[numbers[place] - int(step)] += 1
-    if votes:
-        return votes.most_common(1)[0][0]
-    before = int((ends_ns <= old_ns.max()).sum())  # steps that were counted with other ends
-    return max(known.last_step, *numbers) + 1 - before
-
-
 def _renamed(
-    diagnosis: Diagnosis, names: Mapping[str, str], shifts: Mapping[str, int]
+    diagnosis: Diagnosis, names: Mapping[str, str], numbers: Mapping[str, Numbering]
 ) -> Diagnosis:
+    shifts = {job: one.shift for job, one in numbers.items()}
     tables = {name: _in_names(getattr(diagnosis, name), names, shifts) for name in _TABLES}
+    offset_ns = diagnosis.steps["job"].map({job: one.offset_ns for job, one in numbers.items()})
+    offset_ns = offset_ns.fillna(0).astype(np.int64)
+    times = {name: tables["steps"][name] - offset_ns for name in _TIMES}
+    tables["steps"] = tables["steps"].assign(**times)
     spans = diagnosis.spans_in_parts
 
     def make() -> Iterator[pd.DataFrame]:
@@ -204,17 +199,37 @@ def _in_names(
     return with_new_names(table.assign(**numbers), names)
 
 
+def _take(one: KnownJob, ends_ns: pd.Series, numbering: Numbering) -> None:
+    """Take note of the steps of a window."""
+    found = {
+        int(step) + numbering.shift: int(end) - numbering.offset_ns
+        for step, end in zip(ends_ns.index, ends_ns, strict=True)
+    }
+    one.counts, one.first_count = numbering.counts, numbering.first_count
+    one.candidate_ns = {} if one.counts else found
+    if one.counts:
+        one.ends_ns, one.support = found, numbering.support
+    one.seen_ns = max(found.values())
+    if one.last_step < 0 or not one.since_ns:
+        one.since_ns = min(found.values())
+
+
+def _is_settled(ends_ns: pd.Series, until_ns: int) -> bool:
+    """Whether the last step of a job had ended long before a time [ns]."""
+    return until_ns >= float(ends_ns.iloc[-1]) + SETTLED * period_of(ends_ns, float("inf"))
+
+
 def _settled(
-    steps: pd.DataFrame, known: Mapping[str, KnownJob], last: Mapping[str, int], is_last: bool
+    steps: pd.DataFrame, known: Mapping[str, KnownJob], complete: Mapping[str, int]
 ) -> pd.DataFrame:
-    """The steps that no window before had, and that are complete."""
+    """The steps that no window before had, up to the last ``complete`` one of each job."""
     times = steps.groupby(["job", "step"])[["start_ns", "end_ns"]].median().astype(np.int64)
     times["ranks"] = steps.groupby(["job", "step"])["address"].nunique()
     rows = times.reset_index()
     last_steps = {name: one.last_step for name, one in known.items()}
     counted = rows["job"].map(last_steps).astype(np.int64)  # text if there are no rows
-    complete = rows["job"].map(last).astype(np.int64) - (0 if is_last else 1)
-    rows = rows[(rows["step"] > counted) & (rows["step"] <= complete)]
+    until = rows["job"].map(complete).fillna(-1).astype(np.int64)
+    rows = rows[(rows["step"] > counted) & (rows["step"] <= until)]
     for job, step in rows.groupby("job")["step"].max().items():
         known[str(job)].last_step = int(step)
     return rows.reset_index(drop=True)

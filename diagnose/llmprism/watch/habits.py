@@ -54,11 +54,18 @@ class Lengths:
         return float(np.median(self.length_ns)) if self.step.size else 0.0
 
     @property
+    def deviation_ns(self) -> float:
+        """By how much most lengths differ from the median [ns]; 0 if there is none."""
+        if not self.step.size:
+            return 0.0
+        return TO_SIGMA * float(np.median(np.abs(self.length_ns - self.usual_ns)))
+
+    @property
     def is_long(self) -> Bools:
         """Which steps are longer than usual."""
         usual_ns = self.usual_ns
-        deviation_ns = TO_SIGMA * float(np.median(np.abs(self.length_ns - usual_ns)))
-        found: Bools = self.length_ns > usual_ns + max(_DEVIATIONS * deviation_ns, _LONG * usual_ns)
+        least_ns = max(_DEVIATIONS * self.deviation_ns, _LONG * usual_ns)
+        found: Bools = self.length_ns > usual_ns + least_ns
         return found
 
 
@@ -103,9 +110,10 @@ def _habit(lengths: Lengths, is_long: Bools) -> Habit | None:
     apart = np.unique(last[:, None] - last[None, :])
     for every in apart[apart > 0].tolist():
         for at in np.unique(long % every).tolist() if every > 1 else ():
-            due = (lengths.step % every == at) & (lengths.step >= long[long % every == at][0])
+            since = lengths.step >= long[long % every == at][0]
+            due = (lengths.step % every == at) & since
             hits = int((due & is_long).sum())
-            between = is_long[(lengths.step % every != at)]
+            between = is_long[(lengths.step % every != at) & since]
             if hits < FEWEST or hits < _HITS * due.sum() or between.mean() > _BETWEEN:
                 continue
             extra_ns = float(np.median(lengths.length_ns[due & is_long])) - lengths.usual_ns
@@ -149,6 +157,12 @@ def is_due(known: Sequence[Habit], steps: Ints, extra_ns: Floats) -> Bools:
     for one in known:
         found |= ((steps - one.at) % one.every == 0) & (extra_ns <= _DEARER * one.extra_ns)
     return found
+
+
+def extra_of(known: Sequence[Habit], step: int) -> int:
+    """By how much habits make a step longer at most [ns], or one beside it."""
+    near = (one.extra_ns for one in known if (step + 1 - one.at) % one.every <= 2)
+    return max(near, default=0)
 
 
 def longest_pause_ns(job: KnownJob) -> float:

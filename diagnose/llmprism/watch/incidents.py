@@ -3,10 +3,11 @@
 Findings become incidents as :mod:`~llmprism.watch.matching` says. While an incident is not
 announced yet, its culprit and cause are those of the latest window.
 
-An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`) and a window that
-ends a step later than the first one has it, too: the end of a window shows a step from one side
-only. Findings of a job that has only just begun are not used: one step of it can look like many.
-An incident is resolved when the job has trained for the quiet period without it, or has ended.
+An incident is announced when it has persisted (:mod:`~llmprism.watch.policy`). If complete steps
+alone do not show that, a window that ends a step later than the first one has to show it, too: the
+end of a window shows a step from one side only. Findings of a job that has only just begun are not
+used: one step of it can look like many. An incident is resolved when the job has trained for the
+quiet period without it, or has ended.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def take_findings(
         else:
             _extend(incident, finding, parts, job)
         incident.sentence = _sentence(incident, finding, parts, job)
-        is_seen = is_last or _is_whole(incident, followed, ends, span)
+        is_seen = is_last or _is_whole(incident, jobs[incident.job], followed, ends, span)
         yield from _announced(incident, jobs[incident.job], is_seen, span)
     trained = diagnosis.steps.groupby("job")["end_ns"].max()
     yield from resolved(trained, state, quiet_ns)
@@ -96,9 +97,15 @@ def _announced(
 
 
 def _is_whole(
-    incident: Incident, followed: Followed, ends: Mapping[str, pd.Series], span: Span
+    incident: Incident,
+    job: KnownJob,
+    followed: Followed,
+    ends: Mapping[str, pd.Series],
+    span: Span,
 ) -> bool:
-    """Whether its steps are seen from both sides, or nothing has come for a step."""
+    """Whether its steps are complete, seen from both sides, or nothing has come for a step."""
+    if policy.is_measured(incident, job, span.end_ns):
+        return True
     if incident.last_step < followed.last_step.get(incident.job, incident.last_step):
         return True
     own = ends.get(incident.job)

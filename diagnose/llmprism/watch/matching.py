@@ -4,8 +4,8 @@ A finding continues an incident of the same job and the same place if their time
 less than the quiet period apart: a fault that returns at once is one incident. That of the same
 cause comes first; but a window may know the cause of an incident better than the one before, so
 one of another cause follows, if no finding has its own. A job stops only once at a time, so all
-findings that say so are one incident. A switch that is slow only where a server below it is, is
-not reported beside that server.
+findings that say so are one incident, and another one than what made it slow before. A switch that
+is slow only where a server below it is, is not reported beside that server.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def _known(
         one
         for one in state.incidents
         if one.job == job
-        and (one.place == place or (is_stop and one.cause in policy.STOPS))
+        and is_stop == (one.cause in policy.STOPS)
+        and (one.place == place or is_stop)
         and start_ns <= one.end_ns + quiet_ns
         and end_ns >= one.start_ns - quiet_ns
         and (one.stage != "resolved" or start_ns <= one.end_ns)

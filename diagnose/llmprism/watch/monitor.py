@@ -195,7 +195,8 @@ class Monitor:
                 diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
                 servers = self._network.servers
-                followed = follow(diagnosis, servers, state, is_last, turn.others)
+                shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
+                followed = follow(diagnosis, servers, state, shown, is_last, turn.others)
                 took_s = time.monotonic() - began_s
                 folder = self._diagnoser.flows.parent
                 view = View(followed, self._network, span, folder, took_s, turn.others, turn.steps)

@@ -20,11 +20,14 @@ RETURNING = 5
 MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
 SHARE = 0.02
 """Of the time of its steps that an incident costs, at least."""
+CLEAR = 5.0  # deviations: no usual step is longer by so much
 LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
 _GPUS_LOST = {"critical": 8.0, "warning": 1.0}  # in an hour: those of a server, and one
 _PAUSES = 1.5  # times the longest pause of a habit is no habit
 SEVERITIES = ("info", "warning", "critical")
 
+HICCUP = "a hiccup: too few steps"
+"""Why an incident is withheld that more of its steps may turn into an alert."""
 STOPS = frozenset({"hang", "crash", "stopped_nic"})
 """Causes of a job that takes no steps."""
 STRUCTURAL = frozenset({"uneven_stage", "length_imbalance", "expert_imbalance"})
@@ -38,24 +41,46 @@ def persists(one: Incident, job: KnownJob, time_ns: int) -> bool:
         lasted_ns = max(one.end_ns, min(time_ns, one.seen_ns)) - one.start_ns
         least_ns = max(PERSISTS * usual_ns, _PAUSES * habits.longest_pause_ns(job))
         return usual_ns > 0 and lasted_ns >= least_ns
-    least_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
-    slow = [_slow_steps(job, first, last, least_ns) for first, last in one.ranges]
+    lengths = Lengths.of(job.recent_ns)
+    slow = []
+    for first, last in one.ranges:
+        if _is_usual(lengths, first, last):
+            slow.append(last - first + 1)
+        else:
+            later = last - max(first - 1, int(lengths.step[-1]))
+            slow.append(_slow_steps(one, lengths, first, last) + max(later, 0))
     returns = len(slow) >= RETURNS and sum(slow) >= RETURNING
     return returns or max(slow, default=0) >= PERSISTS
 
 
-def _slow_steps(job: KnownJob, first: int, last: int, least_ns: float) -> int:
-    """How many steps of a stretch are longer than usual by at least so much [ns].
-
-    All count if they are so many that they are what is usual; and those that are not measured yet.
-    """
+def is_measured(one: Incident, job: KnownJob, time_ns: int) -> bool:
+    """Whether complete steps alone show that an incident persists; no further window has to."""
+    if one.cause in STOPS:
+        return persists(one, job, time_ns)
     lengths = Lengths.of(job.recent_ns)
+    return any(
+        not _is_usual(lengths, first, last) and _slow_steps(one, lengths, first, last) >= PERSISTS
+        for first, last in one.ranges
+    )
+
+
+def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
+    """Whether a stretch has so many of the measured steps that it may be what is usual."""
     own = (lengths.step >= first) & (lengths.step <= last)
-    if not lengths.step.size or MOSTLY * own.sum() >= lengths.step.size:
-        return last - first + 1
-    later = last - max(first - 1, int(lengths.step[-1]))
-    slow = lengths.length_ns[own] >= lengths.usual_ns + least_ns
-    return int(slow.sum()) + max(later, 0)
+    return not lengths.step.size or MOSTLY * int(own.sum()) >= lengths.step.size
+
+
+def _slow_steps(one: Incident, lengths: Lengths, first: int, last: int) -> int:
+    """How many measured steps of a stretch are slow.
+
+    They cost half of what a step of the incident costs on average; or, while it grows, SHARE of a
+    step, if steps vary by less.
+    """
+    average_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
+    clear_ns = max(SHARE * lengths.usual_ns, CLEAR * lengths.deviation_ns)
+    own = (lengths.step >= first) & (lengths.step <= last)
+    extra_ns = lengths.length_ns[own] - lengths.usual_ns
+    return int((extra_ns >= min(average_ns, clear_ns)).sum())
 
 
 def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
@@ -67,7 +92,7 @@ def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
     if one.confidence < EVEN:
         return "more likely wrong than right"
     if not persists(one, job, time_ns):
-        return "a hiccup: too few steps"
+        return HICCUP
     if one.cause in STOPS:
         return ""
     if _is_habitual(one, job):

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from pydantic import ConfigDict
 
-VERSION = 2
+VERSION = 3
 """Of the file of the state; a monitor reads its own version and those before."""
 _CLOSED = ConfigDict(extra="forbid")
 
@@ -67,11 +67,14 @@ class KnownJob:
     Attributes
     ----------
     first_step, last_step : numbers of its first step, and of the last one that was counted.
-    ends_ns : end of each step of the last window [ns].
+    ends_ns : end of each step of the last window whose steps count [ns].
+    candidate_ns : the same of a window since then whose steps do not count yet [ns].
     seen_ns : end of its last step [ns].
     since_ns : end of its first step [ns]; 0 if it has taken none.
     recent_ns : end of each of its last steps [ns].
     habits : what it does in every so many steps.
+    support, first_count, counts : how the last window shows its steps, see
+        :class:`~llmprism.watch.numbering.Numbering`.
     """
 
     name: str
@@ -83,6 +86,10 @@ class KnownJob:
     since_ns: int = 0
     recent_ns: dict[int, int] = field(default_factory=dict)
     habits: list[Habit] = field(default_factory=list)
+    candidate_ns: dict[int, int] = field(default_factory=dict)
+    support: int = 0
+    first_count: int = 0
+    counts: bool = False
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     @property

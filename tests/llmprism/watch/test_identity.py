@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from llmprism.part_names import Parts
 from llmprism.pipeline import diagnose
 from llmprism.watch.following import follow
 from llmprism.watch.incidents import ENDED_NS, closed
+from llmprism.watch.matching import matched
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State
 from llmprism.watch.window import Span
@@ -25,7 +29,7 @@ def test_exactly_the_same_servers_come_before_more_recent_ones(world: Any, tmp_p
     same = KnownJob("job-1", addresses, own, seen_ns=HOUR_NS)
     half = KnownJob("job-2", addresses[: len(addresses) // 2], own[:4], seen_ns=3 * HOUR_NS)
     state = State(jobs=[larger, same, half], jobs_named=3)
-    followed = follow(diagnosis, servers, state, is_last=False)
+    followed = follow(diagnosis, servers, state, Span(0, HOUR_NS))
     assert {*followed.diagnosis.jobs["job"]} == {"job-1"}
     assert same.since_ns > 0
 
@@ -36,6 +40,24 @@ def incident(cause: str) -> Incident:
         start_ns=0, end_ns=HOUR_NS, first_step=1, last_step=9, gpu_hours=1.0, magnitude=0.1,
         confidence=0.9, sentence="", stage="open", cause=cause,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("known", "cause", "expected"),
+    [
+        ("slow_nic", "hang", None),
+        ("hang", "slow_nic", None),
+        ("slow_nic", "slow_gpu", "slow_nic"),
+        ("crash", "hang", "crash"),
+    ],
+)
+def test_what_stops_a_job_is_another_incident_than_what_slows_it(
+    known: str, cause: str, expected: str | None
+) -> None:
+    finding = {"job": "job-0", "cause": cause, "culprit": "s0", "start_ns": 0, "end_ns": HOUR_NS}
+    state = State(incidents=[incident(known)])
+    [(_, found)] = matched([finding], Parts(), state, SETTINGS.quiet_ns)
+    assert (found.cause if found else None) == expected
 
 
 def ended(cause: str, jobs: list[KnownJob], time_ns: int) -> list[str]:

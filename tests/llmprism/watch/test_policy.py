@@ -62,6 +62,20 @@ def test_a_stretch_with_few_slow_steps_is_a_hiccup_however_long_it_is() -> None:
     assert "hiccup" in why(incident(30, 34, 2.0), known)
 
 
+def test_the_first_steps_of_a_fault_that_grows_count_as_slow() -> None:
+    growing = {30: 0.3, 31: 1.0, 32: 3.0}
+    known = job(steady(60, growing))
+    assert why(incident(30, 32, sum(growing.values())), known) == ""
+    assert "hiccup" in why(incident(31, 33, sum(growing.values())), known)
+
+
+def test_only_complete_slow_steps_need_no_further_window() -> None:
+    known = job(steady(33, dict.fromkeys(range(30, 33), 1.0)))
+    assert policy.is_measured(incident(30, 32, 3.0), known, known.seen_ns)
+    assert not policy.is_measured(incident(31, 33, 3.0), known, known.seen_ns)
+    assert why(incident(31, 33, 3.0), known) == ""
+
+
 def test_hiccups_that_return_at_one_place_are_worth_an_alert() -> None:
     slow = dict.fromkeys((20, 21, 30, 31, 40), 1.0)
     one = incident(20, 40, 5.0, ranges=[(20, 21), (30, 31), (40, 40)])
@@ -100,6 +114,10 @@ def test_a_habit_ends_when_its_steps_are_usual_again() -> None:
 def test_slow_steps_at_random_are_no_habit() -> None:
     steps = np.random.default_rng(5).choice(200, 12, replace=False).tolist()
     assert job(steady(200, dict.fromkeys(steps, 1.0))).habits == []
+
+
+def test_a_fault_that_lasts_is_no_habit_of_every_second_step() -> None:
+    assert job(steady(200, dict.fromkeys(range(150, 190), 1.0))).habits == []
 
 
 def test_a_job_that_stops_is_worth_an_alert_after_three_steps_and_longer_than_its_pauses() -> None:

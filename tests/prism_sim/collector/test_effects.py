@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from prism_sim.cluster import core
 from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.draws import Draws
 from prism_sim.loading.loader import load
-from records import MS, collected, many, rows
+from records import MS, as_records, collected, many, rows
 from tiny import simulate_one
 
 
@@ -207,8 +206,9 @@ def test_effects_change_records_and_never_the_truth(tmp_path):
 
 
 def test_without_effects_records_are_the_plain_ones(tmp_path):
-    records = np.array(many(1000)[0], core.RECORD)
-    frame = collected(tmp_path, {}, [records[:300], records[300:]])
+    batch = many(1000)[0]
+    records = as_records(batch)
+    frame = collected(tmp_path, {}, [batch[:300], batch[300:]])
     for name in ("start_ns", "end_ns", "bytes"):
         assert (frame[name] == records[name]).all()
     assert "packets" not in frame

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_sim.cluster import core
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
@@ -24,7 +23,7 @@ from prism_sim.collector.eviction import ENTRY
 from prism_sim.collector.rows import ROW
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
-from records import FABRIC, MS, collected, effects, rows
+from records import FABRIC, MS, as_records, collected, effects, rows
 from tiny import simulate_one
 
 SECOND = 1_000_000_000
@@ -64,7 +63,7 @@ def most_held(folder, model: dict[str, Any], seconds: int) -> int:
                 (at_ns + i * 125 * MS, at_ns + i * 125 * MS + size, size, routes[i % 2])
                 for i, size in enumerate((48, 20_000, 90_000, 48) * 2)
             ]
-            collector.observe(flows(np.array(batch, core.RECORD)))
+            collector.observe(flows(as_records(batch)))
             collector.advance(at_ns + SECOND)
             most = max(most, collector.held_rows)
     return most

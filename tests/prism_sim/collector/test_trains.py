@@ -40,11 +40,11 @@ def collect(tmp_path):
 
 def train(start, burst, period, bursts, early=None):
     """A train; ``early`` is the number, begin and end of the bursts before it, if any."""
-    trains = [(start, burst, period, bursts, 100, 0, False, early is not None, 0)]
+    trains = [(start, burst, period, bursts, 100, 0, False, early is not None, 0, 0)]
     if early is not None:
         count, begin, end = early
         each = (end - begin) / count
-        trains.insert(0, (begin, each, each, count, 100, 0, False, False, 0))
+        trains.insert(0, (begin, each, each, count, 100, 0, False, False, 0, 0))
     return np.array(trains, TRAIN)
 
 
@@ -73,16 +73,16 @@ def test_early_bursts_and_waits_between_regular_ones(collect):
 
 def test_a_message_with_a_change_of_pace_is_one_record_without_a_silence(collect):
     slow, fast = (
-        (0, 4_000, 4_000, 2, 100, 0, False, False, 0),
-        (8_500, 1_000, 1_500, 3, 100, 0, False, True, 0),
+        (0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
+        (8_500, 1_000, 1_500, 3, 100, 0, False, True, 0, 0),
     )
     assert collect(1, np.array([slow, fast], TRAIN)) == [(0, 12_500, 500)]
 
 
 def test_two_messages_in_a_row_are_two_records(collect):
     messages = [
-        (0, 4_000, 4_000, 2, 100, 0, False, False, 0),
-        (8_000, 1_000, 1_000, 3, 100, 0, False, False, 0),
+        (0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
+        (8_000, 1_000, 1_000, 3, 100, 0, False, False, 0, 0),
     ]
     assert collect(1, np.array(messages, TRAIN)) == [(0, 8_000, 200), (8_000, 11_000, 300)]
 

@@ -81,7 +81,8 @@ def learned_from(
 ) -> Learned:
     """What a diagnosis teaches; ``others`` are jobs that were not diagnosed, and stay as they are.
 
-    ``records`` are all of its jobs that are stored: those of the window, and later ones.
+    ``records`` are all of its jobs that are stored: those of the window, and later ones. Only jobs
+    with ``habits``, though it be none, are followed.
     """
     inside = records.end_ns < span.end_ns
     window = records.where(inside & (records.end_ns >= span.start_ns))
@@ -98,10 +99,9 @@ def learned_from(
         every = found.own[place] if place else found.own.sum()
         one.bound = float(STRANGE * found.outside[place] + LITTLE * every) / lasts_ns
         one.records_per_ns = found.rows(place).size / lasts_ns
-        if name != NONE:
+        if name in habits:
             own = window.take(found.rows(place))
-            known = habits.get(name, ())
-            one.progress = progress_of(diagnosis, name, ends[name], own, numbers, known)
+            one.progress = progress_of(diagnosis, name, ends[name], own, numbers, habits[name])
     learned = Learned(numbers, subjects, seen)
     learned.take(records.where(~inside), fresh)
     return learned

@@ -10,13 +10,13 @@ import pandas as pd
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.numerics.arrays import Floats
-from llmprism.watch.habits import is_due
+from llmprism.watch.following import SETTLED
+from llmprism.watch.habits import extra_of, is_due
 from llmprism.watch.state import Habit
 from llmprism.watch.tracking.changes import Level, level_of
 from llmprism.watch.tracking.patterns import FITTING, REACHED, Pattern, learn
 from llmprism.watch.tracking.records import Numbers, Records, joined
 
-SETTLED = 0.5  # of a step: later records are those of the next one
 OVERDUE = 2.0  # times the longest step: then the job has stopped, or its pattern is another one
 
 
@@ -30,7 +30,7 @@ class Progress:
     after_ns : from the end of DP traffic to that of the step, as tables have them [ns].
     ranks : that take its steps.
     step, end_ns : number of its last step, and when that ended [ns].
-    longest_ns : of the steps that were diagnosed [ns].
+    longest_ns : of the steps that were diagnosed, without those that a habit makes longer [ns].
     habits : of the job: the steps that they make longer say nothing.
     lengths_ns : of the steps since the diagnosis [ns].
     """
@@ -76,7 +76,8 @@ class Progress:
 
     def is_overdue(self, time_ns: int) -> bool:
         """Whether its next step should have been complete long ago."""
-        return time_ns > self.end_ns + OVERDUE * self.longest_ns
+        longest_ns = self.longest_ns + extra_of(self.habits, self.step + 1)
+        return time_ns > self.end_ns + OVERDUE * longest_ns
 
     def _next_end(self, records: Records, time_ns: int) -> float | None:
         """When the next step ended; None if it has not, or may still get records."""
@@ -131,7 +132,8 @@ def progress_of(
         explained |= (ends_ns.index[1:-1] >= first) & (ends_ns.index[1:-1] <= last)
     lengths_ns = np.diff(shown_ns)
     extra_ns = lengths_ns - float(np.median(lengths_ns))
-    explained[1:] |= is_due(habits, ends_ns.index[2:-1].to_numpy(np.int64), extra_ns)
+    habitual = is_due(habits, ends_ns.index[2:-1].to_numpy(np.int64), extra_ns)
+    explained[1:] |= habitual
     one = Progress(
         pattern=pattern,
         level=level_of(lengths_ns, explained[1:]),
@@ -140,7 +142,7 @@ def progress_of(
         ranks=int(steps["address"].nunique()),
         step=int(ends_ns.index[-2]),
         end_ns=float(shown_ns[-1]),
-        longest_ns=float(lengths_ns.max()),
+        longest_ns=float(lengths_ns[~habitual].max(initial=np.median(lengths_ns))),
         habits=habits,
     )
     one.add(window)

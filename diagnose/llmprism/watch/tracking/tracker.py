@@ -2,7 +2,8 @@
 
 A job is diagnosed if it changes, and from time to time, twice as late each time if nothing has
 changed: at first in the next stride; in the end, after CALM windows if it has no open incident, and
-after half a window otherwise, so that each record is in two windows. A job with steps but without
+after half a window otherwise, so that each record is in two windows; and with its next step if that
+may show whether an incident persists. A job with steps but without
 a pattern is diagnosed 30 times in the time of one window, or once in a step. However many records a
 window has, diagnoses for these reasons take at most half of the time.
 
@@ -19,7 +20,8 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism.io.topology import Topology
-from llmprism.watch.following import Followed
+from llmprism.watch.following import SETTLED, Followed
+from llmprism.watch.policy import HICCUP
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, State
 from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
@@ -125,13 +127,15 @@ class Tracker:
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
-        habits = {one.name: one.habits for one in state.jobs}
+        habits = {one.name: one.habits for one in state.jobs if one.counts}
         self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns
-        waiting = {one.job for one in state.incidents if one.stage == "new"}
-        if waiting & before.keys() - self._learned.subjects.keys():
-            self._changed |= {NONE}  # a job has stopped; another window shows whether it has
+        told = {one.job for one in state.incidents if one.stage == "open"}
+        if before.keys() - self._learned.subjects.keys() - told:
+            self._changed |= {NONE}  # a job takes no more steps; later windows may show why
+        growing = _growing(state, followed)
+        growing |= {NONE} if growing.difference(self._learned.subjects) else set()
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
         stored = sum(one.records for one in state.parts)
@@ -142,6 +146,10 @@ class Tracker:
                 old = before.get(name) if name not in self._changed else None
                 most_ns = settings.window_ns // 2 if name in open_at else CALM * settings.window_ns
                 one.pause_ns = max(min(self._later_ns(name, one, old), most_ns), least_ns)
+                if name in growing:
+                    soon_ns = max(settings.stride_ns, int(SETTLED * one.period_ns))
+                    soon_ns = max(soon_ns, least_ns // len(self._learned.subjects))
+                    one.pause_ns = min(one.pause_ns, soon_ns)
                 if turn.since_ns > span.start_ns and name in unexplained:
                     one.pause_ns = 0  # the whole window may show why it has changed
         self._changed = frozenset()
@@ -154,6 +162,18 @@ class Tracker:
         if name != NONE and one.progress is None:
             return max(self.settings.pause_ns, int(one.period_ns))
         return self.settings.stride_ns if old is None else 2 * old.pause_ns
+
+
+def _growing(state: State, followed: Followed) -> set[str]:
+    """Jobs with an incident that lacks nothing but steps, and that the next one may continue."""
+    last = followed.last_step
+    return {
+        one.job
+        for one in state.incidents
+        if one.stage == "new"
+        and one.withheld in ("", HICCUP)
+        and one.last_step >= last.get(one.job, one.last_step + 2) - 1
+    }
 
 
 def _with_sharers(

@@ -114,7 +114,7 @@ def _tail(
     rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
     latest = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
     end_ns = max([begin_ns, *latest])
-    until_ns = int(context.flows.end_ns.max()) if next_ns is None else next_ns
+    until_ns = context.flows.recorded_ns[1] if next_ns is None else next_ns
     return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, rows, waiting)
 
 

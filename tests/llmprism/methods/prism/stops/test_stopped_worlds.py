@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import prism_sim as ps
+from llmprism.io.flows import Rest
+from llmprism.pipeline import diagnose
+from prism_sim.run_folder import Run
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -51,3 +58,32 @@ def test_a_ring_that_nobody_finishes_shows_who_crashed_in_its_last_passes(tmp_pa
     keys = "dp: 4, pp: 2, tp: 4, schedule: zb-h1, micro_batches: 8, zero_stage: 0"
     found = suspects(tmp_path, 8, 4, 4, "", keys, "kind: crash, rank: 22, into_step_s: 0.016")
     assert found[0].rsplit(".", 1)[0] == "10.0.5"
+
+
+TWO = """\
+seed: 6
+cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1,
+          fabric: {kind: tor, leaf_ports: 8, spines: 2}}
+jobs:
+  - &job {name: stops, model: {layers: 8, hidden: 2048, heads: 16, vocab: 32000,
+          sequence_length: 2048}, dp: 4, micro_batches: 4, steps: 24, mfu: 0.4}
+  - {<<: *job, name: goes-on, steps: 60}
+faults:
+  - {kind: hang, job: stops, rank: 1, from_step: 12, noticed_after_s: 60}
+"""
+
+
+def test_a_job_that_is_diagnosed_alone_has_stopped_if_the_records_of_others_go_on(tmp_path):
+    (tmp_path / "world.yaml").write_text(TWO)
+    ps.simulate(tmp_path / "world.yaml", out=tmp_path / "run")
+    run = Run(tmp_path / "run")
+    ranks, flows = run.truth("ranks"), pq.read_table(run.flows)
+    own = ranks.loc[ranks["job"] == "stops", "address"].astype(str).tolist()
+    addresses = [end["address"] for end in json.loads(run.topology.read_text())["endpoints"]]
+    ends_ns = flows["end_ns"].to_numpy()
+    rest = Rest((int(ends_ns.min()), int(ends_ns.max())), np.arange(len(addresses)), True)
+    alone = flows.filter(pc.is_in(flows["src"].cast("string"), value_set=pa.array(own)))
+    pq.write_table(alone, tmp_path / "alone.parquet")
+    findings = diagnose(tmp_path / "alone.parquet", run.topology, rest=rest).findings
+    assert findings["cause"].tolist() == ["hang"]
+    assert findings["end_ns"].iloc[0] > alone["end_ns"].to_numpy().max()

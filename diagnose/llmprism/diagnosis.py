@@ -23,7 +23,7 @@ from llmprism.io.writing import write_table
 from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts
-from llmprism.sentences import JobFacts, facts_of, finding_text, name_of
+from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, name_of
 from llmprism.slow_steps import SlowSteps, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
@@ -136,10 +136,14 @@ class Diagnosis:
 
     def sentences(self, topology: Mapping[str, Any]) -> list[str]:
         """Return each finding in words; ``topology`` is the content of ``topology.json``."""
+        return [finding.short for finding in self.texts(topology)]
+
+    def texts(self, topology: Mapping[str, Any]) -> list[FindingText]:
+        """Return each finding as sentences, also what to do next."""
         parts = Parts.of(topology)
         facts = facts_of(self.jobs, self.steps, parts)
         return [
-            finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts())).short
+            finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts()))
             for row in self.findings.to_dict("records")
         ]
 

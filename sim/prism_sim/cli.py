@@ -430,7 +430,8 @@ def _in_words(found: Diagnosis, folder: Path) -> list[str]:
     from prism_sim.run_folder import Run
 
     conclusion = found.conclusion.lines() if found.verdict.can_tell else []
-    return [*map(printable, [*spelled(found, Run(folder).topology), *conclusion]), ""]
+    words = [*spelled(found, Run(folder).topology), *conclusion]
+    return [*map(printable, words), ""] if words else []
 
 
 def _end_with_verdict(session: Session, found: Diagnosis) -> None:

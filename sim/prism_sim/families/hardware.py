@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from prism_sim.families.dice import Dice, Share, Span, Whole
 from prism_sim.families.topologies import Topologies
 from prism_sim.scenario.base import Closed
+from prism_sim.scenario.cluster import AnyRouting
 from prism_sim.scenario.gpus import GPUS
 from prism_sim.scenario.words import did_you_mean
 
@@ -42,6 +43,9 @@ class Hardware(Closed):
     oversubscription: Span = Field(
         default=(1.5, 4.0),
         description="There: bandwidth of the NICs of a leaf over that of its uplinks, log-uniform.",
+    )
+    routings: tuple[AnyRouting, ...] = Field(
+        default=(), description="What switches do with equal paths. Left out: ecmp."
     )
     queue_pairs: tuple[int, ...] = Field(default=(1,), description="Queue pairs of a connection.")
     topologies: Topologies = Field(
@@ -80,7 +84,9 @@ class Hardware(Closed):
         servers = dice.whole("servers of a leaf", self.leaf_servers)
         spines = dice.choice("spines", self.spines)
         ports = servers if kind == "rail" else servers * nics
-        fabric = {"kind": kind, "leaf_ports": ports, "spines": spines}
+        fabric: dict[str, Any] = {"kind": kind, "leaf_ports": ports, "spines": spines}
+        if self.routings:
+            fabric["routing"] = dice.choice("routing", self.routings).model_dump()
         if not dice.happens("oversubscribed", self.oversubscribed):
             return fabric
         ratio = dice.log_uniform("oversubscription", self.oversubscription)

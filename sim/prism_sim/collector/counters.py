@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_common.compiled import compiled
+from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.collector.effects.base import Window
 from prism_sim.collector.keyed import uniform
@@ -135,7 +136,7 @@ class PortCounters:
         layout = router.layout
         self._model, self._draws = model, draws
         self._epoch_ns = epoch_ns
-        self._switches, self._names = list(layout.leaves), list(layout.addresses)
+        self._switches, self._names = list(layout.leaves), _names_of(layout)
         self._nics = len(self._names)
         self._switch = np.asarray(layout.topology.leaf_of_nic, np.int64)
         self._between = PortsBetween(router) if model.ports == "all" else None
@@ -233,6 +234,14 @@ class PortCounters:
         return pa.table(columns).replace_schema_metadata(
             {"counters": "cumulative", "side": "switch"}
         )
+
+
+def _names_of(layout: Layout) -> list[str]:
+    """Names of the ports of NICs: their addresses, after those of leaves if NICs share them."""
+    if len({*layout.addresses}) == len(layout.addresses):
+        return list(layout.addresses)
+    leaves = [layout.leaves[leaf] for leaf in layout.leaf_of_nic.tolist()]
+    return [f"{leaf}/{name}" for leaf, name in zip(leaves, layout.addresses, strict=True)]
 
 
 @compiled

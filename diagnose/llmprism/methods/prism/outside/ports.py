@@ -18,7 +18,7 @@ from llmprism.numerics.arrays import Floats, Ints
 
 SEEN = 0.9
 EMPTY = 0.02  # of what a leaf carries in a usual step: what was under way when it failed
-PARTLY = 0.75  # of it, in the steps in which a leaf failed and was repaired
+PARTLY = 0.95  # of it, in a step in which a leaf failed or was repaired
 PORT_DOWN = "port_down"
 
 
@@ -46,11 +46,14 @@ def _of_job(context: Context, job: JobView) -> Iterator[Explanation]:
 
 
 def _runs(carried: Floats) -> list[Ints]:
-    """Runs of steps in which a leaf carries nothing, with those beside in which it carries less."""
+    """Runs of steps in which a leaf carries nothing, and those beside in which it carries less."""
     usual = np.median(carried)
+    empty = np.flatnonzero(carried < EMPTY * usual)
+    if not empty.size:
+        return []
+    runs = np.split(empty, np.flatnonzero(np.diff(empty) > 1) + 1)
     less = np.flatnonzero(carried < PARTLY * usual)
-    runs = np.split(less, np.flatnonzero(np.diff(less) > 1) + 1)
-    return [run for run in runs if (carried[run] < EMPTY * usual).any()]
+    return [np.intersect1d(np.arange(run[0] - 1, run[-1] + 2), less) for run in runs]
 
 
 def _explained(

@@ -165,9 +165,9 @@ one."""
 GRAPH_WEIGHT = 0.6
 """Of the graph beside own work, in what a unit lost: it knows collectives that are joined late."""
 
-FITS, EXACTER = 0.5, 10.0
+FITS = 0.5
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
-that overlap with computation hide up to half of it. And by how much less it is where none do."""
+that overlap with computation hide up to half of it. Where nothing hides, it is a tenth of that."""
 
 UNEXPLAINED = 4.4
 """Log odds, in each step, of a cause that records do not show: as likely as one that explains a

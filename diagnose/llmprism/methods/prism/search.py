@@ -18,12 +18,12 @@ from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, 
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
-    EXACTER,
     FEWEST,
     FITS,
     HALF,
     LEAST_COST,
     MOST_FINDINGS,
+    SMALL,
     WARM_UP,
 )
 from llmprism.methods.prism.windows import (
@@ -36,8 +36,8 @@ from llmprism.methods.prism.windows import (
 )
 from llmprism.numerics.arrays import Bools, Floats
 
-NOBODY = ("imbalance", "unexplained")  # kinds that name no culprit
-WHOLE = ("job", *NOBODY)  # kinds that need not be the same in all steps
+UNNAMED = ("imbalance", "unexplained")  # kinds that name no culprit
+WHOLE = ("job", *UNNAMED)  # kinds that need not be the same in all steps
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
     noise = lost.durations.normal.noise_ns
     ratio = (lost.bound_ns[hit] + noise) / (one.lost_ns[hit] + noise)
     off = np.log(ratio) / FITS
-    exact = log_density(off * EXACTER) + np.log(EXACTER)
+    exact = log_density(off / SMALL) - np.log(SMALL)
     fit: Floats = np.logaddexp(log_density(off), exact) - one.choice
     return fit if one.shown is None else fit + one.shown[hit]
 
@@ -164,10 +164,10 @@ def _own_steps(
     """The steps of a window that are those of the culprit, shape (hit steps,).
 
     Not those that another one explains clearly better. Nor those in which most units lost as much,
-    if others of the window show that it can be told from them.
+    if others of the window show the difference.
     """
-    if best.kind in NOBODY:
-        return _of_somebody(best, hypotheses, fits)
+    if best.kind in UNNAMED:
+        return _of_one_culprit(best, hypotheses, fits)
     if best.kind in WHOLE:
         return np.ones(int(hit.sum()), np.bool_)
     each = list(zip(hypotheses, fits, strict=True))
@@ -180,19 +180,19 @@ def _own_steps(
     return kept
 
 
-def _of_somebody(
-    nobody: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]
+def _of_one_culprit(
+    unnamed: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]
 ) -> Bools:
     """The steps that one culprit explains so much better that it is no chance, or all steps.
 
-    Where two culprits follow each other, nobody explains the steps of both.
+    Where two culprits follow each other, none explains the steps of both.
     """
     each = list(zip(hypotheses, fits, strict=True))
-    whole = next(fit for one, fit in each if one is nobody)
+    whole = next(fit for one, fit in each if one is unnamed)
     better = [
         (np.maximum(fit - whole, 0.0), one.prior) for one, fit in each if one.kind not in WHOLE
     ]
-    gains = [float(more.sum()) + prior - nobody.prior for more, prior in better]
+    gains = [float(more.sum()) + prior - unnamed.prior for more, prior in better]
     most = int(np.argmax(gains)) if gains else -1
     if gains and gains[most] > penalty(1, whole.size):
         return better[most][0] > 0

@@ -19,7 +19,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
 from llmprism.methods.prism.parameters import (
-    CYCLES,
     FEWEST,
     FEWEST_HABITS,
     HABIT_DEVIATIONS,
@@ -33,7 +32,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 
 @dataclass(frozen=True)
@@ -114,30 +113,10 @@ def _habit(longer_ns: Floats, noise_ns: float) -> Ints:
     steps, best = longer_ns.size, 0.0
     found = np.zeros(steps, np.int64)
     for period in range(2, steps // FEWEST_HABITS + 1):
-        tried = [_long_places(longer_ns, noise_ns, period)]
-        if FEWEST < period <= steps // CYCLES:
-            tried.append(_cycle(longer_ns, noise_ns, period))
-        for gain, label in tried:
-            if gain > best and label.any():
-                best, found = gain, label
+        gain, label = _long_places(longer_ns, noise_ns, period)
+        if gain > best:
+            best, found = gain, label
     return found
-
-
-def _cycle(longer_ns: Floats, noise_ns: float, period: int) -> tuple[float, Ints]:
-    """Log likelihood ratio of steps that all repeat those a period before, and their places."""
-    steps = longer_ns.size
-    place = np.arange(steps) % period
-    middle = np.array([finite_median(longer_ns[place == one]) for one in range(period)])
-    rest = longer_ns - middle[place]
-    known = np.isfinite(rest)
-    noise = max(finite_median(np.abs(rest[known])) * TO_SIGMA, NOISE_FLOOR * noise_ns)
-    if noise > noise_ns / 2:
-        return 0.0, place  # a chance: medians of few steps take a part of any noise
-    gain = log_density(rest[known] / noise) - np.log(noise)
-    gain -= log_density(longer_ns[known] / noise_ns) - np.log(noise_ns)
-    differs = np.abs(middle - finite_median(longer_ns)) > HEALTHY_DEVIATIONS * noise
-    label = np.where(differs[place], place + 1, 0)
-    return float(gain.sum()) - period * float(np.log(steps)), label
 
 
 def _long_places(longer_ns: Floats, noise_ns: float, period: int) -> tuple[float, Ints]:

@@ -177,9 +177,6 @@ UNEVEN_SURE = 0.4
 """Confidence of a stage that is longer in every step: most are so by design, since layers cannot be
 divided evenly, and nobody called that a fault."""
 
-CYCLES = 5
-"""Times that a cycle of steps is repeated at least, if all of its steps differ."""
-
 ALL_AGREE, MOST_AGREE = 0.7, 2.0
 """Log odds of a stage for each further server of it that lost as much, and for all of them: what
 records show of one server may be wrong by half, and servers of a stage wait for the same."""

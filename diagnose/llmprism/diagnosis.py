@@ -135,7 +135,7 @@ class Diagnosis:
     def sentences(self, topology: Mapping[str, Any]) -> list[str]:
         """Return each finding in words; ``topology`` is the content of ``topology.json``."""
         parts = Parts.of(topology)
-        facts = facts_of(self.jobs, self.steps, parts)
+        facts = facts_of(self.jobs, self.steps, parts, self.layouts)
         return [
             finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts())).short
             for row in self.findings.to_dict("records")

@@ -34,7 +34,7 @@ quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small c
 	@$(BIN)/prism-sim run scenarios/tiny/quickstart.yaml
 
 live: $(VENV)/.installed-monitor ## Show a small cluster with a slow GPU on a live page; Ctrl-C ends it.
-	@$(BIN)/prism-sim run tiny/quickstart --live --speed 2 --set faults.0.to_step=17
+	@$(BIN)/prism-sim run tiny/quickstart --live --set faults.0.from_step=8 --set faults.0.to_step=12
 
 lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 	@$(BIN)/ruff check .

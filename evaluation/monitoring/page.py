@@ -16,8 +16,8 @@ from evaluation.monitoring.alerts import results, rows, totals, versions_of
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.delay import LATE_S, Delay
 from evaluation.monitoring.delay import measure as measure_delay
-from evaluation.monitoring.rate import SETTINGS, measure
 from evaluation.monitoring.newcomer import measure as follow_readme
+from evaluation.monitoring.rate import SETTINGS, measure
 from evaluation.monitoring.soak import HOUR_S, Look, soak
 from evaluation.paths import REFERENCE
 from llmprism.watch.settings import SECOND_NS

@@ -77,15 +77,15 @@ def measure(folder: Path) -> Newcomer:
 def _wait(process: subprocess.Popen[str], phases: list[Phase], began_s: float) -> str:
     """Follow the output up to the address of the page."""
     assert process.stdout is not None
-    said = []
+    output = []
     for line in process.stdout:
-        said.append(line)
+        output.append(line)
         for name, pattern in PHASES[1:]:
             if found := re.search(pattern, line):
                 phases.append(Phase(name, time.monotonic() - began_s))
                 if found.groups():
                     return str(found[1])
-    raise RuntimeError(f"there is no live page:\n{''.join(said)}")
+    raise RuntimeError(f"there is no live page:\n{''.join(output)}")
 
 
 def _wait_for_incident(url: str) -> None:

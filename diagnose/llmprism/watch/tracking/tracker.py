@@ -133,8 +133,8 @@ class Tracker:
         self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns
-        told = {one.job for one in state.incidents if one.stage == "open"}
-        if before.keys() - self._learned.subjects.keys() - told:
+        announced = {one.job for one in state.incidents if one.stage == "open"}
+        if before.keys() - self._learned.subjects.keys() - announced:
             self._changed |= {NONE}  # a job takes no more steps; later windows may show why
         growing = _growing(state, followed)
         growing |= {NONE} if growing.difference(self._learned.subjects) else set()

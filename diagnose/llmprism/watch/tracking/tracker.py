@@ -30,7 +30,7 @@ from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
 
 CALM = 16  # windows from one diagnosis to the next, at most
-RECORD_NS = 100_000  # that each record adds to the time of a diagnosis, about
+RECORD_NS = 25_000  # that each record adds to the time of a diagnosis, about
 SHARE = 0.5  # of the time, for diagnoses of windows without a change
 RECENT = 10  # steps, at least, of a job that has changed: in fewer, it could not be followed
 QUICKLY = 200_000  # records that are diagnosed in some seconds

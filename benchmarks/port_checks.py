@@ -50,9 +50,10 @@ def ports_and_domains() -> Section:
 The rings are all-reduces of 1 GiB over 4 servers with one NIC of 400 Gbit/s. Each of k queue pairs
 has a k-th of the bytes and a port of its own. If only w ports work, the busiest one carries
 ceil(k / w) queue pairs: 2 (n - 1) (S ceil(k / w) / (n B) + L). The step is that of a job of one
-tensor-parallel group of 8 GPUs on servers of 4 GPUs and 4 NICs. Its 8 layers have four all-reduces of the activations each. In one NVLink domain a ring takes
-2 (n - 1) (S / (n B) + L) and leaves no record; over two servers, 4 rings share the bytes, each
-is as fast as its NICs, and its other hops hide their latency: 2 (n - 1) S / (4 n B).
+tensor-parallel group of 8 GPUs on servers of 4 GPUs and 4 NICs. Its 8 layers have four all-reduces
+of the activations each. In one NVLink domain a ring takes 2 (n - 1) (S / (n B) + L) and leaves no
+record; over two servers, 4 rings share the bytes, each is as fast as its NICs, and its other hops
+hide their latency: 2 (n - 1) S / (4 n B).
 """
     return Section("Ports of a NIC, and NVLink domains", text)
 

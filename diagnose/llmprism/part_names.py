@@ -92,12 +92,18 @@ class Parts:
             what = _DIRECTIONS.get(other, f"all that {{}} sends to {self._end(other)}")
             return what.format(self._end(one))
         kind = kind or ("server" if culprit in self._servers else "")
+        kind = "NVLink domain" if culprit in self._domains else kind
         prefixed = kind not in ("", "unknown", *culprit.split())
         return f"{kind} {culprit}".strip() if prefixed else culprit
 
     @cached_property
     def _servers(self) -> frozenset[str]:
         return frozenset(str(end.get("server")) for end in self.endpoints.values())
+
+    @cached_property
+    def _domains(self) -> frozenset[str]:
+        domains = frozenset(str(end.get("domain")) for end in self.endpoints.values())
+        return domains - self._servers - {"None"}
 
     def _end(self, name: str) -> str:
         return self._endpoint(name, "") if name in self.endpoints else name

@@ -39,6 +39,8 @@ PHRASES: dict[str, str] = {
     "slow_switch": "forwards data {by} slower",
     "misconfigured_switch": "forwards data {by} slower",
     "failed_uplinks": "has lost uplinks, and forwards data {by} slower",
+    "failed_leaf": "is down, and its NICs are {by} slower over their other ports",
+    "failed_plane": "is down, and NICs are {by} slower over their other ports",
     "polarised_hashing": "sends many connections over few of its links, and is {by} slower",
     "slow_network": "has transfers that are {by} slower",
     "incast_burst": "receives a burst of other traffic, and is {by} slower",

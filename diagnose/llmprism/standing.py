@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.spread import is_spread
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 from llmprism.part_names import Parts
@@ -35,6 +36,7 @@ FAST = 0.9  # quantile of the rates of a transfer, by bytes
 STAGES_WITH = 3  # replicas that show what is usual in a stage
 SAMPLE = 2_000_000  # records whose rates are looked at
 _NAMED = 3
+UNKNOWN_HOP = "?"
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,36 @@ def _scope(
             "which NICs share a server, so layout and culprits are guesses: the topology names no "
             "servers (llmprism ingest --topology)"
         )
+    if _is_spread(flows, transfers):
+        not_judged.append(WHICH_LINK)
     pp, dp = sizes
     if pp > 1 and dp >= STAGES_WITH:
         compared.append("ranks with their replicas")
     else:
         not_judged.append(f"ranks that were slow before the recording began: {_why_no_ranks(pp)}")
     return Scope(job, tuple(compared), tuple(not_judged), tuple(slow))
+
+
+WHICH_LINK = (
+    "which link between switches is slow or loses packets: messages are spread over several paths, "
+    "and all of a message waits for the slowest. Counters of the spines' ports show it"
+)
+
+
+def _is_spread(flows: FlowTable, transfers: pd.DataFrame) -> bool:
+    """Whether most transfers between leaves are spread over several paths.
+
+    Records say so by one path or another, or by one that is unknown between two known leaves.
+    """
+    across = transfers[transfers["hops"] > 1]
+    hidden = [_is_hidden(flows.paths[code]) for code in across["path"].tolist()]
+    return bool(len(across) and (across["spread"] | np.array(hidden, bool)).mean() > FEW)
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether both leaves of a path are known, and nothing between them."""
+    first, *between, last = path.split("|")
+    return {*between} == {UNKNOWN_HOP} and UNKNOWN_HOP not in (first, last)
 
 
 def _why_no_ranks(stages: int) -> str:
@@ -147,6 +173,7 @@ def _transfers(flows: FlowTable, topology: Topology, pairs: pd.DataFrame) -> pd.
             "src": pairs["src"].to_numpy(object),
             "dst": pairs["dst"].to_numpy(object),
             "path": measured[0],
+            "spread": _spread(flows, rows, pair, len(pairs)),
             "hops": [_hops(flows, code) for code in measured[0].tolist()],
             "volume": measured[1],
             "rate": measured[2],
@@ -171,6 +198,21 @@ def _measured(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> tuple[Int
     at, fast = weighted_quantile(pair[shown], speed, size[shown], FAST)
     rate[at] = fast
     return path, volume, rate
+
+
+def _spread(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> Bools:
+    """Whether the records of each pair change their path from one to the next."""
+    by_pair = np.argsort(pair, kind="stable")
+    first = np.searchsorted(pair[by_pair], np.arange(count + 1))
+    several = np.zeros(count, np.bool_)
+    lowest, highest = (
+        np.full(count, fill) for fill in (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+    )
+    np.minimum.at(lowest, pair, flows.path[rows])
+    np.maximum.at(highest, pair, flows.path[rows])
+    for one in np.flatnonzero(lowest < highest).tolist():
+        several[one] = is_spread(flows, rows[by_pair[first[one] : first[one + 1]]])
+    return several
 
 
 def _hops(flows: FlowTable, code: int) -> int:
@@ -235,10 +277,13 @@ def _shared(
 
 def _parts(flows: FlowTable, topology: Topology, row: object) -> set[str]:
     """NICs, servers, switches and links that a transfer crosses."""
-    src, dst, path = (getattr(row, name) for name in ("src", "dst", "path"))
+    src, dst, path, spread = (getattr(row, name) for name in ("src", "dst", "path", "spread"))
     nics = [topology.endpoints[topology.codes[one]] for one in (src, dst)]
-    switches = flows.paths[path].split("|") if path >= 0 else []
-    links = {"|".join(sorted(ends)) for ends in pairwise(switches)}
+    hops = flows.paths[path].split("|") if path >= 0 else []
+    if spread:
+        hops = [hops[0], UNKNOWN_HOP, hops[-1]]
+    switches = [hop for hop in hops if hop != UNKNOWN_HOP]
+    links = {"|".join(sorted(ends)) for ends in pairwise(hops) if UNKNOWN_HOP not in ends}
     plugged = [topology.leaves[topology.codes[one]] for one in (src, dst)]
     own = {leaf for leaves in plugged for leaf in leaves if len(leaves) == 1 or leaf in switches}
     return {src, dst, *(f"server {nic.server}" for nic in nics), *switches, *links, *own}

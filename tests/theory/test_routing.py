@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,7 @@ from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.ways import FAILED
 from prism_sim.draws import Draws
 from prism_sim.loading.scenario import Scenario
+from prism_sim.loading.size import estimate
 from prism_sim.run_folder import Run
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.simulate import simulate
@@ -290,3 +292,14 @@ def test_what_one_record_cannot_say_is_a_question_mark(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_bytes(routing: Any, tmp_path: Path) -> None:
     files = [world(routing, tmp_path / name) / "flows.parquet" for name in ("one", "two")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_the_size_of_a_world_counts_the_records_of_all_paths(tmp_path: Path) -> None:
+    def rows(how: str) -> tuple[float, int]:
+        folder = tmp_path / how
+        found = len(split(folder, "spray", how))
+        resolved = json.loads((folder / "manifest.json").read_text())["scenario"]
+        return estimate(Scenario.model_validate(resolved)).rows, found
+
+    (expected_one, one), (expected_all, every) = rows("one"), rows("all")
+    assert expected_all / expected_one == pytest.approx((1 + every / one) / 2, rel=0.2)

@@ -8,6 +8,7 @@ the shortest silence within a connection, the clocks' difference shows in answer
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,10 @@ class Facts:
     layouts, sure_layouts : jobs whose layout has sizes, and those of them with a confidence of 0.5
         or more.
     has_rates : whether the topology has link rates.
+    domains, domain_servers : NVLink domains of several servers, and servers in them.
+    inside_domains : share of the bytes between servers of one domain; NVLink would carry them.
+    port_leaves, seen_leaves : leaves of NICs with ports on several, of NICs that send; and those of
+        them at which records of these NICs begin. None without paths.
     """
 
     records: int
@@ -80,6 +85,11 @@ class Facts:
     layouts: int
     sure_layouts: int
     has_rates: bool
+    domains: int
+    domain_servers: int
+    inside_domains: float
+    port_leaves: int
+    seen_leaves: int | None
 
 
 def measure(
@@ -123,7 +133,40 @@ def measure(
         layouts=_layouts(diagnosis, 0.0),
         sure_layouts=_layouts(diagnosis, EVEN),
         has_rates=bool(np.isfinite(network.fastest_gbps)),
+        **_domains(flows, network),
+        **_ports(flows, network),
     )
+
+
+def _domains(flows: FlowTable, network: Topology) -> dict[str, Any]:
+    """Return how many servers share NVLink, and what is sent between them."""
+    servers: dict[str, set[str]] = {}
+    for end in network.endpoints:
+        servers.setdefault(end.home, set()).add(end.server)
+    several = [own for own in servers.values() if len(own) > 1]
+    names = np.unique([end.server for end in network.endpoints], return_inverse=True)[1]
+    apart = names[flows.src] != names[flows.dst] if len(flows) else np.zeros(0, bool)
+    inside = apart & (network.servers[flows.src] == network.servers[flows.dst])
+    return {
+        "domains": len(several),
+        "domain_servers": sum(map(len, several)),
+        "inside_domains": float(flows.bytes[inside].sum() / max(1, flows.bytes.sum())),
+    }
+
+
+def _ports(flows: FlowTable, network: Topology) -> dict[str, Any]:
+    """Return how many leaves NICs with several ports have, and at how many they are seen."""
+    senders = np.unique(flows.src).tolist()
+    several = {(end, leaf) for end in senders for leaf in _more_than_one(network.leaves[end])}
+    first = [path.split("|")[0] for path in flows.paths]
+    known = flows.path >= 0
+    begins = np.unique(np.column_stack((flows.src[known], flows.path[known])), axis=0).tolist()
+    seen = {(end, first[path]) for end, path in begins} & several
+    return {"port_leaves": len(several), "seen_leaves": len(seen) if known.any() else None}
+
+
+def _more_than_one(leaves: tuple[str, ...]) -> tuple[str, ...]:
+    return leaves if len(leaves) > 1 else ()
 
 
 def _whole(text: str | None) -> int | None:
@@ -147,10 +190,12 @@ def _share_with_path(flows: FlowTable, network: Topology) -> float:
         return 0.0
     hops = [path.split("|") for path in flows.paths]
     lengths = np.array([*map(len, hops), 0])[flows.path]  # the last one is for no path
-    codes = network.switch_codes
-    home = np.array([codes.get(end.switch or "", -1) for end in network.endpoints], dtype=np.int64)
-    alone = np.array([*(codes.get(each[0], -2) for each in hops), -2], dtype=np.int64)[flows.path]
-    same = (home[flows.src] == alone) & (home[flows.dst] == alone)
+    at = {leaf: number for number, leaf in enumerate(sorted({one[0] for one in hops}))}
+    plugged = np.zeros((len(network.endpoints), len(at) + 1), bool)
+    for end, leaves in enumerate(network.leaves):
+        plugged[end, [at[leaf] for leaf in leaves if leaf in at]] = True
+    alone = np.array([*(at[one[0]] for one in hops), len(at)], dtype=np.int64)[flows.path]
+    same = plugged[flows.src, alone] & plugged[flows.dst, alone]
     return float(np.mean((lengths >= 2) | ((lengths == 1) & same)))
 
 

@@ -18,6 +18,7 @@ _FINE = 100  # ticks or idle gaps in a step, for its length to about 1 %
 _COARSE = 10  # idle gaps in a step, for its parts to show at all
 _TICKS = 2  # in a step, for it to have a length
 _SHARE = 0.5
+_STRAY = 0.01  # of the bytes: mail, file systems, and what NVLink does not carry
 _FEW_STEPS = 10  # to compare a slow part with
 
 
@@ -43,6 +44,10 @@ def stages(facts: Facts) -> Iterator[Stage]:
     yield _paths(facts)
     yield _connections(facts)
     yield _loads(facts)
+    if facts.domains:
+        yield _inside_domains(facts)
+    if facts.port_leaves:
+        yield _ports_of_nics(facts)
 
 
 def _jobs(facts: Facts) -> Stage:
@@ -213,6 +218,29 @@ def _connections(facts: Facts) -> Stage:
 
 def _ports(facts: Facts) -> str:
     return f"{percent(facts.with_ports)} of the records have ports"
+
+
+def _inside_domains(facts: Facts) -> Stage:
+    name = "groups in NVLink domains"
+    servers = f"{_count(facts.domain_servers, 'server')} share {_count(facts.domains, 'domain')}"
+    if facts.inside_domains > _STRAY:
+        figures = f"{servers}; {percent(facts.inside_domains)} of the bytes are inside of them"
+        mend = "correct the domains in --topology: what NVLink carries leaves no record"
+        return Stage(name, PARTLY, figures, mend)
+    figures = f"{servers}; what their GPUs exchange leaves no record"
+    return Stage(name, CANNOT, figures, "read the NVLink counters of GPUs, beside flows")
+
+
+def _ports_of_nics(facts: Facts) -> Stage:
+    name = "all ports of NICs"
+    if facts.seen_leaves is None:
+        mend = "ingest records of all leaves together, with the names of the leaves"
+        return Stage(name, PARTLY, "no record tells the leaf that it was seen at", mend)
+    figures = f"{facts.seen_leaves:,} of {facts.port_leaves:,} ports of senders are seen"
+    if facts.seen_leaves == facts.port_leaves:
+        return Stage(name, CAN, figures)
+    mend = "export at all leaves: each sees a part of what a NIC sends (or a port is down)"
+    return Stage(name, PARTLY, figures, mend)
 
 
 def _loads(facts: Facts) -> Stage:

@@ -17,7 +17,7 @@ traffic:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,30 @@ class PortSeries:
     moved: Mapping[str, Ints]
     blank: Bools
     events: Mapping[str, int]
+
+
+def summed(ports: Sequence[PortSeries]) -> PortSeries:
+    """What several ports of one NIC moved together, at the times of the first one.
+
+    The others are known between their own times in proportion to the time. Times at which one of
+    them is not read are left out.
+    """
+    first, *others = ports
+    if not others:
+        return first
+    time_ns = first.time_ns
+    inside = np.ones(time_ns.size, np.bool_)
+    for port in others:
+        inside &= (time_ns >= port.time_ns[0]) & (time_ns <= port.time_ns[-1])
+    time_ns, blank = time_ns[inside], first.blank[inside].copy()
+    moved = {name: own[inside].copy() for name, own in first.moved.items()}
+    events = Counter(first.events)
+    for port in others:
+        events.update(port.events)
+        blank |= port.blank[np.searchsorted(port.time_ns, time_ns)]
+        for name, own in moved.items():
+            own += np.interp(time_ns, port.time_ns, port.moved[name]).astype(np.int64)
+    return PortSeries(first.port, time_ns, moved, blank, dict(events))
 
 
 def cleaned(

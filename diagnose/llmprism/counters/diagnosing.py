@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.counters import findings, verdict
-from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns
+from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns, summed
 from llmprism.counters.curves import Curves, curves_of
 from llmprism.counters.findings import Found, JobView
 from llmprism.counters.jobs import PortJobs, find_jobs
@@ -74,8 +74,9 @@ def diagnose(
     """
     known, unknown = placed(readings.ports, topology, addresses or {})
     counts = readings.set_aside + Counter()
-    series, codes = _cleaned(readings, known, topology, counts)
-    resolution_ns = refresh_ns(series)
+    ports, of_port = _cleaned(readings, known, topology, counts)
+    resolution_ns = refresh_ns(ports)
+    series, codes = _by_nic(ports, of_port)
     curves = curves_of(series, resolution_ns) if series and resolution_ns else None
     if curves is None:
         return _nothing(readings, unknown, counts, len(series))
@@ -106,15 +107,18 @@ def diagnose(
 
 
 def link_bps(topology: Topology) -> Floats:
-    """Rate of the link of each endpoint [bit/s], NaN if unknown, shape (endpoints,)."""
-    rates = np.full(len(topology.endpoints), np.nan)
+    """Rate of the links of each endpoint to its leaves [bit/s], NaN if unknown."""
+    bps: dict[tuple[int, str], float] = {}
     for link in topology.links:
-        for name in (link.a, link.b):
+        for name, leaf in ((link.a, link.b), (link.b, link.a)):
             code = topology.codes.get(name)
             if code is not None and link.gbps is not None:
-                rates[code] = link.gbps * 1e9
+                bps[code, leaf] = link.gbps * 1e9
+    rates = np.zeros(len(topology.endpoints))
+    for (code, _), rate in bps.items():
+        rates[code] += rate
     usual = topology.nic_gbps * 1e9
-    return np.where(np.isnan(rates), usual, rates)
+    return np.where(rates == 0, usual, rates)
 
 
 def _cleaned(
@@ -133,6 +137,14 @@ def _cleaned(
             series.append(clean)
             codes.append(code)
     return series, np.array(codes, np.int64)
+
+
+def _by_nic(ports: Sequence[PortSeries], codes: Ints) -> tuple[list[PortSeries], Ints]:
+    """One series for each NIC: the sum of those of its ports; and the code of each."""
+    own: dict[int, list[PortSeries]] = {}
+    for code, port in zip(codes.tolist(), ports, strict=True):
+        own.setdefault(code, []).append(port)
+    return [*map(summed, own.values())], np.array([*own], np.int64)
 
 
 def _views(curves: Curves, jobs: PortJobs) -> tuple[list[JobView], list[Rhythm]]:

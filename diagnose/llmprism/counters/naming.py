@@ -1,7 +1,8 @@
 """Which NIC of the topology each port is.
 
-A port is known by the address of the NIC at its other end, or by the names of its switch and
-interface, which a file with ``port`` and ``address`` translates (``--ports``).
+A port is known by the address of the NIC at its other end, also after the name of its switch and a
+slash, or by the names of its switch and interface, which a file with ``port`` and ``address``
+translates (``--ports``). A NIC has as many ports as leaves.
 """
 
 from __future__ import annotations
@@ -44,23 +45,31 @@ def placed(
 
     Raises
     ------
-    UserError : no port is known, or two ports have one address.
+    UserError : no port is known, or a NIC has more ports than cables.
     """
     known: list[tuple[int, PortReadings]] = []
     unknown: Counter[str] = Counter()
-    names: dict[int, str] = {}
+    names: dict[int, list[str]] = {}
     for port in ports:
-        code = topology.codes.get(addresses.get(port.port, port.port))
+        code = _code(topology, addresses.get(port.port, port.port))
         if code is None:
             unknown[port.port] += port.time_ns.size
             continue
-        if code in names:
-            what = f"{names[code]} and {port.port} are both {topology.addresses[code]}"
+        before = names.setdefault(code, [])
+        if len(before) >= max(1, len(topology.leaves[code])):
+            what = f"{before[0]} and {port.port} are both {topology.addresses[code]}"
             raise UserError(Problem(what, "--ports", "give each port an address of its own"))
-        names[code] = port.port
+        before.append(port.port)
         known.append((code, port))
     if ports and not known:
         first = ", ".join(list(unknown)[:LISTED])
         how = "name the file that has the address of each port: --ports FILE (switch,port,address)"
         raise UserError(Problem(f"no port is an address of the topology ({first})", "", how))
     return known, unknown
+
+
+def _code(topology: Topology, name: str) -> int | None:
+    """The endpoint with this address, or with the address after ``switch/``; None if unknown."""
+    switch, _, address = name.rpartition("/")
+    code = topology.codes.get(address)
+    return code if code is None or not switch or switch in topology.leaves[code] else None

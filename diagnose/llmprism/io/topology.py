@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llmprism.io.sources import read_text
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.graph import components
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
@@ -137,6 +138,33 @@ class Topology:
                 of_home[end.home] += nics[end.server]
         places = [-1 if end.nic is None else first[end.server] + end.nic for end in self.endpoints]
         return np.array(places, np.int64)
+
+    @cached_property
+    def planes(self) -> dict[str, str]:
+        """Name of the plane of each switch; empty if there are no planes.
+
+        Planes are listed, or they are parts of the fabric that no cable joins, each with one port
+        of every NIC.
+        """
+        if all(one.plane is not None for one in self.switches):
+            return {one.name: f"plane {one.plane}" for one in self.switches}
+        part = self._parts_of_the_fabric
+        several = [sorted(part[leaf] for leaf in leaves) for leaves in self.leaves]
+        every = sorted(set(part.values()))
+        if len(every) < 2 or any(one != every for one in several):
+            return {}
+        return {name: f"plane {number}" for name, number in part.items()}
+
+    @cached_property
+    def _parts_of_the_fabric(self) -> dict[str, int]:
+        """Number of the part of each switch, from the first one on: cables join those of a part."""
+        ends = [(self.switch_codes.get(one.a), self.switch_codes.get(one.b)) for one in self.links]
+        cables = {(a, b) for a, b in ends if a is not None and b is not None}
+        src, dst = np.array([*cables], np.int32).reshape(-1, 2).T
+        label = components(src, dst, len(self.switches))
+        number: dict[int, int] = {}
+        parts = [number.setdefault(int(one), len(number)) for one in label]
+        return dict(zip(self.switch_codes, parts, strict=True))
 
     @cached_property
     def leaves(self) -> tuple[tuple[str, ...], ...]:

@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from prism_common.errors import Problem, UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.merging import Spread
@@ -109,8 +107,7 @@ class Ways:
         routing = layout.cluster.fabric.routing
         self.conditions = Conditions()
         self.choice = routing.choice
-        splits = routing.shares(np.ones(1), ()) is not None
-        self._spreading = Spreading(layout, routing, self.conditions) if splits else None
+        self._spreading = Spreading(layout, routing, self.conditions) if routing.splits else None
         self._spreads: dict[object, tuple[Spread, Crossed, tuple[float, ...]]] = {}
         self._open_paths: dict[object, Way] = {}
 

@@ -95,7 +95,7 @@ class Collector(Streaming):
         self._scene = scene
         self._counters = None
         if model.counters is not None:
-            self._counters = PortCounters(model.counters, router.layout, epoch_ns, draws)
+            self._counters = PortCounters(model.counters, router, epoch_ns, draws)
         self._delays = any(effect.delays for effect in effects)
         self._held: list[Rows] = []
         self._n_held = 0

@@ -56,8 +56,7 @@ def _attempt(family: Family, seed: int, dice: Dice) -> World | None:
 
 def _healthy(family: Family, seed: int, dice: Dice) -> World:
     """A world without faults."""
-    gpus, _ = family.hardware.server(dice)
-    jobs = family.work.draw(dice, gpus)
+    jobs = family.work.draw(dice, family.hardware.domain_gpus(dice))
     ranks = sum(job["dp"] * job["pp"] * job["tp"] * job["cp"] for job in jobs)
     storage = any("checkpoint" in job for job in jobs)
     cluster = family.hardware.draw(dice, ranks, storage=storage)

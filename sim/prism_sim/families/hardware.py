@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from prism_sim.families.dice import Dice, Share, Span, Whole
+from prism_sim.families.topologies import Topologies
 from prism_sim.scenario.base import Closed
+from prism_sim.scenario.cluster import AnyRouting
 from prism_sim.scenario.gpus import GPUS
 from prism_sim.scenario.words import did_you_mean
 
@@ -32,7 +34,7 @@ class Hardware(Closed):
         description="Sigma of the speed of healthy GPUs. 0.03 gives the published 14 % between "
         "GPUs (arXiv 2510.15596)."
     )
-    fabrics: tuple[Literal["rail", "tor"], ...] = Field(
+    fabrics: tuple[Literal["rail", "tor", "rail_only"], ...] = Field(
         min_length=1, description="Kinds of fabric."
     )
     leaf_servers: Whole = Field(description="Servers with a NIC on the same leaf.")
@@ -42,7 +44,13 @@ class Hardware(Closed):
         default=(1.5, 4.0),
         description="There: bandwidth of the NICs of a leaf over that of its uplinks, log-uniform.",
     )
+    routings: tuple[AnyRouting, ...] = Field(
+        default=(), description="What switches do with equal paths. Left out: ecmp."
+    )
     queue_pairs: tuple[int, ...] = Field(default=(1,), description="Queue pairs of a connection.")
+    topologies: Topologies = Field(
+        default=Topologies(), description="Ports, planes and NVLink domains."
+    )
     free_servers: Whole = Field(default=(0, 2), description="Servers that no job uses.")
 
     def server(self, dice: Dice) -> tuple[int, int]:
@@ -55,7 +63,7 @@ class Hardware(Closed):
         """A cluster for jobs of ``ranks`` GPUs in all, with one more server for ``storage``."""
         gpus, nics = self.server(dice)
         servers = -(-ranks // gpus) + dice.whole("free servers", self.free_servers) + storage
-        return {
+        cluster = {
             "servers": max(2, servers),
             "gpus_per_server": gpus,
             "nics_per_server": nics,
@@ -65,13 +73,20 @@ class Hardware(Closed):
             "queue_pairs": dice.choice("queue pairs", self.queue_pairs),
             "fabric": self._fabric(dice, nics),
         }
+        return self.topologies.draw(dice, cluster)
+
+    def domain_gpus(self, dice: Dice) -> int:
+        """GPUs that share NVLink."""
+        return self.server(dice)[0] * self.topologies.servers(dice)
 
     def _fabric(self, dice: Dice, nics: int) -> dict[str, Any]:
         kind = dice.choice("fabric", self.fabrics)
         servers = dice.whole("servers of a leaf", self.leaf_servers)
         spines = dice.choice("spines", self.spines)
         ports = servers if kind == "rail" else servers * nics
-        fabric = {"kind": kind, "leaf_ports": ports, "spines": spines}
+        fabric: dict[str, Any] = {"kind": kind, "leaf_ports": ports, "spines": spines}
+        if self.routings:
+            fabric["routing"] = dice.choice("routing", self.routings).model_dump()
         if not dice.happens("oversubscribed", self.oversubscribed):
             return fabric
         ratio = dice.log_uniform("oversubscription", self.oversubscription)

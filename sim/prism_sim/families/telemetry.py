@@ -44,6 +44,11 @@ class Telemetry(Closed):
     )
     without_paths: Share = Field(default=0.0, description="Share of worlds without any path.")
     unknown_hop: Maybe | None = Field(default=None, description="Probability of an unknown hop.")
+    split_paths: tuple[Literal["unknown", "one", "all"], ...] = Field(
+        default=("unknown",),
+        description="Records of messages that are split over several paths: without the switches "
+        "between the leaves, with one path, or one record for each path.",
+    )
 
     def draw(self, dice: Dice) -> dict[str, Any]:
         """The collector of one world."""
@@ -91,7 +96,11 @@ class Telemetry(Closed):
         if dice.happens("without paths", self.without_paths):
             return [{"kind": "paths"}]
         unknown = dice.maybe("unknown hop", self.unknown_hop)
-        return [] if unknown is None else [{"kind": "paths", "unknown_hop": unknown}]
+        effect: dict[str, Any] = {} if unknown is None else {"unknown_hop": unknown}
+        split = dice.choice("split paths", self.split_paths)
+        if split != "unknown":
+            effect["split"] = split
+        return [{"kind": "paths", **effect}] if effect else []
 
 
 _WHOLE = frozenset({"unit_ns", "one_in"})

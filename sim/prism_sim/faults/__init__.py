@@ -26,6 +26,7 @@ from prism_sim.faults.length_imbalance import LengthImbalance
 from prism_sim.faults.loader_stalls import LoaderStalls
 from prism_sim.faults.lossy_link import LossyLink
 from prism_sim.faults.misconfigured_switch import MisconfiguredSwitch
+from prism_sim.faults.paused_port import PausedPort
 from prism_sim.faults.polarised_hashing import PolarisedHashing
 from prism_sim.faults.slow_gpu import SlowGpu
 from prism_sim.faults.slow_link import SlowLink
@@ -35,6 +36,7 @@ from prism_sim.faults.slow_storage import SlowStorage
 from prism_sim.faults.slow_switch import SlowSwitch
 from prism_sim.faults.stopped_nic import StoppedNic
 from prism_sim.faults.thermal_ramp import ThermalRamp
+from prism_sim.faults.uneven_spraying import UnevenSpraying
 from prism_sim.faults.uneven_stage import UnevenStage
 from prism_sim.registry import Registry, by_literal
 
@@ -60,6 +62,8 @@ KINDS: Registry[type[FaultBase]] = Registry(
     FailedLeaf,
     FailedPlane,
     PolarisedHashing,
+    UnevenSpraying,
+    PausedPort,
     JobCongestion,
     IncastBurst,
     SlowStorage,

@@ -1,4 +1,4 @@
-"""A cable that loses packets: the sender repeats them, and less of the rate is left."""
+"""A gray link: a cable that loses packets, which the sender repeats."""
 
 from __future__ import annotations
 
@@ -17,21 +17,32 @@ from prism_sim.scenario.setting import Setting
 class LossyLink(OfLink):
     """Each packet on the link is lost with the same probability, and repeated.
 
-    Useful bytes take 1 / (1 + probability x packets_a_loss) of the rate. Records count each byte
-    once; the telemetry effect ``retransmissions`` shows repeated bytes. Reference: Mittal et al.,
-    Revisiting network support for RDMA, SIGCOMM'18: NICs go back to the loss and repeat a window.
+    A NIC that goes back to the loss repeats a window of W packets: useful bytes take 1 / (1 + p W)
+    of the rate. One that repeats the lost packets alone takes 1 - p. (Bertsekas and Gallager, Data
+    Networks, 1992, section 2.4; Mittal et al., Revisiting network support for RDMA, SIGCOMM'18,
+    compare both in RDMA NICs.) Time-outs are not modelled.
+
+    Where a message crosses the link with a share s of its packets, as with spraying, p s takes the
+    place of p, and all of the message is delayed: the NIC repeats a window over all paths.
+
+    Records count each byte once; the telemetry effect ``retransmissions`` shows repeated bytes.
     """
 
-    causes: ClassVar[frozenset[str]] = SLOW_ACCESS | {"packet_loss"}
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS | {"packet_loss", "gray_link"}
 
     kind: Literal["lossy_link"] = "lossy_link"
     probability: float = Field(ge=0, lt=1, description="Loss of a packet.")
+    transport: Literal["go_back_n", "selective_repeat"] = Field(
+        default="go_back_n",
+        description="What a NIC repeats after a loss. go_back_n: a window, `packets_a_loss`. "
+        "selective_repeat: the lost packet alone.",
+    )
     packets_a_loss: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="Packets sent again for each that is lost. Default: 100, a window at "
-        "400 Gbit/s and 8 us.",
+        description="Packets sent again for each that is lost, with go_back_n. Default: 100, a "
+        "window at 400 Gbit/s and 8 us.",
     )
 
     @classmethod
@@ -40,14 +51,21 @@ class LossyLink(OfLink):
         return super().drawn(drawing) | {"probability": (1 / drawing.factor - 1) / 100}
 
     @property
+    def repeats(self) -> float:
+        """Packets sent again for each packet that passes the link."""
+        if self.transport == "selective_repeat":
+            return self.probability / (1 - self.probability)
+        return self.probability * self.packets_a_loss
+
+    @property
     def speed(self) -> float | None:
-        return 1 / (1 + self.probability * self.packets_a_loss)
+        return 1 / (1 + self.repeats)
 
     def magnitude(self, target: Target) -> float:
         return 1 - (self.speed or 1.0)
 
     def begin(self, target: Target) -> Undo:
-        return target.links.slow(self.links(target), self.speed or 1.0)
+        return target.links.lose(self.links(target), self.repeats)
 
     def jobs_affected(self, target: Target) -> list[str]:
         return target.links.jobs_across(self.links(target))

@@ -11,6 +11,7 @@ from prism_sim.faults.places import OfLink
 class SlowLink(OfLink, LinkFault):
     """The link between ``a`` and ``b`` runs at factor of its rate, in both directions.
 
+    A cable whose training failed on some lanes comes up with the others: at a half or a quarter.
     If several parallel links join two switches, all of them are slow.
     """
 

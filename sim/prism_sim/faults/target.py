@@ -52,6 +52,15 @@ class LinkControl(Protocol):
     def slow(self, links: LinkNumbers, factor: float) -> Undo:
         """Make ``links`` run at ``factor`` of their rate."""
 
+    def lose(self, links: LinkNumbers, repeats: float) -> Undo:
+        """Make senders repeat ``repeats`` packets for each packet that passes one of ``links``."""
+
+    def prefer_uplinks(self, leaf: str, uplinks: Sequence[int], times: float) -> Undo:
+        """Give uplinks of a leaf ``times`` their weight, where messages are spread by weights."""
+
+    def upstream_of(self, address: str) -> LinkNumbers:
+        """Directed links into the leaf of a NIC that carry what is for it at present."""
+
     def out_of(self, switch: str, *, upwards: bool) -> LinkNumbers:
         """Directed links from a switch to the tier above it, or to the one below it."""
 

@@ -61,6 +61,8 @@ def estimate(scenario: Scenario) -> Estimate:
     for background in scenario.background:
         senders = len(background.servers or ()) or scenario.cluster.servers
         rows += background.flows_per_s * senders * (scenario.duration_s or 0.0)
+    for effect in scenario.collector.effects:  # about half of the rows are records
+        rows *= (1 + effect.records_a_message(scenario.cluster)) / 2
     ranks = sum(job.ranks for _, job in scenario.modelled)
     links = directed_links(scenario.cluster)
     memory = BASE_BYTES + BYTES_PER_LINK * links + BYTES_PER_RANK * ranks

@@ -94,6 +94,19 @@ class ClusterLinks:
 
         return undo
 
+    def upstream_of(self, address: str) -> LinkNumbers:
+        routes, own = self._router.routes, set(self.at(address).tolist())
+        ends = self._layout.ends
+        leaves = {int(ends[link, 1]) for link in own} | {int(ends[link, 0]) for link in own}
+        into = {
+            link
+            for route in range(len(routes))
+            if not own.isdisjoint(self._router.links_of(route)[-1:])
+            for link in self._router.links_of(route)
+            if link not in own and link < len(ends) and int(ends[link, 1]) in leaves
+        }
+        return np.array(sorted(into), np.int64)
+
     def prefer_uplinks(self, leaf: str, uplinks: Sequence[int], times: float) -> Undo:
         number, uneven = self._layout.leaves.index(leaf), self._router.conditions.uneven
         before = {(number, up): uneven.get((number, up), 1.0) for up in uplinks}

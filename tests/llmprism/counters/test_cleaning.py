@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from counted import readings_of
-from llmprism.counters.cleaning import PortSeries, cleaned, refresh_ns
+from counted import START_NS, readings_of
+from llmprism.counters.cleaning import PortSeries, cleaned, refresh_ns, summed
 from llmprism.counters.readings import PortReadings
 
 LINK_BPS = 1e9  # 125 MB in a second
@@ -129,3 +129,15 @@ def test_other_counters_are_added_up():
     found, _ = series(PortReadings("a", port.time_ns, values))
     assert found is not None
     assert found.events == {"in_errors": 6}
+
+
+def test_ports_of_one_nic_count_together_at_the_times_of_the_first():
+    counts: Counter[str] = Counter()
+    first = cleaned(readings_of("a", [0, 2, 4, 6], [0, 20, 20, 40]), "cumulative", 1e9, counts)
+    second = cleaned(readings_of("b", [1, 3, 5], [0, 10, 30]), "cumulative", 1e9, counts)
+    assert first is not None
+    assert second is not None
+    both = summed([first, second])
+    assert ((both.time_ns - START_NS) / 1e9).tolist() == [2, 4]
+    assert both.moved["in_bytes"].tolist() == [20 + 5, 20 + 20]
+    assert summed([first]) is first

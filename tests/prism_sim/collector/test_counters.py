@@ -122,3 +122,25 @@ def test_a_job_is_found_from_its_counters_alone(plain):
     assert set(result.diagnosis.jobs["address"]) == set(ranks["address"])
     true = plain.truth("layouts")["period_ns"].iloc[0]
     assert result.rhythms[0].period_ns == pytest.approx(true, rel=0.05)
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "spray", {"kind": "spray", "weights": [3, 1, 1, 1]}])
+def test_ports_between_switches_show_how_messages_are_spread(tmp_path, routing):
+    fabric = {"kind": "tor", "leaf_ports": 2, "spines": 4, "uplinks": 4, "routing": routing}
+    values = {**SCENARIO, "cluster": {**SCENARIO["cluster"], "fabric": fabric}}
+    counters = {"counters": {"interval_s": 0.1, "ports": "all"}}
+    run = Run(tmp_path)
+    simulate(Scenario.model_validate({**values, "collector": counters}), run)
+    between = moved(run)
+    between = between[between.index.str.contains("/")]
+    flows = pd.read_parquet(run.flows)
+    crossing = flows[flows["path"].astype(str).str.contains("spine|[?]")]
+    leaf = crossing["path"].astype(str).str.split("|").str[0]
+    sent = crossing.groupby(leaf)["bytes"].sum()
+    up = between["out_bytes"].groupby(between.index.str.split("/").str[0]).sum()
+    assert up.to_dict() == sent.to_dict()
+    assert between["in_bytes"].sum() == crossing["bytes"].sum()
+    share = between["out_bytes"] / up.reindex(between.index.str.split("/").str[0]).to_numpy()
+    uneven = {"ecmp": (share.max() > 0.3), "spray": np.allclose(share, 0.25, atol=1e-6)}
+    weighted = np.allclose(sorted(share), [1 / 6] * 12 + [0.5] * 4, atol=1e-6)
+    assert uneven.get(str(routing), weighted)

@@ -163,3 +163,29 @@ def test_a_mild_fault_is_the_one_that_is_drawn_first():
 def test_the_number_of_draws_of_a_fault_is_bounded():
     once = small(share=1.0, cost=0.9, tries=1)
     assert all(draw(once, seed) == draw(small(), seed) for seed in SEEDS)
+
+
+@pytest.mark.parametrize("name", ["planes", "dual-ports"])
+def test_ports_are_drawn_in_pairs_and_planes_with_addresses_of_both_kinds(name):
+    clusters = [draw(FAMILIES[name], seed)["cluster"] for seed in range(24)]
+    kinds = {(one["port_addresses"], one["fabric"]["planes"] > 1) for one in clusters}
+    assert len(kinds) == 4
+    assert all(one["fabric"]["planes"] in (1, one["nic_ports"]) for one in clusters)
+
+
+@pytest.mark.parametrize("name", ["scale-up", "wide-domains"])
+def test_domains_are_whole_servers_and_some_jobs_have_tensor_groups_across_them(name):
+    worlds = [draw(FAMILIES[name], seed) for seed in range(16)]
+    clusters = [world["cluster"] for world in worlds]
+    assert all(one["nvlink_domain"] % one["gpus_per_server"] == 0 for one in clusters)
+    assert {one["fabric"]["kind"] for one in clusters} >= {"rail", "rail_only"}
+    across = [
+        job["tp"] > world["cluster"]["gpus_per_server"] for world in worlds for job in world["jobs"]
+    ]
+    assert any(across)
+
+
+def test_a_family_without_topologies_draws_none():
+    cluster = draw(FAMILIES["replicas"], 1)["cluster"]
+    assert not {"nic_ports", "port_addresses", "nvlink_domain"} & cluster.keys()
+    assert "planes" not in cluster["fabric"]

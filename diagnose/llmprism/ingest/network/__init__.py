@@ -79,6 +79,8 @@ def _check_servers(result: Content, parts: Parts, notes: Notes, where: str) -> N
     left_out = [f"{why}: {count:,}" for why, count in notes.set_aside.items()]
     what += "".join(f"; {one}" for one in left_out)
     how = "add the servers and their cables"
+    if parts.domains:
+        how = "topology/block lists no switches; add a file that does, such as one of topology/tree"
     if parts.neighbours:
         how = "every device says that it forwards, or does not tell; name servers with --hosts FILE"
     raise UserError(Problem(what, where, how))

@@ -1,6 +1,8 @@
 """A table of cables: server, NIC, address, switch, port, Gbit/s; one line a NIC.
 
-A line without an address describes a cable between two switches: ``server`` is the other one.
+A NIC with several ports has one line a port: with one address (a bond), or with the number of the
+port (``nic_port``) and an address each. ``domain`` names the NVLink domain of the server. A line
+without an address describes a cable between two switches: ``server`` is the other one.
 """
 
 from __future__ import annotations
@@ -56,7 +58,11 @@ def _add(parts: Parts, row: dict[str, str]) -> None:
     if row.get("address"):
         nic = row.get("nic", "")
         number = int(nic) if nic.isdecimal() else None
-        parts.nics.append(Nic(server, nic, switch, gbps, row["address"], "", number))
+        own = row.get("nic_port", "")
+        port = int(own) if own.isdecimal() and number is not None else None
+        parts.nics.append(Nic(server, nic, switch, gbps, row["address"], "", number, port))
+        if row.get("domain"):
+            parts.domains[server] = row["domain"]
         parts.switches.add(switch)
     else:
         parts.cables.append(Cable(server, switch, gbps))

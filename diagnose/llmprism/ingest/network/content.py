@@ -8,9 +8,9 @@ leaf, one that is a cable away from a leaf a spine, everything above a core.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from llmprism.ingest.network.hosts import (
     Hosts,
@@ -20,6 +20,7 @@ from llmprism.ingest.network.hosts import (
     server_names,
 )
 from llmprism.ingest.network.parts import Cable, Content, Nic, Parts
+from llmprism.ingest.network.ports import Place, devices_of, places_of, planes_of
 from llmprism.ingest.network.roles import servers_of
 from llmprism.ingest.notes import Notes
 
@@ -33,11 +34,9 @@ def content(parts: Parts, hosts: Hosts, notes: Notes) -> Content:
     nics = _counted_once(parts.nics, lambda nic: (nic.server, nic.switch))
     nics = _each_nic(nics, hosts)
     cables = _counted_once(parts.cables, lambda one: tuple(sorted((one.a, one.b))))
-    addresses = _addresses(nics, hosts, notes)
-    endpoints = [
-        {"address": address, "server": nic.server, "nic": number, "switch": nic.switch}
-        for nic, address, number in zip(nics, addresses, _numbers(nics), strict=True)
-    ]
+    devices = devices_of(nics)
+    addresses = _addresses(nics, devices, hosts, notes)
+    endpoints = _endpoints(nics, addresses, places_of(nics, devices, addresses), parts.domains)
     links = [
         {"a": address, "b": nic.switch, "gbps": nic.gbps}
         for nic, address in zip(nics, addresses, strict=True)
@@ -45,8 +44,30 @@ def content(parts: Parts, hosts: Hosts, notes: Notes) -> Content:
     links += [{"a": one.a, "b": one.b, "gbps": one.gbps} for one in cables]
     names = parts.switches | {nic.switch for nic in nics} | {x for one in cables for x in one[:2]}
     tiers = _tiers(names, {nic.switch for nic in nics}, cables)
-    switches = [{"name": name, "tier": tiers[name]} for name in sorted(names)]
+    leaves: dict[Hashable, set[str]] = defaultdict(set)
+    for nic, device in zip(nics, devices, strict=True):
+        leaves[device].add(nic.switch)
+    planes = planes_of(names, leaves)
+    switches = [
+        {"name": name, "tier": tiers[name]} | ({"plane": planes[name]} if planes else {})
+        for name in sorted(names)
+    ]
     return {"endpoints": endpoints, "switches": switches, "links": links}
+
+
+def _endpoints(
+    nics: list[Nic], addresses: list[str], places: list[Place], domains: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return one endpoint for each address: the first of its ports, if it has several."""
+    found: dict[str, dict[str, Any]] = {}
+    for nic, address, place in zip(nics, addresses, places, strict=True):
+        end = {"address": address, "server": nic.server, "nic": place.nic, "switch": nic.switch}
+        if place.port is not None:
+            end["port"] = place.port
+        if nic.server in domains:
+            end["domain"] = domains[nic.server]
+        found.setdefault(address, end)
+    return list(found.values())
 
 
 def _short_names(parts: Parts, hosts: Hosts) -> Parts:
@@ -61,6 +82,7 @@ def _placed(parts: Parts, hosts: Hosts, notes: Notes) -> Parts:
     """Return the parts with a NIC or a cable for each reported neighbour."""
     servers = servers_of(parts.neighbours, hosts, notes)
     found = Parts(list(parts.nics), list(parts.cables), set(parts.switches))
+    found.domains = parts.domains
     for one in parts.neighbours:
         sides = one.reporter in servers, one.name in servers
         if sides == (False, True):
@@ -105,15 +127,19 @@ def _counted_once(reports: Iterable[_Report], ends: Callable[[_Report], Hashable
     return list(chain.from_iterable(most))
 
 
-def _addresses(nics: list[Nic], hosts: Hosts, notes: Notes) -> list[str]:
-    """Return the address of each NIC, or a name where none is known."""
-    per_server = Counter(nic.server for nic in nics)
-    given = Counter(nic.address for nic in nics)
+def _addresses(
+    nics: list[Nic], devices: Sequence[Hashable], hosts: Hosts, notes: Notes
+) -> list[str]:
+    """Return the address of each port, or a name where none is known; those of a bond have one."""
+    alone = Counter(server for server, _ in {*zip((n.server for n in nics), devices, strict=True)})
+    owners: dict[str, set[Hashable]] = defaultdict(set)
+    for nic, device in zip(nics, devices, strict=True):
+        owners[nic.address].add(nic.server if not nic.reporter else (nic.server, device))
     result = []
     unknown = 0
     for nic in nics:
-        is_only_nic = per_server[nic.server] == 1
-        own = nic.address if given[nic.address] == 1 and is_known(nic.address) else ""
+        is_only_nic = alone[nic.server] == 1
+        own = nic.address if len(owners[nic.address]) == 1 and is_known(nic.address) else ""
         known = address_of(nic.server, nic.port, is_only_nic, hosts) or own
         unknown += not known
         result.append(known or _name(nic, is_only_nic))
@@ -122,38 +148,23 @@ def _addresses(nics: list[Nic], hosts: Hosts, notes: Notes) -> list[str]:
             f"{unknown:,} of {len(nics):,} NICs have no address in the description of the "
             "network; topology.json calls them by their server; --hosts FILE gives addresses"
         )
-    return _distinct(result)
+    return _distinct(nics, result)
 
 
 def _name(nic: Nic, is_only_nic: bool) -> str:
     return nic.server if is_only_nic else f"{nic.server}:{nic.port or nic.switch}"
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Return the names, those that were there before with a number."""
-    seen: Counter[str] = Counter()
+def _distinct(nics: list[Nic], names: list[str]) -> list[str]:
+    """Return the names; one that another server has as well gets a number."""
+    seen: dict[str, list[str]] = defaultdict(list)
     result = []
-    for name in names:
-        seen[name] += 1
-        result.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    for nic, name in zip(nics, names, strict=True):
+        if nic.server not in seen[name]:
+            seen[name].append(nic.server)
+        place = seen[name].index(nic.server) + 1
+        result.append(name if place == 1 else f"{name}#{place}")
     return result
-
-
-def _numbers(nics: list[Nic]) -> list[int]:
-    """Return the number of each NIC in its server: given, or in order of their names."""
-    order = sorted(range(len(nics)), key=lambda i: (nics[i].server, *_natural(nics[i].port), i))
-    count: Counter[str] = Counter()
-    numbers = [0] * len(nics)
-    for i in order:
-        given = nics[i].number
-        numbers[i] = count[nics[i].server] if given is None else given
-        count[nics[i].server] += 1
-    return numbers
-
-
-def _natural(name: str) -> tuple[int, str]:
-    """Return a key that puts ``eth2`` before ``eth10``."""
-    return len(name), name
 
 
 def _tiers(names: set[str], leaves: set[str], cables: list[Cable]) -> dict[str, str]:

@@ -17,7 +17,8 @@ class Nic(NamedTuple):
     """One NIC and its cable.
 
     ``port`` names the NIC in its server (empty: unknown); ``address`` is what flows call it
-    (empty: unknown); ``reporter`` is the device that reported the cable.
+    (empty: unknown); ``reporter`` is the device that reported the cable. ``number`` counts NICs in
+    the server, and ``nic_port`` the ports of the NIC, if it has several.
     """
 
     server: str
@@ -27,6 +28,7 @@ class Nic(NamedTuple):
     address: str = ""
     reporter: str = ""
     number: int | None = None
+    nic_port: int | None = None
 
 
 class Cable(NamedTuple):
@@ -56,12 +58,16 @@ class Neighbour(NamedTuple):
 
 @dataclass
 class Parts:
-    """What one or several descriptions list."""
+    """What one or several descriptions list.
+
+    ``domains`` has the NVLink domain of servers that share one.
+    """
 
     nics: list[Nic] = field(default_factory=list)
     cables: list[Cable] = field(default_factory=list)
     switches: set[str] = field(default_factory=set)
     neighbours: list[Neighbour] = field(default_factory=list)
+    domains: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Parts) -> None:
         """Add what another description lists."""
@@ -69,6 +75,7 @@ class Parts:
         self.cables += other.cables
         self.switches |= other.switches
         self.neighbours += other.neighbours
+        self.domains |= other.domains
 
     def renamed(self, names: dict[str, str]) -> Parts:
         """Return the parts with other names of devices."""
@@ -81,6 +88,7 @@ class Parts:
             [fields(one, "a", "b", "reporter") for one in self.cables],
             {names.get(one, one) for one in self.switches},
             [fields(one, "reporter", "name") for one in self.neighbours],
+            {names.get(server, server): domain for server, domain in self.domains.items()},
         )
 
     @property

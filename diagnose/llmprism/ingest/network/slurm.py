@@ -1,8 +1,9 @@
-"""Slurm's ``topology.conf`` (plugin topology/tree): which nodes are on which switch.
+"""Slurm's ``topology.conf``: which nodes are on which switch, or share an NVLink domain.
 
-It names nodes, not NICs: ``--hosts`` gives their addresses, of each NIC (``SERVER-NIC``) where a
-server has several. ``LinkSpeed`` has no unit there, so
-link rates stay unknown.
+A *block* of the plugin topology/block is taken for such a domain, which the plugin was made for. It
+lists no switches, so another file must. The plugin topology/tree lists switches. It names nodes and
+no NICs: ``--hosts`` gives their addresses, of each NIC (``SERVER-NIC``) where a server has several.
+``LinkSpeed`` has no unit there, so link rates stay unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from prism_common.errors import Problem, UserError
 _KEY = re.compile(r"(\w+)\s*=\s*(\S+)")
 _MOST_NAMES = 1 << 20
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_BLOCKS = "topology/block lists no switches; a file of topology/tree does"
+BLOCKS = "blocks of Slurm (topology/block) are taken for NVLink domains"
 
 
 def _recognises(text: str, _name: str) -> bool:
@@ -39,7 +40,8 @@ def read(text: str, where: str, notes: Notes) -> Parts:
             notes.remark(f"{where}: LinkSpeed has no unit; link rates are unknown")
         try:
             if "blockname" in keys:
-                raise ValueError(_BLOCKS)
+                add_block(parts, keys["blockname"], keys.get("nodes", ""))
+                notes.remark(f"{where}: {BLOCKS}")
             if "switchname" in keys:
                 lists = (keys.get(key, "") for key in ("switchname", "nodes", "switches"))
                 add_switch(parts, *lists)
@@ -48,6 +50,16 @@ def read(text: str, where: str, notes: Notes) -> Parts:
     if problems:
         raise UserError(problems[:50])
     return parts
+
+
+def add_block(parts: Parts, name: str, nodes: str) -> None:
+    """Add the servers of a block.
+
+    Raises
+    ------
+    ValueError : if they are no list of names.
+    """
+    parts.domains |= dict.fromkeys(expanded(nodes), name)
 
 
 def add_switch(parts: Parts, names: str, nodes: str, below: str) -> None:

@@ -1,8 +1,8 @@
 """Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, of which a tree is read.
 
 Each topology has a name and one type. Only a ``tree`` lists switches (``switch``, ``children``,
-``nodes``). Of several trees, the cluster's default counts, or else the first. As in
-``topology.conf``, servers are named and NICs are not.
+``nodes``). Of several trees, the cluster's default counts, or else the first. Blocks of a ``block``
+are taken for NVLink domains. As in ``topology.conf``, servers are named and NICs are not.
 
 Reference: topology.yaml(5).
 """
@@ -15,7 +15,7 @@ from typing import Any
 from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Parts
 from llmprism.ingest.network.registry import register
-from llmprism.ingest.network.slurm import add_switch
+from llmprism.ingest.network.slurm import BLOCKS, add_block, add_switch
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
@@ -37,13 +37,33 @@ def read(text: str, where: str, notes: Notes) -> Parts:
         [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     )
     trees = [one for one in topologies if "tree" in one]
+    blocks = [one["block"] for one in topologies if isinstance(one.get("block"), dict)]
+    domains = _domains(blocks, where, notes)
+    if not trees and domains.domains:
+        return domains
     if not trees:
         raise UserError(_without_tree(topologies, where))
     chosen = next((one for one in trees if one.get("cluster_default") is True), trees[0])
-    others = [_title(one) for one in topologies if one is not chosen]
+    others = [_title(one) for one in topologies if one is not chosen and "block" not in one]
     if others:
         notes.remark(f"{where}: {_title(chosen)} is read, {', '.join(others)} not")
-    return _tree(chosen["tree"], where)
+    tree = _tree(chosen["tree"], where)
+    tree.add(domains)
+    return tree
+
+
+def _domains(blocks: list[dict[str, Any]], where: str, notes: Notes) -> Parts:
+    """Return the servers of all blocks."""
+    parts = Parts()
+    listed = [one for block in blocks for one in block.get("blocks") or [] if isinstance(one, dict)]
+    for one in listed:
+        try:
+            add_block(parts, str(one.get("block", "")), _names(one, "nodes"))
+        except ValueError as error:
+            raise UserError(Problem(str(error), f"{where}: block {one.get('block')}")) from error
+    if parts.domains:
+        notes.remark(f"{where}: {BLOCKS}")
+    return parts
 
 
 def _title(topology: dict[str, Any]) -> str:

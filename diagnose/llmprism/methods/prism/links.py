@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.spread import carrying
 from llmprism.methods.prism.context import Context
 from llmprism.numerics.arrays import Codes
 
@@ -22,14 +23,17 @@ UP, DOWN, OUT, IN = f"{ARROW}up", f"{ARROW}down", f"{ARROW}out", f"{ARROW}in"
 
 
 def crossed(context: Context, connection: int) -> frozenset[str]:
-    """Parts that a connection crosses; of the one that answers it, parts without a direction."""
+    """Parts that a connection crosses; of the one that answers it, parts without a direction.
+
+    One that is spread over several paths crosses what carries most of its bytes.
+    """
     connections, flows, names = context.connections, context.flows, context.topology.addresses
     src, dst = names[connections.src[connection]], names[connections.dst[connection]]
     ends = {src, dst, f"{src}{OUT}", f"{dst}{IN}"}
-    parts = parts_on(flows, flows.path[connections.by.rows(connection)])
+    parts = carrying(flows, connections.by.rows(connection), parts_of)
     back = context.answers.get(connection)
     if back is not None:
-        answering = parts_on(flows, flows.path[connections.by.rows(back)])
+        answering = carrying(flows, connections.by.rows(back), parts_of)
         parts |= {part for part in answering if ARROW not in part}
     return frozenset(ends | parts)
 

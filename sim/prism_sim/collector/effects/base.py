@@ -14,6 +14,7 @@ from pydantic import Field
 
 from prism_sim.collector.scene import Scene, Stage
 from prism_sim.scenario.base import Closed, Remarks
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.setting import Setting
 
 __all__ = ["EffectBase", "Scene", "Stage", "Window"]
@@ -41,6 +42,10 @@ class EffectBase(Closed, ABC):
     @abstractmethod
     def stage(self, scene: Scene) -> Stage:
         """The function that each batch of rows passes through."""
+
+    def records_a_message(self, cluster: Cluster) -> float:
+        """Records that it makes of one, at most, beside those of the others."""
+        return 1.0
 
     def notes(self) -> dict[str, str]:
         """Metadata of the flow table that the effect changes."""

@@ -17,6 +17,7 @@ from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
 from prism_sim.collector.splitting import Splitting
 from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean
 
@@ -78,6 +79,13 @@ class Paths(EffectBase):
             return self.missing
         reported = (self.hidden, self.unknown_hop, self.truncated, self.split)
         return 1.0 if reported == (None,) * 4 and not self.exporter_only else 0.0
+
+    def records_a_message(self, cluster: Cluster) -> float:
+        if self.split != "all" or not cluster.fabric.routing.splits or cluster.leaves == 1:
+            return 1.0
+        topology = topology_of(cluster)
+        across = topology.cores_per_plane * topology.spines_per_pod if topology.core_uplinks else 1
+        return float(min(cluster.uplinks, topology.spines_per_pod) * max(1, across))
 
     def stage(self, scene: Scene) -> Stage:
         router = scene.tuples.router

@@ -44,6 +44,11 @@ class RoutingBase(Closed):
     kind: str
 
     @property
+    def splits(self) -> bool:
+        """Whether it splits messages over equal paths."""
+        return self.shares(np.ones(1), ()) is not None
+
+    @property
     def choice(self) -> Choice | None:
         """How each message chooses one path; None if it does not."""
         return None

@@ -15,6 +15,7 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Explanation, row_of
 from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.outside.incast import incast
+from llmprism.methods.prism.outside.ports import lost_ports
 from llmprism.methods.prism.outside.reroutes import reroutes
 from llmprism.methods.prism.outside.slow_storage import slow_storage
 from llmprism.methods.prism.parameters import LEAST_SURE, MIXED
@@ -81,11 +82,11 @@ class Outside:
 
 def outside_of(context: Context) -> Outside:
     """Search for what lies outside the graphs."""
-    halts, saves, others, paths = (
+    halts, saves, others, ports, paths = (
         tuple(one for one in cause(context) if one.confidence > LEAST_SURE)
-        for cause in (stopped, slow_storage, incast, reroutes)
+        for cause in (stopped, slow_storage, incast, lost_ports, reroutes)
     )
-    return Outside(halts, saves, (*others, *paths))
+    return Outside(halts, saves, (*others, *ports, *paths))
 
 
 def _rows(explanations: tuple[Explanation, ...]) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """Findings as sentences for an operator: what is slow, since when, what it costs, how sure.
 
-"GPU 3 of server s0012 computes 8.0 % slower since 10:00:21 UTC (step 17). It costs job-0 6.5 %
-of its step time: 3.20 s in 4 steps, 0.11 GPU-hours. Confidence 91 %. Evidence: ..."
+"GPU 3 of server s0012 computes 8.0 % slower since 10:00:21.900 UTC (step 17). It costs job-0
+6.5 % of its step time: 3.20 s in 4 steps, 0.11 GPU-hours. Confidence 91 %. Evidence: ..."
 
 A sentence needs only a row of the table ``findings``, the content of ``topology.json`` and a few
 facts about the job. It therefore works for findings of any method. A cause or symptom that has
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.evidence import numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
+from llmprism.next_steps import next_step
 from llmprism.part_names import Parts
 from llmprism.tensor_groups import Groups, tensor_groups
 from prism_common.quantities import clock_time, duration, percent, shortened
@@ -32,28 +33,28 @@ PHRASES: dict[str, str] = {
     "gc_pauses": "pauses again and again, as in garbage collection",
     "loader_stalls": "waits for its data loader",
     "degraded_nvlink": "exchanges data between its GPUs {by} slower",
-    "slow_nic": "sends and receives {by} slower",
+    "slow_nic": "has lost {by} of its rate",
     "flapping_nic": "stops and resumes sending again and again",
     "stopped_nic": "no longer sends or receives",
-    "slow_link": "carries data {by} slower",
-    "lossy_link": "loses packets, and carries data {by} slower",
-    "slow_switch": "forwards data {by} slower",
-    "misconfigured_switch": "forwards data {by} slower",
-    "failed_uplinks": "has lost uplinks, and forwards data {by} slower",
+    "slow_link": "has lost {by} of its rate",
+    "lossy_link": "loses packets, and with them {by} of its rate",
+    "slow_switch": "has lost {by} of its rate",
+    "misconfigured_switch": "has lost {by} of its rate",
+    "failed_uplinks": "has lost uplinks, and with them {by} of its rate",
     "failed_leaf": "is down, and its NICs are {by} slower over their other ports",
     "failed_plane": "is down, and NICs are {by} slower over their other ports",
-    "polarised_hashing": "sends many connections over few of its links, and is {by} slower",
-    "slow_network": "has transfers that are {by} slower",
+    "polarised_hashing": "uses few of its links for most connections, and loses {by} of its rate",
+    "slow_network": "has transfers that have lost {by} of their rate",
     "incast_burst": "receives a burst of other traffic, and is {by} slower",
     "job_congestion": "is shared with another job, and carries data {by} slower",
     "uneven_stage": "has more work than other stages, by {by}",
     "length_imbalance": "gives its ranks sequences of unequal length",
     "expert_imbalance": "sends its experts unequal numbers of tokens",
-    "slow_storage": "writes and reads {by} slower",
+    "slow_storage": "has lost {by} of its rate",
     "hang": "stopped first, and its job stopped with it",
     "crash": "stopped, and its job restarted",
 }
-"""What the culprit of a cause does; ``{by}`` is the share of its speed that is lost."""
+"""What the culprit of a cause does; ``{by}`` is the share of its speed or rate that is lost."""
 
 OF_A_JOB: dict[str, str] = {
     "hang": "stopped",
@@ -130,6 +131,7 @@ class FindingText:
     confidence : how sure the method is.
     evidence : the numbers behind it, without the ranked suspects.
     suspects : the parts that can be meant, the likeliest first; only one if it is certain.
+    next : what to do next.
     """
 
     what: str
@@ -138,6 +140,7 @@ class FindingText:
     confidence: str
     evidence: str
     suspects: tuple[str, ...]
+    next: str = ""
 
     @property
     def short(self) -> str:
@@ -160,6 +163,7 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
         confidence=_confidence(finding),
         evidence="; ".join(numbers(evidence)),
         suspects=tuple(suspects(finding, evidence, parts)),
+        next=next_step(text(finding.get("cause")), text(finding.get("culprit_kind"))),
     )
 
 
@@ -186,8 +190,8 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
         normal = f", {shortened(magnitude)} times the normal value" if magnitude is not None else ""
         return f"stands out ({symptom or 'no symptom'}{normal})"
     if "{by}" in phrase and (magnitude is None or not 0 < magnitude < 1):
-        for part in (", by up to {by}", ", by {by}", "{by} "):
-            phrase = phrase.replace(part, "")
+        for part in (", by up to {by}", ", by {by}", "{by} of", "{by} "):
+            phrase = phrase.replace(part, "a part of" if part.endswith("of") else "")
         return phrase
     return phrase.format(by=percent(magnitude))
 

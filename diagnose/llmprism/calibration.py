@@ -22,6 +22,9 @@ MODEL = "model_confidence"
 """The column with what the method itself believed."""
 
 MAPS = Path(__file__).with_name("calibration.json")
+ANY = "any"
+"""The map of all findings, for kinds that are too rare to have one."""
+
 ORDER = 0.01
 """Share of the model's own confidence in the result: findings stay in their order."""
 
@@ -42,7 +45,7 @@ def kind_of(level: str, symptom: str) -> str:
 def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     """``findings`` with the confidence that such findings deserve, each in [0, 1].
 
-    Kinds without a map stay as they are, and so do the findings of a method without one.
+    Rare kinds have the map of all findings. Those of a method without maps stay as they are.
     """
     if method not in _maps():
         return findings
@@ -59,7 +62,8 @@ def believed(finding: Mapping[str, Any]) -> float:
 
 
 def _worth(method: str, kind: str, model: float) -> float:
-    known = _maps()[method]["kinds"].get(kind)
+    kinds = _maps()[method]["kinds"]
+    known = kinds.get(kind) or kinds.get(ANY)
     if known is None:
         return model
     share = float(np.interp(model, known["confidence"], known["right"]))

@@ -3,6 +3,7 @@
 Findings of one kind are put in order of what the method believed of them. Isotonic regression cuts
 this order into blocks with a share of right ones that only rises. A block of n findings of which k
 are right counts as (k + 1) / (n + 2): a few findings prove little (Laplace's rule of succession).
+Kinds with fewer than ``ENOUGH`` findings have the map of all findings.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pandas as pd
 
 from evaluation.exam import log
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
-from llmprism.calibration import MAPS, MODEL, kind_of
+from llmprism.calibration import ANY, MAPS, MODEL, kind_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.pipeline import diagnose_files
 from prism_common.errors import Problem, UserError
@@ -26,6 +27,9 @@ from prism_sim.studies.pool import outcomes
 from prism_sim.toolkit import default_processes
 
 METHOD = "prism"
+ENOUGH = 8
+"""Findings of which a kind has a map of its own: fewer move it by more than a tenth each."""
+
 DIGITS = 2
 """Of what is believed: findings that differ by less are one place of the order."""
 
@@ -38,7 +42,9 @@ def calibrate(number: int) -> str:
         raise UserError(Problem(f"{len(failed)} worlds failed: {failed[0]}", "calibrate"))
     tables = [outcome.result for outcome in done if outcome.result is not None]
     findings = pd.concat(tables, ignore_index=True)
-    kinds = {str(kind): map_of(own) for kind, own in findings.groupby("kind")}
+    known = findings.groupby("kind").filter(lambda own: len(own) >= ENOUGH)
+    kinds = {str(kind): map_of(own) for kind, own in known.groupby("kind")}
+    kinds[ANY] = map_of(findings)
     made = {"date": log.today(), "worlds": len(asked), "findings": len(findings), "kinds": kinds}
     with replacing(MAPS) as partial:
         partial.write_text(json.dumps({METHOD: made}, indent=1) + "\n", encoding="utf-8")

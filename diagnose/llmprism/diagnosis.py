@@ -23,7 +23,7 @@ from llmprism.io.writing import write_table
 from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts
-from llmprism.sentences import JobFacts, facts_of, finding_text, name_of
+from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, name_of
 from llmprism.slow_steps import SlowSteps, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
@@ -50,6 +50,7 @@ class Diagnosis:
         part.
     intake : numbers of records read, and set aside, by reason.
     verdict : whether these records suffice for a diagnosis, and the reasons if not.
+    left_out : names of tables that the method does not fill; they are empty, and no answers.
     """
 
     method: str
@@ -62,6 +63,7 @@ class Diagnosis:
     findings: pd.DataFrame
     intake: Intake
     verdict: RecordsVerdict = field(default_factory=RecordsVerdict)
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def spans(self) -> pd.DataFrame:
@@ -113,7 +115,7 @@ class Diagnosis:
             table = self.spans_in_parts if name == "spans" else getattr(self, name)
             write_table(table, folder / f"{name}.parquet", schema, further=True)
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
-        note["verdict"] = self.verdict.as_dict()
+        note |= {"verdict": self.verdict.as_dict(), "left_out": list(self.left_out)}
         with replacing(folder / _MARK) as partial:
             partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
 
@@ -134,10 +136,14 @@ class Diagnosis:
 
     def sentences(self, topology: Mapping[str, Any]) -> list[str]:
         """Return each finding in words; ``topology`` is the content of ``topology.json``."""
+        return [finding.short for finding in self.texts(topology)]
+
+    def texts(self, topology: Mapping[str, Any]) -> list[FindingText]:
+        """Return each finding as sentences, also what to do next."""
         parts = Parts.of(topology)
-        facts = facts_of(self.jobs, self.steps, parts)
+        facts = facts_of(self.jobs, self.steps, parts, self.layouts)
         return [
-            finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts())).short
+            finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts()))
             for row in self.findings.to_dict("records")
         ]
 

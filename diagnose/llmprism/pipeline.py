@@ -192,7 +192,14 @@ def _judged(
     tables = without_servers(tables) if network.servers_unknown else tables
     verdict, tables["findings"] = judge(records, intake, tables)
     verdict = verdict.with_scopes(scopes_of(records, network, tables))
-    return Diagnosis(method=method, intake=intake, verdict=verdict, spans_in_parts=spans, **tables)
+    return Diagnosis(
+        method=method,
+        intake=intake,
+        verdict=verdict,
+        left_out=tuple(name for name in DIAGNOSIS if result and name not in result),
+        spans_in_parts=spans,
+        **tables,
+    )
 
 
 def diagnose_files(

@@ -1,7 +1,7 @@
 """Findings as sentences for an operator: what is slow, since when, what it costs, how sure.
 
-"GPU 3 of server s0012 computes 8.0 % slower since 10:00:21 UTC (step 17). It costs job-0 6.5 %
-of its step time: 3.20 s in 4 steps, 0.11 GPU-hours. Confidence 91 %. Evidence: ..."
+"GPU 3 of server s0012 computes 8.0 % slower since 10:00:21.900 UTC (step 17). It costs job-0
+6.5 % of its step time: 3.20 s in 4 steps, 0.11 GPU-hours. Confidence 91 %. Evidence: ..."
 
 A sentence needs only a row of the table ``findings``, the content of ``topology.json`` and a few
 facts about the job. It therefore works for findings of any method. A cause or symptom that has
@@ -11,12 +11,14 @@ no phrase here is written out as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llmprism.evidence import numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
+from llmprism.next_steps import next_step
 from llmprism.part_names import Parts
+from llmprism.tensor_groups import Groups, tensor_groups
 from prism_common.quantities import clock_time, duration, percent, shortened
 
 if TYPE_CHECKING:
@@ -31,28 +33,28 @@ PHRASES: dict[str, str] = {
     "gc_pauses": "pauses again and again, as in garbage collection",
     "loader_stalls": "waits for its data loader",
     "degraded_nvlink": "exchanges data between its GPUs {by} slower",
-    "slow_nic": "sends and receives {by} slower",
+    "slow_nic": "has lost {by} of its rate",
     "flapping_nic": "stops and resumes sending again and again",
     "stopped_nic": "no longer sends or receives",
-    "slow_link": "carries data {by} slower",
-    "lossy_link": "loses packets, and carries data {by} slower",
-    "slow_switch": "forwards data {by} slower",
-    "misconfigured_switch": "forwards data {by} slower",
-    "failed_uplinks": "has lost uplinks, and forwards data {by} slower",
+    "slow_link": "has lost {by} of its rate",
+    "lossy_link": "loses packets, and with them {by} of its rate",
+    "slow_switch": "has lost {by} of its rate",
+    "misconfigured_switch": "has lost {by} of its rate",
+    "failed_uplinks": "has lost uplinks, and with them {by} of its rate",
     "failed_leaf": "is down, and its NICs are {by} slower over their other ports",
     "failed_plane": "is down, and NICs are {by} slower over their other ports",
-    "polarised_hashing": "sends many connections over few of its links, and is {by} slower",
-    "slow_network": "has transfers that are {by} slower",
+    "polarised_hashing": "uses few of its links for most connections, and loses {by} of its rate",
+    "slow_network": "has transfers that have lost {by} of their rate",
     "incast_burst": "receives a burst of other traffic, and is {by} slower",
     "job_congestion": "is shared with another job, and carries data {by} slower",
     "uneven_stage": "has more work than other stages, by {by}",
     "length_imbalance": "gives its ranks sequences of unequal length",
     "expert_imbalance": "sends its experts unequal numbers of tokens",
-    "slow_storage": "writes and reads {by} slower",
+    "slow_storage": "has lost {by} of its rate",
     "hang": "stopped first, and its job stopped with it",
     "crash": "stopped, and its job restarted",
 }
-"""What the culprit of a cause does; ``{by}`` is the share of its speed that is lost."""
+"""What the culprit of a cause does; ``{by}`` is the share of its speed or rate that is lost."""
 
 OF_A_JOB: dict[str, str] = {
     "hang": "stopped",
@@ -82,6 +84,7 @@ class JobFacts:
     last_step : number of its last step, -1 if unknown.
     start_ns, end_ns : first and last time of the job; if they lie on two days, times have a date.
     name : its name, if a scheduler gave one.
+    groups : addresses in the tensor-parallel group of each address, where flows cannot tell which.
     """
 
     gpus: int = 0
@@ -89,19 +92,24 @@ class JobFacts:
     start_ns: int = 0
     end_ns: int = 0
     name: str = ""
+    groups: Groups = field(default_factory=dict)
 
 
-def facts_of(jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts) -> dict[str, JobFacts]:
-    """Size and times of each job of a diagnosis, from its tables ``jobs`` and ``steps``."""
+def facts_of(
+    jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts, layouts: pd.DataFrame
+) -> dict[str, JobFacts]:
+    """Size, times and tensor-parallel groups of each job of a diagnosis, from its tables."""
     times = steps.groupby("job", observed=True).agg(
         last=("step", "max"), start=("start_ns", "min"), end=("end_ns", "max")
     )
     facts = {}
     for job in jobs["job"].unique():
-        gpus = parts.gpu_count(jobs.loc[jobs["job"] == job, "address"].astype(str).unique())
+        addresses = jobs.loc[jobs["job"] == job, "address"].astype(str).unique().tolist()
+        groups = tensor_groups(addresses, layouts[layouts["job"] == job], parts)
         last, start, end = times.loc[job] if job in times.index else (-1, 0, 0)
         name = name_of(jobs[jobs["job"] == job])
-        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end), name)
+        gpus = parts.gpu_count(addresses)
+        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end), name, groups)
     return facts
 
 
@@ -123,6 +131,7 @@ class FindingText:
     confidence : how sure the method is.
     evidence : the numbers behind it, without the ranked suspects.
     suspects : the parts that can be meant, the likeliest first; only one if it is certain.
+    next : what to do next.
     """
 
     what: str
@@ -131,6 +140,7 @@ class FindingText:
     confidence: str
     evidence: str
     suspects: tuple[str, ...]
+    next: str = ""
 
     @property
     def short(self) -> str:
@@ -147,19 +157,22 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
     """Put one row of the table ``findings`` into words."""
     evidence = evidence_of(finding)
     return FindingText(
-        what=f"{_what(finding, parts)} {_when(finding, job)}.",
+        what=f"{_what(finding, parts, job)} {_when(finding, job)}.",
         causes=_causes(finding, evidence),
         cost=_cost(finding, job, evidence),
         confidence=_confidence(finding),
         evidence="; ".join(numbers(evidence)),
         suspects=tuple(suspects(finding, evidence, parts)),
+        next=next_step(text(finding.get("cause")), text(finding.get("culprit_kind"))),
     )
 
 
-def _what(finding: Mapping[str, Any], parts: Parts) -> str:
+def _what(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> str:
     cause = text(finding.get("cause"))
     kind, culprit = text(finding.get("culprit_kind")), text(finding.get("culprit"))
     name = parts.name(kind, culprit, cause) or "an unknown part"
+    if culprit in job.groups and parts.computes(cause):
+        name = parts.one_of(job.groups[culprit])
     return f"{name[:1].upper()}{name[1:]} {_predicate(finding, cause)}"
 
 
@@ -177,8 +190,8 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
         normal = f", {shortened(magnitude)} times the normal value" if magnitude is not None else ""
         return f"stands out ({symptom or 'no symptom'}{normal})"
     if "{by}" in phrase and (magnitude is None or not 0 < magnitude < 1):
-        for part in (", by up to {by}", ", by {by}", "{by} "):
-            phrase = phrase.replace(part, "")
+        for part in (", by up to {by}", ", by {by}", "{by} of", "{by} "):
+            phrase = phrase.replace(part, "a part of" if part.endswith("of") else "")
         return phrase
     return phrase.format(by=percent(magnitude))
 

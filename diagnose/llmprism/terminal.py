@@ -23,6 +23,15 @@ _SHOWN = 20  # findings shown in the table; all are in --json and --out
 _LAYOUT = " ".join(AXES)  # the head of a column of their sizes
 _JOBS_LISTED = 40  # jobs whose servers are listed
 
+LOST = {
+    "slow_passes": "of speed",
+    "slow_transfers": "of rate",
+    "fewer_uplinks": "of rate",
+    "other_traffic": "of rate",
+    "slow_saves": "of rate",
+}
+"""What a finding's magnitude is a share of, by symptom."""
+
 
 def print_diagnosis(diagnosis: Diagnosis, topology: Path) -> None:
     """Print the tables of jobs and findings, the findings in words, and the conclusion."""
@@ -46,15 +55,19 @@ def print_diagnosis(diagnosis: Diagnosis, topology: Path) -> None:
 
 
 def spelled(diagnosis: Diagnosis, topology: Path) -> list[str]:
-    """The first findings in words, numbered; none if the topology was read from a pipe."""
+    """The first findings in words, numbered, each with what to do next.
+
+    There are none if the topology was read from a pipe.
+    """
     if not topology.is_file():
         return []
-    sentences = diagnosis.sentences(json.loads(topology.read_text(encoding="utf-8")))
+    texts = diagnosis.texts(json.loads(topology.read_text(encoding="utf-8")))
     numbers = diagnosis.findings["finding"].tolist()
-    more = len(sentences) - _SPELLED
+    more = len(texts) - _SPELLED
     rest = [f"{more} more: see --out, --json, or the page of llmprism report"] if more > 0 else []
-    shown = zip(numbers[:_SPELLED], sentences, strict=False)
-    return [f"{number}. {one}" for number, one in shown] + rest
+    shown = zip(numbers[:_SPELLED], texts, strict=False)
+    lines = [[f"{number}. {text.short}", f"   Do next: {text.next}"] for number, text in shown]
+    return [line for both in lines for line in both] + rest
 
 
 def servers_of_jobs(jobs: list[dict[str, Any]]) -> list[str]:
@@ -111,16 +124,22 @@ def findings_table(found: list[dict[str, Any]], method: str) -> Table:
             "\n".join([one["job"], *one["evidence"].get("further_jobs", [])]),
             _culprit(one),
             f"{one['first_step']}-{one['last_step']}",
-            percent(one["magnitude"], 0) if lost else f"{shortened(one['magnitude'])}x",
+            _lost(one) if lost else f"{shortened(one['magnitude'])}x",
             duration(one["cost"]),
             percent(one["confidence"], 0),
         ]
         for one in found[:_SHOWN]
     ]
-    size = "speed lost" if lost else "to normal"
+    size = "lost" if lost else "to normal"
     heads = ["", "symptom, cause", "job", "culprit", "steps", size, "cost", "sure"]
     more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
     return _table(f"Findings{more}", heads, rows)
+
+
+def _lost(finding: dict[str, Any]) -> str:
+    """What the culprit lost: a share of its speed of computation, or of its rate."""
+    share = percent(finding["magnitude"], 0)
+    return "\n".join(filter(None, [share, LOST.get(finding["symptom"], "")]))
 
 
 def _culprit(finding: dict[str, Any]) -> str:

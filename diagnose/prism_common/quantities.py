@@ -71,17 +71,19 @@ def known_size(size: float | None, confidence: float | None) -> str:
 
 
 def clock_time(time_ns: int, dated: bool = False) -> str:
-    """An instant in UTC, to the second.
+    """An instant in UTC, to the millisecond.
 
     >>> clock_time(1_767_225_621_900_000_000), clock_time(1_767_225_621_900_000_000, True)
-    ('00:00:21 UTC', '2026-01-01 00:00:21 UTC')
+    ('00:00:21.900 UTC', '2026-01-01 00:00:21.900 UTC')
     >>> clock_time(12_300_000_000)  # a clock that does not count from the epoch
     '12.3 s'
     """
     if abs(time_ns) < CLOCK_FROM_NS:
         return duration(time_ns)
     try:
-        instant = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
+        seconds, rest_ns = divmod(time_ns, 1_000_000_000)
+        instant = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return f"{time_ns} ns"
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{instant:%H:%M:%S} UTC"
+    day = f"{instant:%Y-%m-%d} " if dated else ""
+    return f"{day}{instant:%H:%M:%S}.{rest_ns // 1_000_000:03d} UTC"

@@ -411,7 +411,9 @@ def _show_score(
 
     lines = [f"{key}: {path}" for key, path in files.items()]
     verdict = {"verdict": found.verdict.as_dict()} if found else {}
-    session.result({**files, **verdict, "score": score.to_json()}, score_table(score), *lines)
+    words = _in_words(found, Path(files["run"])) if found else []
+    content = {**files, **verdict, "score": score.to_json()}
+    session.result(content, score_table(score), *words, *lines)
     missed = [reason for bound in bounds if (reason := bound.missed_by(score))]
     for reason in missed:
         print(f"below what was asked: {reason}", file=sys.stderr)
@@ -419,6 +421,17 @@ def _show_score(
         raise SystemExit(BELOW)
     if found:
         _end_with_verdict(session, found)
+
+
+def _in_words(found: Diagnosis, folder: Path) -> list[str]:
+    """What was found, and what else was judged; names in it may be of others."""
+    from llmprism.terminal import spelled
+    from prism_common.escapes import printable
+    from prism_sim.run_folder import Run
+
+    conclusion = found.conclusion.lines() if found.verdict.can_tell else []
+    words = [*spelled(found, Run(folder).topology), *conclusion]
+    return [*map(printable, words), ""] if words else []
 
 
 def _end_with_verdict(session: Session, found: Diagnosis) -> None:

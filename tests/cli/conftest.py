@@ -6,9 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from llmprism.conclusion import conclude
 from llmprism.verdict import RecordsVerdict
 from prism_sim.cli import app
 
@@ -79,6 +81,11 @@ class StandInScore:
 
 class _Diagnosis:
     verdict = RecordsVerdict()
+    conclusion = conclude([], [], 1, 0)
+    findings = pd.DataFrame({"finding": []})
+
+    def texts(self, _: object) -> list[str]:
+        return []
 
     def write_files(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

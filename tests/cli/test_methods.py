@@ -57,8 +57,8 @@ def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     assert (table.loc["strangers:crashes", "jobs.accuracy"] == 0).all()
     assert (table.loc["null", "jobs.accuracy"] == 1).all()
     assert (table.loc["autocorrelation", "peak_memory_bytes"] > 1 << 20).all()
-    difference = found.groups["pair"]["differences"]["null"]["timeline.coverage"]
-    own, null = (table.loc[name, "timeline.coverage"] for name in ("autocorrelation", "null"))
+    difference = found.groups["pair"]["differences"]["null"]["pairs.accuracy"]
+    own, null = (table.loc[name, "pairs.accuracy"] for name in ("autocorrelation", "null"))
     assert difference["mean"] == pytest.approx((null - own).mean())
     assert "ValueError: no such luck" in (here / "compared" / "comparison.md").read_text()
     assert "<table>" in found._repr_html_()

@@ -215,14 +215,16 @@ def _printed(findings: list[dict[str, Any]], method: str) -> str:
 
 
 def test_a_magnitude_is_what_the_method_means_by_it() -> None:
-    """A GPU at 0.6 of its speed lost 40 % of it; `paper` gives times relative to normal."""
+    """A part loses a share of its speed or of its rate; `paper` gives times relative to normal."""
     names = {"culprit_kind": "address", "culprit": "n", "job": "j", "evidence": {}, "finding": 0}
     usual = {"symptom": "slow_passes", "cause": "slow_gpu", "first_step": 1, "last_step": 2}
     figures = {"cost": 1e9, "confidence": 0.9}
     lost = _printed([names | usual | figures | {"magnitude": 0.4}], "prism")
-    assert "speed lost" in lost.replace("\n", " ")
+    assert [" lost " in lost, " of speed " in lost] == [True, True]
     assert [" slow_passes " in lost, " slow_gpu " in lost] == [True, True]  # each in one piece
     assert "40 %" in lost
+    transfers = usual | {"symptom": "slow_transfers", "cause": "slow_nic", "magnitude": 0.4}
+    assert " of rate " in _printed([names | figures | transfers], "prism")
     normal = _printed([names | usual | figures | {"magnitude": 1.6}], "paper")
     assert "to normal" in normal
     assert "1.6x" in normal

@@ -50,6 +50,7 @@ def joined(
     intake = _with_repetitions(intake, [one.intake for one in diagnoses])
     return Diagnosis(
         method=diagnoses[0].method,
+        left_out=diagnoses[0].left_out,
         intake=intake,
         verdict=_verdict([one.verdict for one in diagnoses], names, intake),
         spans_in_parts=StoredSpans(folder, files, addresses).in_parts(),

@@ -50,6 +50,7 @@ def stitched(
     }
     return Diagnosis(
         method=diagnoses[0].method,
+        left_out=diagnoses[0].left_out,
         intake=_intake([one.intake for one in diagnoses], shares),
         verdict=_verdict(diagnoses, chains, surest, shares, tables["steps"]),
         spans_in_parts=InParts.of(DIAGNOSIS["spans"].empty_table().to_pandas()),

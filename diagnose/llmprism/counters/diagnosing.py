@@ -100,7 +100,9 @@ def diagnose(
         "findings": findings.table_of(found),
     }
     plain, spans = conform(METHOD, tables)
-    diagnosis = Diagnosis(METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged)
+    diagnosis = Diagnosis(
+        METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged, left_out=()
+    )
     return CounterDiagnosis(
         diagnosis, curves, codes, jobs, rhythms, _servers(jobs, codes, topology)
     )
@@ -287,7 +289,9 @@ def _nothing(
     plain, spans = conform(METHOD, {})
     judged = RecordsVerdict(False, reasons, {"ports": ports, **_plain(counts)})
     intake = _intake(readings, unknown, counts)
-    diagnosis = Diagnosis(METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged)
+    diagnosis = Diagnosis(
+        METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged, left_out=()
+    )
     empty = np.zeros(0, np.int64)
     curves = Curves(
         [], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0, np.zeros(0, complex)

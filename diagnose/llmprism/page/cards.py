@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from llmprism.conclusion import conclude
-from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
 from llmprism.slow_steps import slow_steps
 from llmprism.standing import scopes_from
 from prism_common.kinds import PP
+from prism_common.quantities import clock_time
 
 CARDS = 8
 FEW_STEPS = 6  # as many show what is usual: the least that the method compares
@@ -98,7 +98,7 @@ def _card(row: dict[str, Any], tables: Tables) -> Card:
         confidence=row["confidence"],
         addresses=addresses,
         direct=direct,
-        utc=utc(start),
+        utc=clock_time(start, dated=True),
         stopped=row["symptom"] == "stopped",
     )
 

@@ -5,7 +5,6 @@ No truth is needed, so a diagnosis of any flows is shown as completely as that o
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -81,17 +80,3 @@ def _counts(kinds: pd.Series) -> str:
     """``dp 12, pp 4``, the most frequent first."""
     counts = kinds.astype(object).fillna("unknown").value_counts()
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.items()) or "none"
-
-
-def utc(time_ns: int) -> str:
-    """An instant in UTC, to the millisecond.
-
-    >>> utc(1_767_225_600_123_000_000)
-    '2026-01-01 00:00:00.123 UTC'
-    """
-    seconds, rest_ns = divmod(time_ns, 1_000_000_000)
-    try:
-        instant = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{time_ns} ns"
-    return f"{instant:%Y-%m-%d %H:%M:%S}.{rest_ns // 1_000_000:03d} UTC"

@@ -12,11 +12,11 @@ from jinja2 import PackageLoader
 
 from llmprism.page import reading
 from llmprism.page.answers import answers
-from llmprism.page.found import found_jobs, utc
+from llmprism.page.found import found_jobs
 from llmprism.page.tables import Tables
 from prism_common.errors import Problem, UserError
 from prism_common.files import is_foreign, replacing, resolved
-from prism_common.quantities import duration, percent
+from prism_common.quantities import clock_time, duration, percent
 from prism_common.templates import filled
 
 FILE = "report.html"
@@ -109,7 +109,11 @@ def _observed(tables: Tables) -> dict[str, str] | None:
     if not len(flows):
         return None
     first, last = int(flows["start_ns"].min()), int(flows["end_ns"].max())
-    return {"from": utc(first), "to": utc(last), "lasting": duration(last - first)}
+    return {
+        "from": clock_time(first, dated=True),
+        "to": clock_time(last, dated=True),
+        "lasting": duration(last - first),
+    }
 
 
 def _tiles(tables: Tables) -> list[dict[str, str]]:
@@ -136,7 +140,7 @@ def _findings(tables: Tables, origin: int) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         | {
             "window": window(row["start_ns"], row["end_ns"], origin),
-            "start": None if pd.isna(row["start_ns"]) else utc(int(row["start_ns"])),
+            "start": _instant(row["start_ns"]),
             "evidence": _pretty(row["evidence"]),
         }
         for row in table.head(_FINDINGS).to_dict("records")
@@ -149,3 +153,8 @@ def _pretty(evidence: Any) -> str:
     except ValueError:
         text = "" if pd.isna(evidence) else str(evidence)
     return cut(text, _LONG_EVIDENCE, "diagnosis/findings.parquet")
+
+
+def _instant(time_ns: float | None) -> str | None:
+    """An instant in UTC; None if it is unknown."""
+    return None if pd.isna(time_ns) else clock_time(int(time_ns), dated=True)

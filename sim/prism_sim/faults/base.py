@@ -82,7 +82,9 @@ class FaultBase(Closed, ABC):
         le=1_000_000_000,
         description="First step no longer affected. Left out: none, to the end.",
     )
-    from_s: float | None = Field(default=None, ge=0, le=1e8, description="Start of the fault [s].")
+    from_s: float | None = Field(
+        default=None, ge=0, le=1e8, description="Start of the fault [s]. Left out: 0."
+    )
     to_s: float | None = Field(
         default=None, ge=1e-9, le=1e8, description="End of the fault [s]. Left out: it lasts."
     )
@@ -113,8 +115,8 @@ class FaultBase(Closed, ABC):
 
     @property
     def in_seconds(self) -> bool:
-        """Whether the window is given in seconds of the simulation."""
-        return self.from_s is not None or self.to_s is not None
+        """Whether the window counts in seconds of the simulation; without one, from their start."""
+        return not self.in_steps
 
     @property
     def speed(self) -> float | None:
@@ -149,10 +151,8 @@ class FaultBase(Closed, ABC):
 
     @model_validator(mode="after")
     def _one_window(self) -> FaultBase:
-        if self.in_steps and self.in_seconds:
+        if self.in_steps and (self.from_s is not None or self.to_s is not None):
             raise ValueError("the window is given twice, in steps and in seconds; keep one")
-        if not self.in_steps and not self.in_seconds:
-            raise ValueError("no window is given; add from_step and to_step, or from_s and to_s")
         if self.in_steps and self.job is None:
             raise ValueError("a window in steps needs a job whose steps they are; add job")
         if _empty(self.from_step, self.to_step) or _empty(self.from_s, self.to_s):

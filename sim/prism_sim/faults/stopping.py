@@ -43,6 +43,8 @@ class Stopping(FaultBase):
         if self.to_step is not None or self.to_s is not None:
             what = f"{self.kind} ends when the job restarts"
             raise ValueError(f"{what}; give down_s in place of the end of a window")
+        if self.from_step is None and self.from_s is None:
+            raise ValueError(f"{self.kind} has no beginning; add from_step or from_s")
         return self
 
     @classmethod

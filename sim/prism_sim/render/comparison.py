@@ -13,6 +13,7 @@ from typing import Any
 
 from prism_common.quantities import duration
 from prism_sim.render.markdown import table as markdown_table
+from prism_sim.score.unanswered import NOT_ANSWERED, is_unanswered
 
 Estimates = Mapping[str, Any]
 """The estimates of one group of worlds."""
@@ -91,10 +92,7 @@ def _html_row(tag: str, cells: Sequence[str]) -> str:
 def _of_group(name: str, found: Estimates) -> Iterator[Block]:
     methods = found["methods"]
     figures = [*next(iter(methods.values()))["figures"]]
-    rows = [
-        [figure, *(_interval(one["figures"][figure]) for one in methods.values())]
-        for figure in figures
-    ]
+    rows = [[figure, *(_figure(one, figure) for one in methods.values())] for figure in figures]
     rows += [
         ["time of a diagnosis", *(_time(one["seconds_median"]) for one in methods.values())],
         ["peak memory", *(_memory(one["peak_memory_bytes_median"]) for one in methods.values())],
@@ -113,6 +111,12 @@ def _of_group(name: str, found: Estimates) -> Iterator[Block]:
     errors = [[method, error] for method, one in methods.items() for error in one["errors"]]
     if errors:
         yield Block(f"{name}: why methods failed", ["method", "reason"], errors)
+
+
+def _figure(method: Mapping[str, Any], figure: str) -> str:
+    if is_unanswered(figure, method["left_out"]):
+        return NOT_ANSWERED
+    return _interval(method["figures"][figure])
 
 
 def _interval(estimate: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ module and one field of :class:`Score`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from prism_sim.score.load import Case, load
 from prism_sim.score.pairs import PairsScore, score_pairs
 from prism_sim.score.parallelism import ParallelismScore, score_parallelism
 from prism_sim.score.timeline import TimelineScore, score_timeline
+from prism_sim.score.unanswered import JUDGED_BY, undefined
 
 SCHEMA_VERSION = 1
 
@@ -44,6 +45,7 @@ class Meta:
     method: Annotated[str | None, Words("method of the diagnosis")]
     intake: Annotated[dict[str, Any], Table(_INTAKE)]
     rows: Annotated[dict[str, dict[str, int]], Table(_ROWS)]
+    left_out: Annotated[list[str], Words("tables that the method does not fill")]
 
 
 @dataclass(frozen=True)
@@ -126,15 +128,20 @@ def read_score(run: Run) -> Score | None:
 
 
 def score_case(case: Case) -> Score:
-    """All parts of the score of ``case``."""
-    return Score(
+    """All parts of the score of ``case``; figures of tables that were left out are undefined."""
+    meta = _meta(case)
+    score = Score(
         jobs=score_jobs(case),
         pairs=score_pairs(case),
         parallelism=score_parallelism(case),
         timeline=score_timeline(case),
         faults=score_faults(case),
-        meta=_meta(case),
+        meta=meta,
     )
+    if not meta.left_out:
+        return score
+    parts = {part: undefined(getattr(score, part), part, meta.left_out) for part in JUDGED_BY}
+    return replace(score, **parts)
 
 
 def _meta(case: Case) -> Meta:
@@ -142,8 +149,9 @@ def _meta(case: Case) -> Meta:
     return Meta(
         schema=SCHEMA_VERSION,
         method=case.intake.get("method", case.manifest.get("method")),
-        intake=case.intake,
+        intake={name: value for name, value in case.intake.items() if name != "left_out"},
         rows={side: {name: len(frame) for name, frame in tables.items()} for side, tables in sides},
+        left_out=list(case.intake.get("left_out", ())),
     )
 
 

@@ -9,6 +9,7 @@ from prism_common.quantities import duration, percent
 from prism_sim.score.faults import FaultsScore
 from prism_sim.score.stats import RelativeErrors
 from prism_sim.score.timeline import TimelineFigures
+from prism_sim.score.unanswered import JUDGED_BY, NOT_ANSWERED, is_unanswered
 
 if TYPE_CHECKING:
     from prism_sim.score import Score
@@ -22,14 +23,34 @@ class Line(NamedTuple):
     remark: str
 
 
+_SHOWN = ("jobs", "pairs", "parallelism", "timeline", "timeline", "faults")
+"""The part of the score that each line is about."""
+
 ERROR_COLUMNS = ("mean", "p50", "p95", "p99", "max", "bias", "all_mean")
 """Columns of :func:`error_rows`, with the terms of ``score.json``."""
 
 
 def overview(score: Score) -> list[Line]:
     """The lines of the overview, in the order of an engineer's questions."""
-    jobs, pairs, layout, timeline = score.jobs, score.pairs, score.parallelism, score.timeline
     lines = [
+        line._replace(figure=NOT_ANSWERED, remark=f"the method gave no table {_table_of(figure)}")
+        if is_unanswered(figure, score.meta.left_out)
+        else line
+        for figure, line in zip(_SHOWN, _lines(score), strict=True)
+    ]
+    if score.meta.intake.get("set_aside"):
+        lines.append(_set_aside_line(score.meta.intake))
+    return lines
+
+
+def _table_of(figure: str) -> str:
+    return " or ".join(JUDGED_BY[figure.partition(".")[0]])
+
+
+def _lines(score: Score) -> list[Line]:
+    """The lines that say how good the answers are."""
+    jobs, pairs, layout, timeline = score.jobs, score.pairs, score.parallelism, score.timeline
+    return [
         Line("jobs", f"{jobs.exact} of {jobs.true} exact", f"{jobs.found} found"),
         Line(
             "pairs",
@@ -57,9 +78,6 @@ def overview(score: Score) -> list[Line]:
         ),
         _fault_line(score.faults),
     ]
-    if score.meta.intake.get("set_aside"):
-        lines.append(_set_aside_line(score.meta.intake))
-    return lines
 
 
 def _fault_line(faults: FaultsScore) -> Line:

@@ -31,7 +31,10 @@ from prism_sim.studies.scratch import working_folder
 NULL = "null"
 """The method that is in every comparison."""
 
-COLUMNS = ("group", "world", "seed", "method", "reason", "error", "seconds", "peak_memory_bytes")
+COLUMNS = (
+    *("group", "world", "seed", "method", "reason", "error", "seconds", "peak_memory_bytes"),
+    "left_out",
+)
 """Columns of a table of results, before those of the figures."""
 
 
@@ -145,7 +148,7 @@ def _rows(run: Run, task: _Task) -> Iterator[dict[str, Any]]:
             diagnosis, usage = diagnose_apart(run.flows, run.topology, method, limits=task.limits)
             row |= {"seconds": usage.seconds, "peak_memory_bytes": usage.peak_memory_bytes}
             diagnosis.write(run.diagnosis_folder)
-            yield row | _figures(run)
+            yield row | {"left_out": " ".join(diagnosis.left_out)} | _figures(run)
         except MethodError as error:
             yield row | _failed(run, method, error.reason, str(error))
         except (ValueError, TypeError, KeyError, ArithmeticError) as error:

@@ -104,9 +104,17 @@ def _of_method(rows: pd.DataFrame, figures: Sequence[str]) -> dict[str, Any]:
         },
         "seconds_median": None if pd.isna(seconds) else float(seconds),
         "peak_memory_bytes_median": None if pd.isna(memory) else float(memory),
+        "left_out": _left_out(rows),
         "failures": rows["reason"].dropna().value_counts().to_dict(),
         "errors": sorted(set(rows["error"].dropna())),
     }
+
+
+def _left_out(rows: pd.DataFrame) -> list[str]:
+    """The tables that a method did not give in some world."""
+    if "left_out" not in rows:
+        return []
+    return sorted({name for names in rows["left_out"].dropna() for name in names.split()})
 
 
 def _differences(

@@ -106,6 +106,8 @@ def described(fault: Any) -> str:
 def _when(fault: Any) -> str:
     """The window of a fault; its last step is the last affected one."""
     if fault.in_seconds:
+        if fault.from_s is None and fault.to_s is None:
+            return "all the time"
         end = "on" if fault.to_s is None else f"to {fault.to_s:g} s"
         return f"from {fault.from_s or 0:g} s {end}"
     first, last = fault.from_step or 0, fault.to_step

@@ -40,6 +40,14 @@ def faulty(simulated):
     return make
 
 
+def test_a_fault_without_a_window_is_there_all_the_time(faulty):
+    where = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.25}
+    runs = [faulty(**where, **window)[1] for window in ({}, {"from_s": 0}, {"from_step": 0})]
+    always, from_the_start, from_the_first_step = (step_ms(run) for run in runs)
+    pd.testing.assert_frame_equal(always, from_the_start)
+    pd.testing.assert_frame_equal(always, from_the_first_step)
+
+
 def test_a_slow_gpu_computes_slower_in_its_window_only(faulty):
     healthy, slow_run = faulty(
         kind="slow_gpu", job="a", rank=5, factor=0.25, from_step=2, to_step=4

@@ -46,6 +46,12 @@ def test_all_traffic_stops_and_the_job_ends(healthy, tmp_path, fault):
 
 
 @pytest.mark.parametrize("fault", STOPS, ids=NAMES)
+def test_it_has_to_begin(fault):
+    with pytest.raises(ValidationError, match="no beginning; add from_step or from_s"):
+        KINDS[fault["kind"]].model_validate(fault)
+
+
+@pytest.mark.parametrize("fault", STOPS, ids=NAMES)
 def test_the_job_restarts_and_does_all_its_steps(healthy, tmp_path, fault):
     stop = fault | {"from_step": 3, "noticed_after_s": 20, "down_s": 10}
     run = run_with(tmp_path, stop)

@@ -74,7 +74,7 @@ def test_the_findings_that_cost_most_come_first(run):
 def test_a_card_has_the_sentences_and_the_link_to_the_trace(run):
     text = page(run)
     assert "NIC 0 of server h2 stands out (long step, 2.5 times the normal value)" in text
-    assert "from 01:36:43 UTC (step 3) to 01:36:45 UTC (step 4)" in text
+    assert "from 01:36:43.000 UTC (step 3) to 01:36:45.000 UTC (step 4)" in text
     assert "1.00 s in 2 steps" in text
     assert 'href="trace.json" data-trace="7"' in text
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.page.found import utc
 from llmprism.page.tables import Tables
 from prism_common.files import replacing
+from prism_common.quantities import clock_time
 from prism_sim.render import look
 from prism_sim.render.logged import failures, reports
 from prism_sim.render.trace.arrows import arrows
@@ -109,7 +109,7 @@ def _notes(run: Run, chosen: Selection, origin: int) -> dict[str, Any]:
         "ranks": len(chosen.ranks),
         "ranks_shown": len(chosen.with_spans),
         "origin_ns": origin,
-        "origin_utc": utc(origin),
+        "origin_utc": clock_time(origin, dated=True),
         "only_steps": chosen.labels(set(chosen.with_steps) - set(chosen.with_spans)),
         "omitted": chosen.labels(set(chosen.ranks.index) - set(chosen.with_steps)),
     }

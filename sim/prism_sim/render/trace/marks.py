@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.page.found import utc
+from prism_common.quantities import clock_time
 from prism_sim.render import look
 from prism_sim.render.trace.lines import Event, describe, thread
 from prism_sim.run_folder import Run
@@ -46,7 +46,8 @@ def _mark(kind: str, number: Any, name: str, row: pd.Series, keys: list[str]) ->
     start = int(row["start_ns"])
     end = start if pd.isna(row["end_ns"]) else int(row["end_ns"])
     args = {key: row[key] if isinstance(row[key], str) else str(row[key]) for key in keys}
-    return Mark(kind, f"{kind}-{number}", name, args | {"utc": utc(start)}, start, end)
+    args["utc"] = clock_time(start, dated=True)
+    return Mark(kind, f"{kind}-{number}", name, args, start, end)
 
 
 def mark_events(pid: int, marks: list[Mark], origin: int) -> Iterator[Event]:

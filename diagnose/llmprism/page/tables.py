@@ -93,7 +93,7 @@ class Tables:
     @cached_property
     def job_facts(self) -> dict[str, JobFacts]:
         """Size and times of each job."""
-        return facts_of(self.jobs, self.steps, self.parts)
+        return facts_of(self.jobs, self.steps, self.parts, self.layouts)
 
     def addresses_of(self, job: str) -> list[str]:
         """Addresses of a job, in order."""

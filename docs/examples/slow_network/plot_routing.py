@@ -56,8 +56,9 @@ panels[0, 0].set_ylabel("rate of a record [Gbit/s]")
 panels[1, 0].set_ylabel("rate of a record [Gbit/s]")
 
 # %%
-# The diagnosis names the link where a hash ties connections to it. Where each message is spread over
-# all links, no record can name one, and the conclusion says so: counters of the spines' ports can.
+# The diagnosis names the link where a hash ties connections to it. Where each message is spread
+# over all links, no record can name one, and the conclusion says so: counters of the spines' ports
+# can.
 
 for name, run in runs.items():
     found = run.diagnosis.findings[["cause", "culprit", "confidence"]]

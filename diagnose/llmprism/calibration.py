@@ -28,22 +28,25 @@ ANY = "any"
 ORDER = 0.01
 """Share of the model's own confidence in the result: findings stay in their order."""
 
+NOBODY = "nobody"
+"""The kind of findings that name no culprit, only a slow job."""
+
 LEAST = 0.3
-"""What names a culprit and is worth less is no finding: it is wrong in two of three cases."""
+"""What is worth less is no finding: it is wrong in two of three cases."""
 
 _OUTSIDE = ("other_traffic", "rerouted", "fewer_uplinks")
 
 
 def kind_of(level: str, symptom: str, cause: str) -> str:
-    """The kind of answer that a finding is; empty if it names nobody, only a slow job.
+    """The kind of answer that a finding is.
 
     >>> kind_of("rank", "slow_passes", "slow_gpu"), kind_of("rank", "stopped", "hang")
     ('rank', 'stop')
     >>> kind_of("network", "rerouted", "ecmp"), kind_of("job", "slow_steps", "unknown")
-    ('outside', '')
+    ('outside', 'nobody')
     """
     if (level, cause) == ("job", "unknown"):
-        return ""
+        return NOBODY
     if symptom == "stopped":
         return "stop"
     return "outside" if symptom in _OUTSIDE else level
@@ -52,8 +55,8 @@ def kind_of(level: str, symptom: str, cause: str) -> str:
 def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     """``findings`` with the confidence that such findings deserve, each in [0, 1].
 
-    Rare kinds have the map of all findings. Those that name nobody stay as they are, and so do the
-    findings of a method without maps. What is worth less than ``LEAST`` is left out.
+    Rare kinds have the map of all findings. The findings of a method without maps stay as they are.
+    What is worth less than ``LEAST`` is left out.
     """
     if method not in _maps():
         return findings
@@ -61,8 +64,7 @@ def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     kinds = [*map(kind_of, findings["level"], findings["symptom"], findings["cause"])]
     worth = [_worth(method, kind, own) for kind, own in zip(kinds, model.tolist(), strict=True)]
     found = findings.assign(confidence=np.array(worth, float), **{MODEL: model})
-    kept = (found["confidence"] >= LEAST) | (np.array(kinds, object) == "")
-    return found[kept].reset_index(drop=True)
+    return found[found["confidence"] >= LEAST].reset_index(drop=True)
 
 
 def believed(finding: Mapping[str, Any]) -> float:
@@ -73,7 +75,7 @@ def believed(finding: Mapping[str, Any]) -> float:
 
 def _worth(method: str, kind: str, model: float) -> float:
     kinds = _maps()[method]["kinds"]
-    known = kinds.get(kind) or (kinds.get(ANY) if kind else None)
+    known = kinds.get(kind) or kinds.get(ANY)
     if known is None:
         return model
     share = float(np.interp(model, known["confidence"], known["right"]))

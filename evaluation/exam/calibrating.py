@@ -18,7 +18,7 @@ import pandas as pd
 
 from evaluation.exam import log
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
-from llmprism.calibration import ANY, MAPS, kind_of
+from llmprism.calibration import ANY, MAPS, NOBODY, kind_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.pipeline import diagnose_files
 from prism_common.errors import Problem, UserError
@@ -68,7 +68,8 @@ def _without_maps() -> Iterator[None]:
 def findings_of(world: World) -> pd.DataFrame:
     """What the method believed of its findings in one world, and which were right.
 
-    Findings that count neither way are left out.
+    Findings that count neither way are left out, but for those that name nobody: they are right
+    where a job is slow.
     """
     run = simulated(scenario_of(world, RESULTS / "drawn"), RESULTS / "worlds")
     diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
@@ -78,7 +79,9 @@ def findings_of(world: World) -> pd.DataFrame:
         kind=[*map(kind_of, *(alarms.findings[name] for name in ("level", "symptom", "cause")))],
         believed=alarms.findings["confidence"],
     )
-    counts = np.isin(alarms.marks, ("right", "wrong"))
+    nobody = table["kind"] == NOBODY
+    table["right"] |= nobody & (alarms.marks != "wrong")
+    counts = np.isin(alarms.marks, ("right", "wrong")) | nobody
     return table.loc[counts, ["kind", "believed", "right"]]
 
 

@@ -3,7 +3,8 @@
 Findings of one kind are put in order of what the method believed of them. Isotonic regression cuts
 this order into blocks with a share of right ones that only rises. A block of n findings of which k
 are right counts as (k + 1) / (n + 2): a few findings prove little (Laplace's rule of succession).
-Kinds with fewer than ``ENOUGH`` findings have the map of all findings.
+And no block is better than with ``ENOUGH`` more findings that are right as often as all are. Kinds
+with fewer findings than that have the map of all.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def calibrate(number: int) -> str:
     tables = [outcome.result for outcome in done if outcome.result is not None]
     findings = pd.concat(tables, ignore_index=True)
     known = findings.groupby("kind").filter(lambda own: len(own) >= ENOUGH)
-    kinds = {str(kind): map_of(own) for kind, own in known.groupby("kind")}
-    kinds[ANY] = map_of(findings)
+    share = float(findings["right"].mean())
+    kinds = {str(kind): map_of(own, share) for kind, own in known.groupby("kind")}
+    kinds[ANY] = map_of(findings, share)
     made = {"date": log.today(), "worlds": len(asked), "findings": len(findings), "kinds": kinds}
     with replacing(MAPS) as partial:
         partial.write_text(json.dumps({METHOD: made}, indent=1) + "\n", encoding="utf-8")
@@ -80,23 +82,25 @@ def findings_of(world: World) -> pd.DataFrame:
         believed=alarms.findings["confidence"],
     )
     nobody = table["kind"] == NOBODY
-    table["right"] |= nobody & (alarms.marks != "wrong")
+    table["right"] |= nobody & np.asarray(alarms.near.any(axis=0), bool)
     counts = np.isin(alarms.marks, ("right", "wrong")) | nobody
     return table.loc[counts, ["kind", "believed", "right"]]
 
 
-def map_of(findings: pd.DataFrame) -> dict[str, Any]:
-    """The map of one kind, from the columns ``believed`` and ``right``.
+def map_of(findings: pd.DataFrame, share: float) -> dict[str, Any]:
+    """The map of one kind, from the columns ``believed`` and ``right``; ``share`` of all is right.
 
-    >>> made = map_of(pd.DataFrame({"believed": [0.2, 0.9, 0.8], "right": [False, True, True]}))
+    >>> table = pd.DataFrame({"believed": [0.2, 0.9, 0.8], "right": [False, True, True]})
+    >>> made = map_of(table, 0.5)
     >>> made["confidence"], made["right"]
-    ([0.2, 0.85], [0.333, 0.75])
+    ([0.2, 0.85], [0.333, 0.6])
     """
     believed = findings["believed"].to_numpy(float).round(DIGITS)
     right = findings["right"].to_numpy(float)
     block = _blocks(believed, right)
     number, true = np.bincount(block), np.bincount(block, right)
-    rising = np.maximum.accumulate((true + 1) / (number + 2))
+    beside_all = (true + ENOUGH * share) / (number + ENOUGH)
+    rising = np.maximum.accumulate(np.minimum((true + 1) / (number + 2), beside_all))
     return {
         "findings": len(findings),
         "confidence": (np.bincount(block, believed) / number).round(3).tolist(),

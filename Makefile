@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: fuzz help docs docs-links lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
+.PHONY: fuzz help docs docs-links live lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,12 +21,20 @@ $(VENV)/.installed: pyproject.toml diagnose/pyproject.toml constraints.txt
 	$(call phase,llmprism and prism-sim with 40 libraries,$(PIP) install --no-compile -c constraints.txt -e diagnose -e .)
 	@touch $@
 
+$(VENV)/.installed-monitor: pyproject.toml diagnose/pyproject.toml constraints.txt
+	$(call phase,environment in $(VENV),{ test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); })
+	$(call phase,llmprism and prism-sim with a live page,$(PIP) install --no-compile -c constraints.txt -e diagnose -e '.[monitor]')
+	@touch $(VENV)/.installed $@
+
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(call phase,development tools,$(PIP) install --no-compile -c constraints.txt -e diagnose -e '.[dev]')
 	@touch $@
 
 quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
 	@$(BIN)/prism-sim run scenarios/tiny/quickstart.yaml
+
+live: $(VENV)/.installed-monitor ## Show a small cluster with a slow GPU on a live page; Ctrl-C ends it.
+	@$(BIN)/prism-sim run tiny/quickstart --live --set faults.0.from_step=8 --set faults.0.to_step=12
 
 lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 	@$(BIN)/ruff check .

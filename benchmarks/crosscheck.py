@@ -1,7 +1,8 @@
 """Write ``results/reference/fabric.md``: the fabric compared with closed forms and other tools.
 
 ``python benchmarks/crosscheck.py`` takes a few minutes. With ``--fixtures`` it writes the files of
-``tests/theory/test_foreign.py`` instead. Both need SimGrid (see ``peer.py``).
+``tests/theory/test_foreign.py`` instead. Both need SimGrid (see ``peer.py``). ``--only routing``
+writes one section again, and leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import sys
 from pathlib import Path
 
 import foreign_checks
+import gray_checks
 import own_checks
 import peer
 import port_checks
+import routing_checks
+from page import Section
 
 PAGE = Path(__file__).parent.parent / "results" / "reference" / "fabric.md"
 OPENING = """# Checks of the fabric
@@ -29,28 +33,41 @@ SECTIONS = (
     own_checks.rings_that_collide,
     own_checks.nccl_tests,
     port_checks.ports_and_domains,
+    routing_checks.routing,
+    gray_checks.gray_links,
 )
+NEED_SIMGRID = (foreign_checks.same_flows, foreign_checks.contention)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--fixtures", action="store_true", help="write the tests' fixtures instead")
+    names = [section.__name__ for section in SECTIONS]
+    parser.add_argument("--only", nargs="+", choices=names, help="sections to write [all]")
     arguments = parser.parse_args()
-    try:
-        peer.build()
-    except peer.NoPeerError as error:
-        print(error, file=sys.stderr)
-        return 1
+    chosen = [one for one in SECTIONS if one.__name__ in (arguments.only or names)]
+    if arguments.fixtures or set(chosen) & set(NEED_SIMGRID):
+        try:
+            peer.build()
+        except peer.NoPeerError as error:
+            print(error, file=sys.stderr)
+            return 1
     if arguments.fixtures:
         foreign_checks.write_fixtures()
         return 0
-    page = OPENING
-    for section in SECTIONS:
+    parts = _parts(PAGE.read_text()) if arguments.only else {}
+    for section in chosen:
         print(f"{section.__name__} ...", file=sys.stderr, flush=True)
         title, text = section()
-        page += f"\n## {title}\n\n{text}"
-    PAGE.write_text(page)
+        parts[title] = text.rstrip() + "\n"
+    PAGE.write_text(OPENING + "".join(f"\n## {one}\n\n{text}" for one, text in parts.items()))
     return 0
+
+
+def _parts(page: str) -> dict[str, str]:
+    """The sections of a page, by their titles."""
+    found = [Section(*part.split("\n\n", 1)) for part in page.split("\n## ")[1:]]
+    return {title: text.rstrip() + "\n" for title, text in found}
 
 
 if __name__ == "__main__":

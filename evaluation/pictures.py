@@ -85,6 +85,7 @@ def photograph_live(picture: Path) -> None:
     """Save the live page of the quickstart, when its finding is over, as a picture."""
     with tempfile.TemporaryDirectory() as folder, browser_page(*LIVE, 1.0) as page:
         command = [sys.executable, "-m", "prism_sim", "run", "tiny/quickstart", "--live"]
+        command += ["--set", "faults.0.from_step=8", "--set", "faults.0.to_step=12"]
         messages = Path(folder, "messages")
         with messages.open("wb") as file:
             process = subprocess.Popen(

@@ -141,7 +141,7 @@ class Diagnosis:
     def texts(self, topology: Mapping[str, Any]) -> list[FindingText]:
         """Return each finding as sentences, also what to do next."""
         parts = Parts.of(topology)
-        facts = facts_of(self.jobs, self.steps, parts)
+        facts = facts_of(self.jobs, self.steps, parts, self.layouts)
         return [
             finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts()))
             for row in self.findings.to_dict("records")

@@ -96,6 +96,26 @@ class Parts:
         prefixed = kind not in ("", "unknown", *culprit.split())
         return f"{kind} {culprit}".strip() if prefixed else culprit
 
+    def one_of(self, addresses: Iterable[str]) -> str:
+        """Name a GPU that is one of those behind these addresses.
+
+        >>> ends = {"a": {"server": "s1", "gpus": [4, 5]}, "b": {"server": "s1", "gpus": [6, 7]}}
+        >>> Parts(ends).one_of(["a", "b"])
+        'one of GPUs 4 to 7 of server s1'
+        """
+        ends = [self.endpoints[address] for address in addresses]
+        servers = list(dict.fromkeys(str(end.get("server")) for end in ends))
+        gpus = sorted({gpu for end in ends for gpu in end.get("gpus") or ()})
+        if len(servers) > 1 or not gpus:
+            return f"one of the GPUs of servers {condensed(servers)}"
+        whole = gpus == list(range(gpus[0], gpus[-1] + 1)) and len(gpus) > 2
+        numbers = f"{gpus[0]} to {gpus[-1]}" if whole else ", ".join(map(str, gpus))
+        return f"one of GPUs {numbers} of server {servers[0]}"
+
+    def computes(self, cause: str) -> bool:
+        """Whether a cause is in a GPU, and not in its NIC."""
+        return cause in _COMPUTING
+
     @cached_property
     def _servers(self) -> frozenset[str]:
         return frozenset(str(end.get("server")) for end in self.endpoints.values())

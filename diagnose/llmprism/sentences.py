@@ -11,13 +11,14 @@ no phrase here is written out as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llmprism.evidence import numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
 from llmprism.next_steps import next_step
 from llmprism.part_names import Parts
+from llmprism.tensor_groups import Groups, tensor_groups
 from prism_common.quantities import clock_time, duration, percent, shortened
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class JobFacts:
     last_step : number of its last step, -1 if unknown.
     start_ns, end_ns : first and last time of the job; if they lie on two days, times have a date.
     name : its name, if a scheduler gave one.
+    groups : addresses in the tensor-parallel group of each address, where flows cannot tell which.
     """
 
     gpus: int = 0
@@ -90,19 +92,24 @@ class JobFacts:
     start_ns: int = 0
     end_ns: int = 0
     name: str = ""
+    groups: Groups = field(default_factory=dict)
 
 
-def facts_of(jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts) -> dict[str, JobFacts]:
-    """Size and times of each job of a diagnosis, from its tables ``jobs`` and ``steps``."""
+def facts_of(
+    jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts, layouts: pd.DataFrame
+) -> dict[str, JobFacts]:
+    """Size, times and tensor-parallel groups of each job of a diagnosis, from its tables."""
     times = steps.groupby("job", observed=True).agg(
         last=("step", "max"), start=("start_ns", "min"), end=("end_ns", "max")
     )
     facts = {}
     for job in jobs["job"].unique():
-        gpus = parts.gpu_count(jobs.loc[jobs["job"] == job, "address"].astype(str).unique())
+        addresses = jobs.loc[jobs["job"] == job, "address"].astype(str).unique().tolist()
+        groups = tensor_groups(addresses, layouts[layouts["job"] == job], parts)
         last, start, end = times.loc[job] if job in times.index else (-1, 0, 0)
         name = name_of(jobs[jobs["job"] == job])
-        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end), name)
+        gpus = parts.gpu_count(addresses)
+        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end), name, groups)
     return facts
 
 
@@ -150,7 +157,7 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
     """Put one row of the table ``findings`` into words."""
     evidence = evidence_of(finding)
     return FindingText(
-        what=f"{_what(finding, parts)} {_when(finding, job)}.",
+        what=f"{_what(finding, parts, job)} {_when(finding, job)}.",
         causes=_causes(finding, evidence),
         cost=_cost(finding, job, evidence),
         confidence=_confidence(finding),
@@ -160,10 +167,12 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
     )
 
 
-def _what(finding: Mapping[str, Any], parts: Parts) -> str:
+def _what(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> str:
     cause = text(finding.get("cause"))
     kind, culprit = text(finding.get("culprit_kind")), text(finding.get("culprit"))
     name = parts.name(kind, culprit, cause) or "an unknown part"
+    if culprit in job.groups and parts.computes(cause):
+        name = parts.one_of(job.groups[culprit])
     return f"{name[:1].upper()}{name[1:]} {_predicate(finding, cause)}"
 
 

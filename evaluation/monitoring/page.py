@@ -16,6 +16,7 @@ from evaluation.monitoring.alerts import results, rows, totals, versions_of
 from evaluation.monitoring.comparing import Comparison, Found, compare
 from evaluation.monitoring.delay import LATE_S, Delay
 from evaluation.monitoring.delay import measure as measure_delay
+from evaluation.monitoring.newcomer import measure as follow_readme
 from evaluation.monitoring.rate import SETTINGS, measure
 from evaluation.monitoring.soak import HOUR_S, Look, soak
 from evaluation.paths import REFERENCE
@@ -111,6 +112,18 @@ Together, with 95 % intervals:
 What was false, missed or wrong: {notes}.
 """
 
+_NEWCOMER = """
+## From a clone to a finding on the live page
+
+`python -m evaluation newcomer` makes this part: it clones the repository, types `make live` there,
+and waits until the page is sent an incident. The package index is at hand. {cores} cores took
+{cpu_s:.0f} s of CPU time; {load:.1f} processes ran or waited for one of them.
+
+| | after |
+|---|---|
+{rows}
+"""
+
 _DELAY = """
 ## How soon an alert is posted
 
@@ -168,6 +181,15 @@ def write_delay(jobs: Sequence[int]) -> Path:
     step_s = (found[0].limit_s - LATE_S) / 2
     lines = "\n".join(map(_delay_row, found))
     return _put(_page(), _DELAY.format(options=options, step_s=step_s, late_s=LATE_S, rows=lines))
+
+
+def write_newcomer() -> Path:
+    """Follow the README from a clone to a finding, and write that part of the page."""
+    with TemporaryDirectory() as folder:
+        found = follow_readme(Path(folder) / "clone")
+    lines = "\n".join(f"| {one.name} | {one.at_s:.0f} s |" for one in found.phases)
+    figures = {"cores": os.cpu_count(), "cpu_s": found.cpu_s, "load": found.load}
+    return _put(_page(), _NEWCOMER.format(rows=lines, **figures))
 
 
 def write_alerts(seconds: int, share: float) -> Path:

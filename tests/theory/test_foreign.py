@@ -109,7 +109,12 @@ def test_a_route_through_a_link_twice_cannot_be_written(tmp_path):
         flowset.write_flow_set(program, tmp_path / "flows")
 
 
-@pytest.mark.parametrize("name", ["crosscheck", "own_checks", "foreign_checks", "port_checks"])
+CHECKS = [
+    "crosscheck", "own_checks", "foreign_checks", "port_checks", "routing_checks", "gray_checks",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKS)
 def test_the_committed_page_has_the_text_of_its_generator(name):
     page = (ROOT / "results" / "reference" / "fabric.md").read_text()
     tree = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text())

@@ -52,7 +52,7 @@ def take_findings(
     Findings about jobs with addresses that are ``unseen`` are not used: their exporters are silent.
     """
     diagnosis, quiet_ns, parts = followed.diagnosis, settings.quiet_ns, network.parts
-    facts = facts_of(diagnosis.jobs, diagnosis.steps, parts)
+    facts = facts_of(diagnosis.jobs, diagnosis.steps, parts, diagnosis.layouts)
     ends = ends_of(diagnosis.steps)
     jobs = {one.name: one for one in state.jobs if unseen_free(one, unseen)}
     usable = _usable(diagnosis, span.end_ns - (0 if is_last else settings.young_ns))

@@ -41,6 +41,7 @@ def choose(net: Net, template: int, now: int) -> int:
 def _best(net: Net, template: int, begin: int) -> int:
     """The first open path from ``begin`` on, or the least loaded one."""
     choice = net.choice[template]
+    idle = _common_load(net, choice["first"], choice["paths"]) if choice["by_load"] else 0.0
     best, least = to_int64(choice["last"]), np.inf
     for i in range(choice["paths"]):
         path = choice["first"] + (begin + i) % choice["paths"]
@@ -49,9 +50,20 @@ def _best(net: Net, template: int, begin: int) -> int:
         load = _load(net, path, least) if choice["by_load"] else 0.0
         if least == np.inf or load < least * SAME:
             best, least = path, load
-        if least == 0.0 and not choice["by_load"]:
+        if least <= idle / SAME:  # no other path can have a smaller load
             break
     return best
+
+
+@compiled_part
+def _common_load(net: Net, first: int, paths: int) -> float:
+    """The load of the links that all paths have: those that the first and the last have."""
+    load, other = 0.0, net.ptr[first + paths - 1] - net.ptr[first]
+    for i in range(net.ptr[first], net.ptr[first] + net.uses[first]):
+        at = net.via[i]["link"]
+        if paths == 1 or net.via[i + other]["link"] == at:
+            load += net.link[at]["held"] / max(net.link[at]["capacity"], 1e-12)
+    return load
 
 
 @compiled_part

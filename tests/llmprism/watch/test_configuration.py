@@ -49,6 +49,14 @@ def test_a_file_has_the_words_of_options_and_the_command_line_comes_first(tmp_pa
     assert not (tmp_path / "monitor").exists()
 
 
+@pytest.mark.parametrize(
+    ("window", "code"), [("90s", 0), ("2m", 0), ("1.5h", 0), ("1d", 0), ("2w", 1), ("-1m", 1)]
+)
+def test_times_have_units_from_seconds_to_days(window: str, code: int, tmp_path: Path) -> None:
+    text = f"source: '-'\ntopology: topology.json\nstate: monitor\nwindow: '{window}'\n"
+    assert asked(tmp_path, text)[0] == code
+
+
 def test_all_mistakes_of_a_file_are_named_with_their_lines(tmp_path: Path) -> None:
     code, output = asked(tmp_path, "source: '-'\nwindwo: 3m\nquiet:\nwindow: 1m\nwindow: 2m\n")
     assert code == 1

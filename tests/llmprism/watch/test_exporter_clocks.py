@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival, Coverage
+from llmprism.watch.health import Health
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import State
 from watching import SETTINGS, Watched, put
@@ -52,6 +54,12 @@ def test_a_clock_that_jumps_back_is_an_alert_as_well() -> None:
     for second in range(5):
         arrive(state, second, {"a": -1, "b": -2, "c": -540})
     assert wrong(state, 5) == {("ExporterClock", "c")}
+
+
+def test_records_that_are_ahead_of_this_machine_are_blindness() -> None:
+    state = State(watermark_ns=time.time_ns() + 3_600 * S)
+    reasons = Health().reasons(state, Settings(), is_end=False)
+    assert "ahead of this machine" in reasons["MonitorLags"]
 
 
 def test_of_two_the_one_that_agrees_with_this_machine_is_right() -> None:

@@ -90,6 +90,13 @@ def test_without_the_token_nothing_is_answered(watched: Watched, tmp_path: Path)
         address_of("host:http")
 
 
+def test_a_page_of_another_site_gets_nothing_by_a_name_of_its_own(watched: Watched) -> None:
+    with _page(watched) as url:
+        assert [_get(url, Host=one)[0] for one in ("localhost", "127.0.0.1:80")] == [200, 200]
+        assert [_get(url, Host=one)[0] for one in ("rebound.example", "10.0.0.1:80")] == [421, 421]
+        assert _get(f"{url}-/healthy", Host="rebound.example")[0] == 200
+
+
 @pytest.mark.full
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 @pytest.mark.parametrize("width", [1200, 400])

@@ -2,10 +2,10 @@
 
 A job is diagnosed if it changes, and from time to time, twice as late each time if nothing has
 changed: at first in the next stride; in the end, after CALM windows if it has no open incident, and
-after half a window otherwise, so that each record is in two windows; and with its next step if that
-may show whether an incident persists. A job with steps but without
-a pattern is diagnosed 30 times in the time of one window, or once in a step. However many records a
-window has, diagnoses for these reasons take at most half of the time.
+after half a window otherwise, so that each record is in two windows. A job with steps but without a
+pattern is diagnosed 30 times in the time of one window, or once in a step. However many records a
+window has, diagnoses for these reasons take at most half of the time. A job with an incident of few
+steps is diagnosed with its next step, which shows whether it persists.
 
 The others are followed meanwhile. Jobs that share a server are diagnosed together, and what belongs
 to no job is diagnosed with them. After CALM windows, all are.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from llmprism.io.topology import Topology
 from llmprism.watch.following import SETTLED, Followed
-from llmprism.watch.policy import HICCUP
+from llmprism.watch.policy import HICCUP, PERSISTS
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, State
 from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
@@ -30,7 +30,7 @@ from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
 
 CALM = 16  # windows from one diagnosis to the next, at most
-RECORD_NS = 100_000  # that each record adds to the time of a diagnosis, about
+RECORD_NS = 25_000  # that each record adds to the time of a diagnosis, about
 SHARE = 0.5  # of the time, for diagnoses of windows without a change
 RECENT = 10  # steps, at least, of a job that has changed: in fewer, it could not be followed
 QUICKLY = 200_000  # records that are diagnosed in some seconds
@@ -68,6 +68,7 @@ class Tracker:
     _learned: Learned | None = None
     _whole_ns: int = 0  # end of the last window that was diagnosed as a whole
     _changed: frozenset[str] = frozenset()
+    _growing: frozenset[str] = frozenset()
     _until_ns: int = 0  # no diagnosis before
 
     def forget(self, until_ns: int = 0) -> None:
@@ -100,7 +101,8 @@ class Tracker:
         due = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))
         jobs = frozenset(learned.subjects) - {NONE}
         every = _with_sharers(due, jobs, known)
-        since_ns = self._recent_ns(every, span) if due == self._changed else 0
+        is_recent = due <= self._changed | self._growing
+        since_ns = self._recent_ns(every, span) if is_recent else 0
         return Turn(bool(due), jobs, steps, since_ns).only(jobs - every)
 
     def _recent_ns(self, names: frozenset[str], span: Span) -> int:
@@ -131,11 +133,12 @@ class Tracker:
         self._learned = learned_from(followed.diagnosis, records, shown, numbers, kept, habits)
         if not others:
             self._whole_ns = span.end_ns
-        told = {one.job for one in state.incidents if one.stage == "open"}
-        if before.keys() - self._learned.subjects.keys() - told:
+        announced = {one.job for one in state.incidents if one.stage == "open"}
+        if before.keys() - self._learned.subjects.keys() - announced:
             self._changed |= {NONE}  # a job takes no more steps; later windows may show why
         growing = _growing(state, followed)
         growing |= {NONE} if growing.difference(self._learned.subjects) else set()
+        self._growing = frozenset(growing)
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
         stored = sum(one.records for one in state.parts)
@@ -148,7 +151,6 @@ class Tracker:
                 one.pause_ns = max(min(self._later_ns(name, one, old), most_ns), least_ns)
                 if name in growing:
                     soon_ns = max(settings.stride_ns, int(SETTLED * one.period_ns))
-                    soon_ns = max(soon_ns, least_ns // len(self._learned.subjects))
                     one.pause_ns = min(one.pause_ns, soon_ns)
                 if turn.since_ns > span.start_ns and name in unexplained:
                     one.pause_ns = 0  # the whole window may show why it has changed
@@ -165,13 +167,14 @@ class Tracker:
 
 
 def _growing(state: State, followed: Followed) -> set[str]:
-    """Jobs with an incident that lacks nothing but steps, and that the next one may continue."""
+    """Jobs with an incident that only lacks some steps, and that the next step may continue."""
     last = followed.last_step
     return {
         one.job
         for one in state.incidents
         if one.stage == "new"
         and one.withheld in ("", HICCUP)
+        and one.last_step - one.first_step < 2 * PERSISTS
         and one.last_step >= last.get(one.job, one.last_step + 2) - 1
     }
 

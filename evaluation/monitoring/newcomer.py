@@ -1,0 +1,105 @@
+"""How long it takes from a clone of the repository to a finding on the live page: ``make live``.
+
+Each phase ends when its line appears on the output of ``make``, and the last one with the first
+incident that the page is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+from urllib import request
+
+from evaluation.paths import ROOT
+
+PHASES = (
+    ("the repository is cloned", r""),
+    ("an environment is made", r"^environment in .*: \d+ s"),
+    ("libraries are installed", r"^llmprism and prism-sim .*: \d+ s"),
+    ("a cluster is simulated", r"^simulate: "),
+    ("the page is there", r"live page: (http\S+)"),
+)
+SHOWN = "the page has a finding"
+_OWN = {"PATH", "HOME", "LANG"}  # variables of the shell; and those of pip
+_LIMIT_S = 300.0
+
+
+class Phase(NamedTuple):
+    """What was reached, and the time since the begin [s]."""
+
+    name: str
+    at_s: float
+
+
+class Newcomer(NamedTuple):
+    """What was reached when.
+
+    Attributes
+    ----------
+    cpu_s : CPU time of all phases, while the page was served as well [s].
+    load : processes of this machine that ran or waited for a core, over the last minute.
+    """
+
+    phases: list[Phase]
+    cpu_s: float
+    load: float
+
+
+def measure(folder: Path) -> Newcomer:
+    """Clone the repository into ``folder``, and follow the README until a finding is shown."""
+    names = {name for name in os.environ if name in _OWN or name.startswith("PIP_")}
+    clean = {name: os.environ[name] for name in names} | {"MAKEFLAGS": ""}
+    began_s, before_s = time.monotonic(), _children_s()
+    clone = ["git", "clone", "--quiet", "--local", str(ROOT), str(folder)]
+    subprocess.run(clone, check=True)
+    phases = [Phase(PHASES[0][0], time.monotonic() - began_s)]
+    process = subprocess.Popen(
+        ["make", "--no-print-directory", "live"], cwd=folder, env=clean, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        url = _wait(process, phases, began_s)
+        _wait_for_incident(url)
+        phases.append(Phase(SHOWN, time.monotonic() - began_s))
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    return Newcomer(phases, _children_s() - before_s, os.getloadavg()[0])
+
+
+def _wait(process: subprocess.Popen[str], phases: list[Phase], began_s: float) -> str:
+    """Follow the output up to the address of the page."""
+    assert process.stdout is not None
+    output = []
+    for line in process.stdout:
+        output.append(line)
+        for name, pattern in PHASES[1:]:
+            if found := re.search(pattern, line):
+                phases.append(Phase(name, time.monotonic() - began_s))
+                if found.groups():
+                    return str(found[1])
+    raise RuntimeError(f"there is no live page:\n{''.join(output)}")
+
+
+def _wait_for_incident(url: str) -> None:
+    """Read what the page is sent, until it has an incident."""
+    until_s = time.monotonic() + _LIMIT_S
+    with request.urlopen(f"{url}events", timeout=_LIMIT_S) as stream:
+        for line in stream:
+            if line.startswith(b"data:") and json.loads(line[5:])["incidents"]:
+                return
+            if time.monotonic() > until_s:
+                break
+    raise RuntimeError(f"the page shows no finding within {_LIMIT_S:.0f} s")
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

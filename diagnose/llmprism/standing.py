@@ -119,7 +119,7 @@ def _scope(
 
 WHICH_LINK = (
     "which link between switches is slow or loses packets: messages are spread over several paths, "
-    "and all of a message waits for the slowest. Counters of the spines' ports show it"
+    "and records do not tell these apart. Counters of the spines' ports do"
 )
 
 

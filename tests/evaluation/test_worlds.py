@@ -31,7 +31,8 @@ def test_a_set_covers_what_a_reader_of_records_cannot_choose(of):
     assert len(models) >= 8
     assert min(family.work.steps[0] for family in own) <= 8
     assert max(family.work.steps[1] for family in own) >= 150
-    assert {kind for family in own for kind in family.hardware.fabrics} == {"rail", "tor"}
+    fabrics = {kind for family in own for kind in family.hardware.fabrics}
+    assert fabrics == {"rail", "tor", "rail_only"}
     assert {gpus for family in own for gpus in family.hardware.gpus_per_server} == {1, 2, 4, 8}
     schedules = {schedule for family in own for schedule in family.work.schedules}
     assert {"1f1b", "gpipe", "interleaved", "zb-h1"} <= schedules <= {*SCHEDULES}
@@ -40,6 +41,8 @@ def test_a_set_covers_what_a_reader_of_records_cannot_choose(of):
     assert max(family.work.jobs[1] for family in own) >= 4
     assert max(len(family.faults.counts) for family in own) >= 3
     assert any(family.hardware.oversubscribed for family in own)
+    routings = {kind.kind for family in own for kind in family.hardware.routings}
+    assert {"spray", "adaptive", "flowlet"} <= routings
     assert {ep for family in own for ep in family.work.ep} >= {1, 2, 4, 8}
     assert {cp for family in own for cp in family.work.cp} >= {1, 2, 4}
     assert any(family.faults.from_first == 1 for family in own)

@@ -42,7 +42,8 @@ SPRAYED = ["spine0", "spine1", "spine2", "spine3"] * 5
     ("paths", "spread"),
     [
         (SPRAYED, True),
-        (["spine0", "spine1"] * 2, True),
+        (["spine0", "spine1"] * 3, True),
+        ((["spine0"] * 4 + ["spine1"]) * 4, True),  # seldom, and still too often for moves
         (["spine0"] * 20, False),
         (["spine0"] * 10 + ["spine1"] * 10, False),  # an uplink failed
         (["spine0"] * 5 + ["spine1"] * 5 + ["spine0"] * 10, False),  # and was repaired

@@ -14,8 +14,8 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Codes, Ints
 
-RECORDS = 4  # fewer do not tell a spread connection from one that moved
-OFTEN = 0.5  # of the changes of path that paths drawn anew for each record would show
+MOVES = 4  # changes of path of a connection that two uplinks leave, which come back
+OFTEN = 0.1  # of the changes that paths drawn anew for each record would show
 MOST = 0.5  # share of the bytes that a part explains a connection with
 
 
@@ -23,11 +23,11 @@ def is_spread(flows: FlowTable, rows: Ints | Codes) -> bool:
     """Whether the records ``rows`` of one connection change their path from one to the next."""
     codes = flows.path[rows[np.argsort(flows.start_ns[rows], kind="stable")]]
     codes = codes[codes >= 0]
-    if codes.size < RECORDS:
+    if not codes.size:
         return False
     share = np.bincount(codes) / codes.size
     expected = codes.size * (1 - float((share**2).sum()))
-    return bool(np.count_nonzero(np.diff(codes)) > OFTEN * expected)
+    return bool(np.count_nonzero(np.diff(codes)) > max(MOVES, OFTEN * expected))
 
 
 def carrying(

@@ -37,3 +37,11 @@ def test_of_hashed_messages_the_link_is_named_and_judged(scored):
                 for one in run.diagnosis.findings.to_dict("records")}  # fmt: skip
     assert culprits == {("link", "leaf000|spine01")}
     assert not any("which link" in text for text in run.diagnosis.conclusion.not_judged)
+
+
+@pytest.mark.parametrize("routing", ["flowlet", {"kind": "adaptive", "per": "message"}])
+def test_messages_that_choose_their_paths_are_no_reroute(scored, routing):
+    """Each message may take another path; no uplink failed, and no hash is wrong."""
+    run = scored(world(routing, None))
+    wrong = {"failed_uplinks", "polarised_hashing", "job_congestion"}
+    assert not wrong & {*run.diagnosis.findings["cause"]}

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from llmprism.io.spread import is_spread
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_on
@@ -121,7 +122,10 @@ def _explained(
 
 @measured_once
 def _ways(context: Context, job: JobView) -> Ints:
-    """Code of the path of each connection in each step; -1 for none that is known or several."""
+    """Code of the path of each connection in each step; -1 for none that is known or several.
+
+    A connection that is spread over several paths has no usual way, and so none at all.
+    """
     hidden = np.array(["?" in path for path in context.flows.paths] + [True])
     found = []
     for part in job.phases.classes:
@@ -132,7 +136,11 @@ def _ways(context: Context, job: JobView) -> Ints:
         least, most = np.full(cells, hidden.size), np.full(cells, -1)
         np.minimum.at(least, cell, took)
         np.maximum.at(most, cell, took)
-        found.append(np.where(least < most, -1, most).reshape(-1, job.count))
+        ways = np.where(least < most, -1, most).reshape(-1, job.count)
+        for row, connection in enumerate(part.one.connections.tolist()):
+            if is_spread(context.flows, context.connections.by.rows(connection)):
+                ways[row] = -1
+        found.append(ways)
     return np.concatenate(found)
 
 

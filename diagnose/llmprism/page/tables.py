@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from llmprism.io.nics import bonds, frame_by_nic
 from llmprism.page import reading
 from llmprism.page.activity import WAIT, codes_in, of_pipelines, waiting
 from llmprism.part_names import Parts
@@ -39,6 +40,9 @@ class Tables:
     @staticmethod
     def of(folder: Path) -> Tables:
         """Read everything in ``folder``."""
+        topology = reading.topology(folder)
+        columns = ["start_ns", "end_ns", "src", "dst", "bytes"]
+        columns += ["path"] if bonds(topology) else []
         return Tables(
             jobs=_categorical(reading.diagnosis(folder, "jobs")),
             layouts=reading.diagnosis(folder, "layouts"),
@@ -47,8 +51,8 @@ class Tables:
             steps=_categorical(reading.diagnosis(folder, "steps")),
             plain_spans=_categorical(reading.diagnosis(folder, "spans")),
             findings=reading.diagnosis(folder, "findings"),
-            flows=reading.flows(folder, ["start_ns", "end_ns", "src", "dst", "bytes"]),
-            topology=reading.topology(folder),
+            flows=reading.flows(folder, columns),
+            topology=topology,
             intake=reading.intake(folder),
         )
 
@@ -70,7 +74,7 @@ class Tables:
     @cached_property
     def messages(self) -> pd.DataFrame:
         """The flow records between stages of a pipeline."""
-        return of_pipelines(self.pairs, self.flows)
+        return of_pipelines(self.pairs, frame_by_nic(self.flows, self.topology))
 
     @cached_property
     def spans(self) -> pd.DataFrame:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from llmprism.io.flows import place
-from llmprism.io.nics import named_by_nic
+from llmprism.io.nics import frame_by_nic, named_by_nic
 from llmprism.io.topology import as_content, in_nic_order, parse_topology
+from llmprism.page.leaves import leaf_rates
+from llmprism.page.tables import Tables
 from llmprism.part_names import Parts
 
 
@@ -104,3 +109,27 @@ def test_what_is_written_is_what_was_read(more: dict[str, Any]) -> None:
         topology.switches,
         topology.links,
     )
+
+
+def test_a_page_counts_records_at_the_leaf_that_their_path_names(tmp_path: Path) -> None:
+    content = network()
+    content["endpoints"] = [end for end in content["endpoints"] if end.pop("port") == 0]
+    for link in content["links"]:
+        link["a"] = link["a"].replace("10.1.", "10.0.")
+    paths = ["leaf00", "leaf01", "leaf01"]
+    frame = pd.DataFrame(
+        {"start_ns": 0, "end_ns": 1000, "src": "10.0.0.0", "dst": "10.0.1.0", "bytes": 100,
+         "path": paths}
+    )  # fmt: skip
+    frame.to_parquet(tmp_path / "flows.parquet")
+    (tmp_path / "topology.json").write_text(json.dumps(content))
+    rates = leaf_rates(Tables.of(tmp_path))
+    assert rates is not None
+    sent = {name: sum(own) for name, own in zip(rates["names"], rates["sent"], strict=True)}
+    assert sent["leaf01"] == pytest.approx(2 * sent["leaf00"], rel=1e-3)
+
+
+def test_records_of_all_ports_have_the_name_of_the_nic_on_a_page() -> None:
+    frame = pd.DataFrame({"src": ["10.0.0.0", "10.1.0.0"], "dst": ["10.0.1.0", "10.1.1.0"]})
+    named = frame_by_nic(frame, network())
+    assert (set(named["src"]), set(named["dst"])) == ({"10.0.0.0"}, {"10.0.1.0"})

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from llmprism.io.nics import frame_by_nic
 from llmprism.page.activity import WAIT, codes_in
 from llmprism.page.rates import binned_bytes
 from llmprism.page.tables import Tables
@@ -34,7 +35,7 @@ def counters(
     every = shown if len(shown) >= _NICS else chosen.ranks["address"]
     nics = list(dict.fromkeys([*shown.astype(str), *every.astype(str)]))[:_NICS]
     if len(tables.flows) and nics:
-        yield from _rates(pid, tables.flows, nics, extent)
+        yield from _rates(pid, frame_by_nic(tables.flows, tables.topology), nics, extent)
     yield from _waiting(tables, pid, extent[0])
 
 

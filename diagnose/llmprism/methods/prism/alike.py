@@ -62,6 +62,8 @@ def _habit(length_ns: Floats) -> Bools:
     if known.sum() < 2 * FEWEST_HABITS:
         return found
     middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
+    if middle <= 0:  # usual steps without a length: none is longer by a share of it
+        return found
     known &= np.nan_to_num(length_ns) > middle / 2  # less is no whole step
     noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
     off = np.where(known, (length_ns - middle) / noise, 0.0)

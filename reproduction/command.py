@@ -28,14 +28,17 @@ def paper(
     seeds: Annotated[
         int | None,
         typer.Option(
-            "--seeds", metavar="N", min=1, help="Seeds of every case: 1 to N. Default: 5."
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Seeds of every case: 1 to N. Default: 5, or 1 with --reduced.",
         ),
     ] = None,
     only: Annotated[
         str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
     ] = "",
     reduced: Annotated[
-        bool, typer.Option("--reduced", help="Small clusters, in about a minute.")
+        bool, typer.Option("--reduced", help="Small clusters, one seed; e1,e3 take a minute.")
     ] = False,
     retry: Annotated[
         bool, typer.Option("--retry", help="Repeat cases that failed before.")
@@ -59,7 +62,7 @@ def paper(
         from prism_sim.toolkit import default_processes
         from reproduction import running, writing
 
-        numbers = range(1, (seeds or writing.SEEDS) + 1)
+        numbers = range(1, (seeds or (1 if reduced else writing.SEEDS)) + 1)
         names = [name.strip() for name in only.split(",") if name.strip()]
         trials = running.trials_of(running.chosen(names), numbers, reduced)
         ran, there = _run(session, trials, out, processes or default_processes(), retry)

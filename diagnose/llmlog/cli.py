@@ -7,13 +7,13 @@ usage; 4 no failure is stated, or the logs are not understood.
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from prism_common.command import Command, new_app
 from prism_common.escapes import printable
 from prism_common.program import run_program
 from prism_common.version import __version__
@@ -44,10 +44,16 @@ class Method(StrEnum):
     l4 = "l4"
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+class LogCommand(Command):
+    """The command of ``llmlog``."""
+
+    version: ClassVar[str] = f"llmlog {__version__}"
 
 
-@app.command(help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+app = new_app()
+
+
+@app.command(help=HELP, cls=LogCommand)
 def run(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", show_default=False)],
     out: Annotated[
@@ -226,11 +232,4 @@ def _cell(value: object) -> str:
 
 def main() -> None:
     """Run the command line; ``--version`` takes precedence over missing arguments."""
-    run_program(_run_command)
-
-
-def _run_command() -> None:
-    if "--version" in sys.argv[1:]:
-        typer.echo(f"llmlog {__version__}")
-        return
-    app()
+    run_program(app)

@@ -54,6 +54,7 @@ NAMES = Names(
     r"(?:report|comparison|operations)\.html",
     r"(?:sweep|whatif|operations|worth)\.png",
     r"(?:comparison|DATA_CARD)\.md",
+    r"comparison\.(?:tex|pdf)",
     rf"truth/(?:{'|'.join((*_TRUTH, *_LOGS_TRUTH))})\.parquet",
     rf"diagnosis/(?:{'|'.join(_TABLES)})\.parquet",
     r"diagnosis/intake\.json",

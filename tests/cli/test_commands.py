@@ -445,6 +445,7 @@ def test_list_names_everything_there_is(call: Call) -> None:
         "failures",
         "effects",
         "traces",
+        "routings",
         "schedules",
         "strategies",
         "habits",
@@ -456,6 +457,7 @@ def test_list_names_everything_there_is(call: Call) -> None:
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]
+    assert {"ecmp", "flowlet", "adaptive", "spray"} == set(things["routings"])
     assert {"1f1b", "gpipe"} <= set(things["schedules"])
     assert {"ddp", "zero3"} <= set(things["strategies"])
     assert "checkpoint" in things["habits"]

@@ -63,6 +63,8 @@ def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     assert "ValueError: no such luck" in (here / "compared" / "comparison.md").read_text()
     assert "<table>" in found._repr_html_()
     assert (here / "compared" / "comparison.html").read_text().startswith("<!doctype html>")
+    assert "strangers:crashes & " in (here / "compared" / "comparison.tex").read_text()
+    assert (here / "compared" / "comparison.pdf").read_bytes().startswith(b"%PDF")
     again = ps.compare(
         ["autocorrelation", "strangers:crashes", "strangers:steals"], "tiny/pair",
         seeds=2, out="compared", processes=1,

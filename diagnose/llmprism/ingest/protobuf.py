@@ -1,17 +1,16 @@
-"""The encoding of protocol buffers: a message is a series of fields.
-
-A field is a number, with the type of the value in its lowest three bits, and then the value: a
-number of seven bits in each byte, bytes after their length, or four or eight bytes.
-"""
+"""The fields of a message of protocol buffers, without a description of its type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prism_common.untrusted import OutsideError, varint
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
-_VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # types of values
-_FIXED = {_WIDE: 8, _NARROW: 4}
+from prism_common.untrusted import OutsideError
+
+_NUMBER, _BYTES = 0, 2  # types of values on the wire
 
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -21,22 +20,11 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     ------
     OutsideError : the message is damaged.
     """
-    place = 0
-    while place < len(message):
-        key, place = varint(message, place)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, place = varint(message, place)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            length, place = varint(message, place)
-        elif kind in _FIXED:
-            length = _FIXED[kind]
-        else:
-            raise OutsideError(f"no field has the type {kind}")
-        if place + length > len(message):
-            raise OutsideError("a field is longer than its message")
-        if kind == _BYTES:
-            yield number, message[place : place + length]
-        place += length
+    try:
+        parsed = Empty.FromString(message)
+    except DecodeError as error:
+        raise OutsideError(f"no message of protocol buffers: {error}") from error
+    fields = UnknownFieldSet(parsed)
+    for field in (fields[place] for place in range(len(fields))):
+        if field.wire_type in (_NUMBER, _BYTES):
+            yield field.field_number, field.data

@@ -50,7 +50,8 @@ def _close_up(
 ) -> dict[str, Any] | None:
     """Spans of some ranks in the step before the finding, and in its first two steps.
 
-    Of a stop, its beginning is shown: it may last for thousands of steps.
+    Of a stop, its beginning is shown: it may last for thousands of steps. The records of the step
+    that did not end are shown as traffic, since it has no spans.
     """
     steps = tables.job_steps(job)
     near = steps[(steps.index >= at[0] - 1) & (steps.index <= at[0] + 1)]
@@ -66,7 +67,8 @@ def _close_up(
     start, end = int(near["start_ns"].min()), int(near["end_ns"].max())
     if stopped_ns is not None:
         usual = float((steps["end_ns"] - steps["start_ns"]).median())
-        end = min(end, round(max(start, stopped_ns) + _AFTER_A_STOP * usual))
+        end = round(max(start, stopped_ns) + _AFTER_A_STOP * usual)
+        spans = pd.concat([spans, _unfinished(tables, rows, ends, end)], ignore_index=True)
     return {
         "finding": number,
         "job": job,
@@ -78,6 +80,20 @@ def _close_up(
         "omitted": int((tables.jobs["job"] == job).sum()) - len(rows),
         "kinds": _KINDS,
     }
+
+
+def _unfinished(tables: Tables, rows: list[str], ends: pd.DataFrame, until_ns: int) -> pd.DataFrame:
+    """What each of ``rows`` sent after its last whole step, as spans of the step after it."""
+    last = ends.assign(address=ends["address"].astype(str)).groupby("address")
+    end_ns, step = last["end_ns"].max(), last["step"].max()
+    flows = tables.flows[tables.flows["src"].isin(rows) & (tables.flows["start_ns"] < until_ns)]
+    flows = flows.astype({"src": str, "dst": str})
+    flows = flows[flows["start_ns"] >= flows["src"].map(end_ns)]
+    kinds = tables.pairs.astype({"src": str, "dst": str, "kind": str})
+    kinds = kinds.drop_duplicates(["src", "dst"])[["src", "dst", "kind"]]
+    sent = flows.merge(kinds, on=["src", "dst"], how="left").rename(columns={"src": "address"})
+    sent = sent.assign(kind=sent["kind"].fillna("unknown"), step=sent["address"].map(step) + 1)
+    return sent[["address", "step", "kind", "start_ns", "end_ns"]]
 
 
 def _rows(tables: Tables, job: str, culprits: tuple[str, ...]) -> list[str]:

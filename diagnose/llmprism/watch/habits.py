@@ -21,6 +21,7 @@ MOST_STEPS = 512
 _MOST_HABITS = 4
 _COMPARED = 16  # long steps, the last ones
 _LONG = 0.1  # of the usual length, and
+_CLEARLY = 0.02  # of the usual length, and
 _DEVIATIONS = 5.0  # by which a long step is longer
 _HITS = 0.8  # of the steps at which a habit is due
 _BETWEEN = 0.34  # of the other steps may be long as well, at most
@@ -59,6 +60,17 @@ class Lengths:
         if not self.step.size:
             return 0.0
         return TO_SIGMA * float(np.median(np.abs(self.length_ns - self.usual_ns)))
+
+    @property
+    def clear_ns(self) -> float:
+        """By how much a step is clearly longer than usual [ns]."""
+        return max(_CLEARLY * self.usual_ns, _DEVIATIONS * self.deviation_ns)
+
+    @property
+    def is_clear(self) -> Bools:
+        """Which steps are clearly longer than usual, though it be by little."""
+        found: Bools = self.length_ns >= self.usual_ns + self.clear_ns
+        return found
 
     @property
     def is_long(self) -> Bools:
@@ -146,9 +158,8 @@ def is_habitual(job: KnownJob, first: int, last: int, cost_ns: float) -> bool:
         return False
     lengths = Lengths.of(job.recent_ns)
     near = np.convolve(explained, np.ones(3), "same") > 0
-    long = lengths.step[lengths.is_long]
-    inside = (span >= first) & (span <= last) & ~near
-    return not np.isin(span[inside], long).any()
+    others = np.isin(lengths.step, span[(span >= first) & (span <= last) & ~near])
+    return not (others & lengths.is_long).any() and (others & lengths.is_clear).sum() < FEWEST
 
 
 def is_due(known: Sequence[Habit], steps: Ints, extra_ns: Floats) -> Bools:

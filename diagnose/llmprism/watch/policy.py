@@ -20,7 +20,6 @@ RETURNING = 5
 MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
 SHARE = 0.02
 """Of the time of its steps that an incident costs, at least."""
-CLEAR = 5.0  # deviations: no usual step is longer by so much
 LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
 _GPUS_LOST = {"critical": 8.0, "warning": 1.0}  # in an hour: those of a server, and one
 _PAUSES = 1.5  # times the longest pause of a habit is no habit
@@ -73,14 +72,13 @@ def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
 def _slow_steps(one: Incident, lengths: Lengths, first: int, last: int) -> int:
     """How many measured steps of a stretch are slow.
 
-    They cost half of what a step of the incident costs on average; or, while it grows, SHARE of a
-    step, if steps vary by less.
+    They cost half of what a step of the incident costs on average; or, while it grows, they are
+    clearly longer than usual.
     """
     average_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
-    clear_ns = max(SHARE * lengths.usual_ns, CLEAR * lengths.deviation_ns)
     own = (lengths.step >= first) & (lengths.step <= last)
     extra_ns = lengths.length_ns[own] - lengths.usual_ns
-    return int((extra_ns >= min(average_ns, clear_ns)).sum())
+    return int((extra_ns >= min(average_ns, lengths.clear_ns)).sum())
 
 
 def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:

@@ -79,6 +79,7 @@ class Router:
         self._attempts: dict[str, int] = {}
         uplinks = layout.cluster.uplinks if self._finder.choice else 0
         self._chosen = np.zeros((1024, uplinks), np.int32)
+        self._chosen_before: list[tuple[int, Int32s]] = []
 
     @property
     def conditions(self) -> Conditions:
@@ -147,9 +148,17 @@ class Router:
         hop_ns = self.layout.cluster.fabric.hop_latency_ns
         return self.names.of_way(way), round((len(way.switches) + 1) * hop_ns)
 
-    def chosen_paths(self, routes: Int32s, chosen: Int32s, own: Int64s) -> Int64s:
+    def keep_chosen(self, now_ns: int) -> None:
+        """Keep the paths that messages choose for those that began before ``now_ns``."""
+        if self.has_choice:
+            self._chosen_before.append((now_ns, self._chosen.copy()))
+
+    def chosen_paths(self, routes: Int32s, chosen: Int32s, own: Int64s, start_ns: Int64s) -> Int64s:
         """Path of each message: ``chosen`` is its number of those of its route, 0 for ``own``."""
         found: Int64s = np.where(chosen > 0, self._chosen[routes, chosen - 1], own)
+        for until_ns, before in reversed(self._chosen_before):
+            early = np.flatnonzero((start_ns < until_ns) & (chosen > 0) & (routes < len(before)))
+            found[early] = before[routes[early], chosen[early] - 1]
         return found
 
     def fail(self, leaf: int, uplinks: Sequence[int], whose: str = FAILED) -> dict[int, list[int]]:

@@ -131,6 +131,7 @@ class Collector(Streaming):
     def keep_paths(self, now_ns: int) -> None:
         """Freeze the path of everything that started before ``now_ns``, before a reroute."""
         self._tuples.keep_paths(now_ns)
+        self._router.keep_chosen(now_ns)
 
     def reroute(self, routes: Iterable[int]) -> None:
         """Use the new paths of these routes, and of control traffic, from now on."""
@@ -203,7 +204,7 @@ class Collector(Streaming):
         rows["path"] = tuples.path_at(of, rows["start_ns"])
         if self._router.has_choice:
             rows["path"] = self._router.chosen_paths(
-                records["route"], records["path"], rows["path"]
+                records["route"], records["path"], rows["path"], rows["start_ns"]
             )
         if self._is_staged:
             rows["id"] = self._scene.identity(rows)

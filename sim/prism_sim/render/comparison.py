@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from prism_common.quantities import duration
+from prism_sim.render.latex import table as latex_table
 from prism_sim.render.markdown import table as markdown_table
 from prism_sim.score.unanswered import NOT_ANSWERED, is_unanswered
 
@@ -66,6 +67,12 @@ def as_markdown(title: str, groups: Mapping[str, Estimates]) -> str:
         written = markdown_table(block.head, block.rows, numbers_right=True)
         parts.append(f"## {block.title}\n\n{written}")
     return "\n".join(parts)
+
+
+def as_latex(groups: Mapping[str, Estimates]) -> str:
+    """The figures of every group as tables of LaTeX, which need ``booktabs``."""
+    shown = [block for block in blocks(groups) if block.head[0] == "figure"]
+    return "\n".join(latex_table(block.title, block.head, block.rows) for block in shown)
 
 
 def as_html(title: str, groups: Mapping[str, Estimates]) -> str:

@@ -274,3 +274,14 @@ def png(made: Figure) -> bytes:
     with _ruled():
         made.savefig(data, format="png", dpi=144, metadata={"Software": None})
     return data.getvalue()
+
+
+def pdf(figures: Iterable[Figure]) -> bytes:
+    """Figures as the pages of one PDF, as a publication takes them."""
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    data = io.BytesIO()
+    with _ruled(), PdfPages(data, metadata={"CreationDate": None}) as pages:
+        for made in figures:
+            pages.savefig(made)
+    return data.getvalue()

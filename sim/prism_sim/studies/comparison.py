@@ -15,7 +15,9 @@ from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.products import stage_files
-from prism_sim.render.comparison import as_html, as_markdown, as_tables
+from prism_sim.render.comparison import as_html, as_latex, as_markdown, as_tables
+from prism_sim.render.comparison_figure import draw as draw_figure
+from prism_sim.render.paint import pdf
 from prism_sim.run_folder import Run
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.measuring import World, measure, with_null
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STAGE = "comparison"
-TABLE, ESTIMATES, MARKDOWN, PAGE = FILES = (
+TABLE, ESTIMATES, MARKDOWN, PAGE, LATEX, FIGURE = FILES = (
     "comparison.parquet",
     "comparison.json",
     "comparison.md",
     "comparison.html",
+    "comparison.tex",
+    "comparison.pdf",
 )
 
 
@@ -41,7 +45,8 @@ class Comparison:
 
     Attributes
     ----------
-    folder : its files: a table, the estimates as JSON, a page in Markdown and in HTML.
+    folder : its files: a table, the estimates as JSON, a page in Markdown and in HTML, tables of
+        LaTeX, and a figure at the width of a column.
     table : a row for each world and method: figures, time [s], memory [bytes], reason of a failure.
     groups : the estimates of each set or family of worlds; see :func:`~.paired.compared`.
     """
@@ -131,4 +136,7 @@ def compare_on(
         Run(aside).write_json(aside / ESTIMATES, groups)
         (aside / MARKDOWN).write_text(found.markdown, encoding="utf-8")
         (aside / PAGE).write_text(as_html(title, groups), encoding="utf-8")
+        (aside / LATEX).write_text(as_latex(groups), encoding="utf-8")
+        with replacing(aside / FIGURE) as partial:
+            partial.write_bytes(pdf([draw_figure(group) for group in groups.values()]))
     return found

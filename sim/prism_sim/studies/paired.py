@@ -87,6 +87,7 @@ def compared(
     return {
         "reference": reference,
         "worlds": len(by_method[reference]),
+        "shares": [name for name in figures if _is_share(name)],
         "methods": {name: _of_method(rows, figures) for name, rows in by_method.items()},
         "differences": {
             name: dict(_differences(rows, by_method[reference], figures))
@@ -108,6 +109,11 @@ def _of_method(rows: pd.DataFrame, figures: Sequence[str]) -> dict[str, Any]:
         "failures": rows["reason"].dropna().value_counts().to_dict(),
         "errors": sorted(set(rows["error"].dropna())),
     }
+
+
+def _is_share(figure: str) -> bool:
+    known = CATALOGUE.find(figure)
+    return known is not None and known.unit == FRACTION and known.better is Better.HIGHER
 
 
 def _left_out(rows: pd.DataFrame) -> list[str]:

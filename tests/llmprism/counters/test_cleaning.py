@@ -9,7 +9,9 @@ import pytest
 
 from counted import START_NS, readings_of
 from llmprism.counters.cleaning import PortSeries, cleaned, refresh_ns, summed
+from llmprism.counters.naming import placed
 from llmprism.counters.readings import PortReadings
+from llmprism.io.topology import parse_topology
 
 LINK_BPS = 1e9  # 125 MB in a second
 
@@ -141,3 +143,16 @@ def test_ports_of_one_nic_count_together_at_the_times_of_the_first():
     assert ((both.time_ns - START_NS) / 1e9).tolist() == [2, 4]
     assert both.moved["in_bytes"].tolist() == [20 + 5, 20 + 20]
     assert summed([first]) is first
+
+
+def test_ports_of_a_bond_are_known_by_switch_and_address():
+    content = {
+        "endpoints": [{"address": "a", "server": "s", "nic": 0}],
+        "switches": [{"name": name, "tier": "leaf"} for name in ("leaf0", "leaf1")],
+        "links": [{"a": "a", "b": name, "gbps": 100} for name in ("leaf0", "leaf1")],
+    }
+    names = ("leaf0/a", "leaf1/a", "leaf2/a")
+    ports = [readings_of(name, [0, 1], [0, 1]) for name in names]
+    known, unknown = placed(ports, parse_topology(content), {})
+    assert [(code, port.port) for code, port in known] == [(0, "leaf0/a"), (0, "leaf1/a")]
+    assert [*unknown] == ["leaf2/a"]

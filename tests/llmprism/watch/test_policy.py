@@ -104,6 +104,15 @@ def test_a_habit_is_learned_remembered_and_no_alert_until_it_costs_more() -> Non
     assert {one.every for one in known.habits} == {10}
 
 
+def test_a_habit_does_not_hide_a_fault_that_makes_the_steps_around_it_a_little_longer() -> None:
+    evaluations = dict.fromkeys(range(9, 60, 10), 6.0)
+    slow = dict.fromkeys(set(range(43, 53)) - {49}, 0.3)
+    known = job(steady(60, evaluations | slow))
+    assert {one.every for one in known.habits} == {10}
+    assert why(incident(45, 51, 1.8), known) == ""
+    assert why(incident(49, 51, 0.6), known) == "a habit of the job"
+
+
 def test_a_habit_ends_when_its_steps_are_usual_again() -> None:
     known = job(steady(60, dict.fromkeys(range(9, 60, 10), 6.0)))
     assert known.habits

@@ -19,7 +19,7 @@ K = 8
 LINE = 50.0
 """Bytes a nanosecond: 400 Gbit/s."""
 MESSAGE = 10_000_000
-FIRST = ["10.0.0.1", "10.0.0.2"]
+PER_MESSAGE = {"kind": "adaptive", "per": "message"}
 
 
 def scenario(fault: dict[str, Any], routing: Any = "spray") -> Scenario:
@@ -106,3 +106,28 @@ def test_what_cannot_be_is_refused():
     hashed = scenario({"kind": "uneven_spraying", "leaf": "leaf000"}, "ecmp")
     assert "ecmp sends no message over several uplinks" in [one.what for one in warnings(hashed)]
     assert {"uneven_spraying", "paused_port", "lossy_link"} <= {*KINDS}
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "spray", "adaptive", "flowlet", PER_MESSAGE], ids=str)
+def test_while_a_plane_is_down_all_messages_cross_the_other_one(tmp_path, routing):
+    """NICs have a port in each plane: leaves 0 and 1 are one plane, 2 and 3 the other."""
+    fabric = {"kind": "tor", "leaf_ports": 2, "planes": 2, "spines": 2, "routing": routing}
+    cluster = {"servers": 4, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": 2,
+               "fabric": fabric}  # fmt: skip
+    traffic = {"name": "t", "flows_per_s": 300, "median_bytes": MESSAGE, "sigma": 0}
+    fault = {"kind": "failed_plane", "plane": 1, "from_s": 0.3, "to_s": 0.6}
+    values = {
+        "name": "planes", "cluster": cluster, "jobs": [], "duration_s": 1.0,
+        "background": [traffic], "faults": [fault],
+    }  # fmt: skip
+    run = Run(tmp_path)
+    scenario = Scenario.model_validate(values)
+    simulate(scenario, run)
+    table = pd.read_parquet(run.flows).astype({"path": str})
+    second = (table["start_ns"] - scenario.epoch_ns) / 1e9
+    first_plane = table["path"].str.contains("leaf000|leaf001")
+    during = (second > 0.3) & (second < 0.6)
+    assert first_plane[during].all()
+    assert not first_plane[~during].all()
+    rate = 8 * table["bytes"] / (table["end_ns"] - table["start_ns"])
+    assert rate.max() == pytest.approx(200, rel=1e-5)

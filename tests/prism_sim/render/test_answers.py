@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import prism_sim as ps
 from llmprism.page.answers import answers
 from llmprism.page.tables import Tables
 from prism_sim.render import paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report
+from prism_sim.run_folder import Run
 
 PLAIN = {name: paint.figure(1, 1) for name in FIGURES}
 MS = 1_000_000
@@ -262,3 +264,18 @@ def test_a_long_timeline_has_fewer_ranks(run, monkeypatch):
     monkeypatch.setattr("llmprism.page.close_up._SPANS", 20)
     part = made_of(run)["data"]["close_ups"][0]
     assert [row["address"] for row in part["rows"]] == ["10.0.0.2", "10.0.0.0"]
+
+
+def test_the_timeline_of_a_hang_shows_its_stop(tmp_path):
+    """The rank that stopped sends nothing in the step that does not end; the others still do."""
+    found = ps.run("faults/hang", out=tmp_path)
+    (part,) = made_of(Run(tmp_path))["data"]["close_ups"]
+    stop_ns = found.diagnosis.findings["start_ns"].iloc[0]
+    origin_ns = found.diagnosis.steps["start_ns"].min()
+    assert part["start_ms"] + part["length_ms"] > (stop_ns - origin_ns) / 1e6
+    culprit = [row["culprit"] for row in part["rows"]]
+    unfinished = max(part["spans"]["step"])
+    shown = zip(part["spans"]["row"], part["spans"]["step"], strict=True)
+    senders = {row for row, step in shown if step == unfinished}
+    assert unfinished == found.diagnosis.steps["step"].max() + 1
+    assert senders == {place for place, stopped in enumerate(culprit) if not stopped}

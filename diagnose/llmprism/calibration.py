@@ -31,9 +31,6 @@ ORDER = 0.01
 NOBODY = "nobody"
 """The kind of findings that name no culprit, only a slow job."""
 
-LEAST = 0.3
-"""What is worth less is no finding: it is wrong in two of three cases."""
-
 _OUTSIDE = ("other_traffic", "rerouted", "fewer_uplinks")
 
 
@@ -56,15 +53,13 @@ def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     """``findings`` with the confidence that such findings deserve, each in [0, 1].
 
     Rare kinds have the map of all findings. The findings of a method without maps stay as they are.
-    What is worth less than ``LEAST`` is left out.
     """
     if method not in _maps():
         return findings
     model = findings["confidence"].astype(float)
     kinds = [*map(kind_of, findings["level"], findings["symptom"], findings["cause"])]
     worth = [_worth(method, kind, own) for kind, own in zip(kinds, model.tolist(), strict=True)]
-    found = findings.assign(confidence=np.array(worth, float), **{MODEL: model})
-    return found[found["confidence"] >= LEAST].reset_index(drop=True)
+    return findings.assign(confidence=np.array(worth, float), **{MODEL: model})
 
 
 def believed(finding: Mapping[str, Any]) -> float:

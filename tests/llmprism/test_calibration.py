@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.calibration import LEAST, MAPS, calibrated
+from llmprism.calibration import MAPS, calibrated
 from llmprism.diagnosis import conform
 
 KINDS = [
@@ -27,14 +27,7 @@ def test_who_is_surer_stays_surer(level: str, symptom: str) -> None:
     found = calibrated(believed(level, symptom), "prism")
     assert (np.diff(found["confidence"]) > 0).all()
     assert found["confidence"].between(0, 1).all()
-    assert len(found) > 0
-    assert found["model_confidence"].isin(believed(level, symptom)["confidence"]).all()
-
-
-@pytest.mark.parametrize(("level", "symptom"), KINDS)
-def test_what_is_worth_less_than_a_third_is_no_finding(level: str, symptom: str) -> None:
-    found = calibrated(believed(level, symptom), "prism")
-    assert (found["confidence"] >= LEAST).all()
+    assert found["model_confidence"].tolist() == believed(level, symptom)["confidence"].tolist()
 
 
 def test_a_method_without_a_map_is_believed() -> None:

@@ -15,7 +15,7 @@ SERVICE = "log.0"
 
 @pytest.fixture
 def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> Any:
-    """Three jobs, of which one has a slow replica for a while and one begins later, and a service of all ranks."""
+    """Three jobs, of which one has a slow step and one begins later, and a service of all ranks."""
     world = join_worlds(
         make_world(
             name="a",
@@ -24,7 +24,7 @@ def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> 
             tp=2,
             steps=16,
             jitter=0.02,
-            slow={(1, step): 2.5 for step in (9, 10, 11)},
+            slow={(1, 9): 2.5},
         ),
         make_world(name="b", pp=1, dp=5, steps=20, start_ns=LATER, seed=4, jitter=0.02),
         make_world(name="c", pp=4, dp=2, steps=15, seed=5, jitter=0.02, micro=6),

@@ -23,6 +23,7 @@ from llmprism.methods.prism.parameters import (
     HALF,
     LEAST_COST,
     MOST_FINDINGS,
+    QUARTER,
     SMALL,
     WARM_UP,
 )
@@ -146,7 +147,7 @@ def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
 
 def _score(one: Hypothesis, fit: Floats) -> float:
     """Log likelihood of all steps: what a measure hides is much the same in each of them."""
-    return float(fit.sum() / np.sqrt(fit.size)) + one.prior
+    return float(fit.sum() / fit.size**QUARTER) + one.prior
 
 
 def _rivals(hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]) -> list[Rival]:

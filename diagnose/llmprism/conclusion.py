@@ -6,11 +6,13 @@ matters was compared; elsewhere the conclusion names what was compared, and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmprism.slow_steps import SlowSteps
 from llmprism.standing import Scope
+from prism_common.quantities import percent
 
 CALM, PARTLY, SLOW = "calm", "partly", "slow"
 _MOST = 12  # stretches in words
@@ -44,7 +46,11 @@ class Conclusion:
 
 
 def conclude(
-    scopes: Sequence[Scope], stretches: Sequence[SlowSteps], findings: int, doubted: int = 0
+    scopes: Sequence[Scope],
+    stretches: Sequence[SlowSteps],
+    findings: int,
+    doubted: int = 0,
+    least: Mapping[str, float] | None = None,
 ) -> Conclusion:
     """Put together what was compared and what is slow.
 
@@ -52,13 +58,15 @@ def conclude(
     ----------
     findings : number of findings besides.
     doubted : number of reasons why the records of some jobs do not suffice.
+    least : by how much steps of each job have to be longer to stand out, as a share of a step.
     """
     slow = [str(one) for one in stretches[:_MOST]]
     if len(stretches) > _MOST:
         slow.append(f"{len(stretches) - _MOST} more stretches of steps")
     slow += [f"{one.job}: {text}" for one in scopes for text in one.slow]
     not_judged = _by_text(scopes, lambda one: one.not_judged)
-    compared = _by_text(scopes, lambda one: ("each step with the other steps", *one.compared))
+    shown = least or {}
+    compared = _by_text(scopes, lambda one: (_steps(shown.get(one.job)), *one.compared))
     if slow:
         tone, headline = SLOW, "Something is slow, and no culprit is named."
     elif not_judged or doubted or not scopes:
@@ -68,6 +76,14 @@ def conclude(
     return Conclusion(
         tone, "" if findings else headline, tuple(slow), tuple(compared), tuple(not_judged)
     )
+
+
+def _steps(least: float | None) -> str:
+    """What the comparison of steps shows, in steps of five percent: jobs then share a sentence."""
+    what = "each step with the other steps"
+    if least is None or not math.isfinite(least):
+        return what
+    return f"{what} (two that are {percent(math.ceil(20 * least) / 20, 0)} longer stand out)"
 
 
 def _by_text(scopes: Iterable[Scope], of: Callable[[Scope], Iterable[str]]) -> list[str]:

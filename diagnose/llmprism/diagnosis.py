@@ -24,7 +24,7 @@ from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts
 from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, name_of
-from llmprism.slow_steps import SlowSteps, slow_steps
+from llmprism.slow_steps import SlowSteps, least_shown, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
@@ -80,7 +80,8 @@ class Diagnosis:
     def conclusion(self) -> Conclusion:
         """What else is slow, what was compared, and what was not."""
         reasons = len(self.verdict.reasons)
-        return conclude(self.verdict.scopes, self.slow_steps, len(self.findings), reasons)
+        least = least_shown(self.steps)
+        return conclude(self.verdict.scopes, self.slow_steps, len(self.findings), reasons, least)
 
     def with_names(self, scheduled: Sequence[ScheduledJob]) -> Diagnosis:
         """Return the same diagnosis, with the column ``name`` in the table of jobs."""

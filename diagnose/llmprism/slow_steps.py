@@ -67,18 +67,39 @@ def slow_steps(steps: pd.DataFrame, findings: pd.DataFrame) -> list[SlowSteps]:
     return found
 
 
-def _of_job(job: str, steps: pd.DataFrame, findings: pd.DataFrame) -> Iterator[SlowSteps]:
+def least_shown(steps: pd.DataFrame) -> dict[str, float]:
+    """By how much two steps of each job have to be longer to be listed, as a share of a step."""
+    found = {}
+    for job, own in steps.groupby("job", sort=False, observed=True):
+        length = np.nanmedian(_lengths(own).to_numpy(float), axis=0)
+        if length.size >= FEWEST:
+            usual = float(np.quantile(length, USUAL))
+            found[str(job)] = _least(length, usual) / usual if usual > 0 else np.nan
+    return found
+
+
+def _lengths(steps: pd.DataFrame) -> pd.DataFrame:
+    """Length of each step of each address [ns]."""
     table = steps.assign(length=steps["end_ns"] - steps["start_ns"])
-    lengths = table.pivot_table(
+    return table.pivot_table(
         index="address", columns="step", values="length", aggfunc="sum", observed=True
     )
+
+
+def _least(length: Floats, usual: float) -> float:
+    """By how much a slow step is longer than usual at least [ns]."""
+    return max(LONGER * usual, DEVIATIONS * _deviation(length))
+
+
+def _of_job(job: str, steps: pd.DataFrame, findings: pd.DataFrame) -> Iterator[SlowSteps]:
+    lengths = _lengths(steps)
     numbers: Ints = lengths.columns.to_numpy(np.int64)
     if numbers.size < FEWEST:
         return
     own: Floats = lengths.to_numpy(float)
     length = np.nanmedian(own, axis=0)
     usual = float(np.quantile(length, USUAL))
-    least = usual + max(LONGER * usual, DEVIATIONS * _deviation(length))
+    least = usual + _least(length, usual)
     slow = (length > least) & ~_explained(numbers, findings)
     slow[[0, -1]] = False
     runs = list(_runs(slow))

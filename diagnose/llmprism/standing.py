@@ -93,7 +93,8 @@ def _scope(
     ratio = _beside_peers(transfers)
     known = np.isfinite(ratio)
     if known.any():
-        compared.append("transfers with others of the same kind and volume")
+        shown = f"{SLOWER:g} times as long stands out"
+        compared.append(f"transfers with others of the same kind and volume ({shown})")
         slow += _slow_beside_peers(flows, topology, transfers, ratio)
     else:
         not_judged.append(f"transfers that were slow before the recording began: {_WHY_NO_PEERS}")

@@ -3,11 +3,15 @@
 Findings of one kind are put in order of what the method believed of them. Isotonic regression cuts
 this order into blocks with a share of right ones that only rises. A block of n findings of which k
 are right counts as (k + 1) / (n + 2): a few findings prove little (Laplace's rule of succession).
+And no block is better than with ``ENOUGH`` more findings that are right as often as all are. Kinds
+with fewer findings than that have the map of all.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ import pandas as pd
 
 from evaluation.exam import log
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
-from llmprism.calibration import MAPS, MODEL, kind_of
+from llmprism.calibration import ANY, MAPS, NOBODY, kind_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.pipeline import diagnose_files
 from prism_common.errors import Problem, UserError
@@ -26,6 +30,9 @@ from prism_sim.studies.pool import outcomes
 from prism_sim.toolkit import default_processes
 
 METHOD = "prism"
+ENOUGH = 8
+"""Findings of which a kind has a map of its own: fewer move it by more than a tenth each."""
+
 DIGITS = 2
 """Of what is believed: findings that differ by less are one place of the order."""
 
@@ -33,47 +40,67 @@ DIGITS = 2
 def calibrate(number: int) -> str:
     """Diagnose ``number`` worlds of each family for development; write the maps, and say so."""
     asked = worlds("develop", number)
-    done = [outcome for _, outcome in outcomes(findings_of, asked, default_processes())]
+    with _without_maps():
+        done = [outcome for _, outcome in outcomes(findings_of, asked, default_processes())]
     if failed := [outcome.error for outcome in done if outcome.result is None]:
         raise UserError(Problem(f"{len(failed)} worlds failed: {failed[0]}", "calibrate"))
     tables = [outcome.result for outcome in done if outcome.result is not None]
     findings = pd.concat(tables, ignore_index=True)
-    kinds = {str(kind): map_of(own) for kind, own in findings.groupby("kind")}
+    known = findings.groupby("kind").filter(lambda own: len(own) >= ENOUGH)
+    share = float(findings["right"].mean())
+    kinds = {str(kind): map_of(own, share) for kind, own in known.groupby("kind")}
+    kinds[ANY] = map_of(findings, share)
     made = {"date": log.today(), "worlds": len(asked), "findings": len(findings), "kinds": kinds}
     with replacing(MAPS) as partial:
         partial.write_text(json.dumps({METHOD: made}, indent=1) + "\n", encoding="utf-8")
     return f"{MAPS.name}: {len(findings)} findings of {len(asked)} worlds"
 
 
+@contextmanager
+def _without_maps() -> Iterator[None]:
+    """The method believes itself meanwhile; its maps come back."""
+    before = MAPS.read_text(encoding="utf-8")
+    MAPS.write_text("{}\n", encoding="utf-8")
+    try:
+        yield
+    finally:
+        MAPS.write_text(before, encoding="utf-8")
+
+
 def findings_of(world: World) -> pd.DataFrame:
     """What the method believed of its findings in one world, and which were right.
 
-    Findings that count neither way are left out.
+    Findings that count neither way are left out, but for those that name nobody: they are right
+    where a job is slow.
     """
     run = simulated(scenario_of(world, RESULTS / "drawn"), RESULTS / "worlds")
     diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
     alarms = alarms_of(load(run))
     table = alarms.findings.assign(
         right=np.asarray(alarms.right.any(axis=0), bool),
-        kind=[*map(kind_of, alarms.findings["level"], alarms.findings["symptom"])],
-        believed=pd.read_parquet(run.diagnosis_folder / "findings.parquet")[MODEL],
+        kind=[*map(kind_of, *(alarms.findings[name] for name in ("level", "symptom", "cause")))],
+        believed=alarms.findings["confidence"],
     )
-    counts = np.isin(alarms.marks, ("right", "wrong"))
+    nobody = table["kind"] == NOBODY
+    table["right"] |= nobody & np.asarray(alarms.near.any(axis=0), bool)
+    counts = np.isin(alarms.marks, ("right", "wrong")) | nobody
     return table.loc[counts, ["kind", "believed", "right"]]
 
 
-def map_of(findings: pd.DataFrame) -> dict[str, Any]:
-    """The map of one kind, from the columns ``believed`` and ``right``.
+def map_of(findings: pd.DataFrame, share: float) -> dict[str, Any]:
+    """The map of one kind, from the columns ``believed`` and ``right``; ``share`` of all is right.
 
-    >>> made = map_of(pd.DataFrame({"believed": [0.2, 0.9, 0.8], "right": [False, True, True]}))
+    >>> table = pd.DataFrame({"believed": [0.2, 0.9, 0.8], "right": [False, True, True]})
+    >>> made = map_of(table, 0.5)
     >>> made["confidence"], made["right"]
-    ([0.2, 0.85], [0.333, 0.75])
+    ([0.2, 0.85], [0.333, 0.6])
     """
     believed = findings["believed"].to_numpy(float).round(DIGITS)
     right = findings["right"].to_numpy(float)
     block = _blocks(believed, right)
     number, true = np.bincount(block), np.bincount(block, right)
-    rising = np.maximum.accumulate((true + 1) / (number + 2))
+    beside_all = (true + ENOUGH * share) / (number + ENOUGH)
+    rising = np.maximum.accumulate(np.minimum((true + 1) / (number + 2), beside_all))
     return {
         "findings": len(findings),
         "confidence": (np.bincount(block, believed) / number).round(3).tolist(),

@@ -34,12 +34,18 @@ def exam(
     label: Annotated[str | None, typer.Option(help="Name of the results; the commit.")] = None,
     kept: Kept = RESULTS,
     processes: Processes = None,
+    before: Annotated[
+        str | None, typer.Option(help="Results of an earlier run, shown beside these.")
+    ] = None,
 ) -> None:
     """Grade the methods on the held-out families: a page, its figures, and a line of the log."""
+    earlier = read(before, kept) if before else None
     results = results_of(worlds("exam", number), METHODS, kept, processes)
     for method in METHODS:
         save(Saved(label or log.commit(), method, "exam", _only(results, method)), kept)
     figures = _rounded(document(results, number))
+    if earlier:
+        figures["earlier"] = beside(earlier, _only(results, earlier.method))
     text = json.dumps(figures, indent=1) + "\n"
     out.with_suffix(".json").write_text(text, encoding="utf-8")
     out.write_text(page_of(figures), encoding="utf-8")
@@ -84,6 +90,16 @@ def paired(
     typer.echo(pairing.as_table(found, (before, after)))
     if changes and {first.of, second.of} == {"develop"}:
         typer.echo("\n".join(pairing.changes(first.results, second.results)))
+
+
+def beside(earlier: Saved, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A table of earlier results of a method beside these, on the worlds of both."""
+    found = pairing.differences(earlier.results, results)
+    return {
+        "label": earlier.label,
+        "worlds": len(pairing.common(earlier.results, results)),
+        "table": pairing.as_table(found, ("before", "now")),
+    }
 
 
 def write_again() -> None:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.ideas.scenes import Scene
+from llmprism.methods.prism.culprits.base import Hypothesis
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.groups import KINDS
-from llmprism.methods.prism.groups.base import Group
-from llmprism.methods.prism.windows import best_window, gain_within, penalty
-from llmprism.numerics.arrays import Floats
+from llmprism.methods.prism.search import Found, search
 from prism_sim.render import paint
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCENARIO = "faults/slow-server"
-SHOWN = {"rank": "ranks", "server": "servers", "stage": "stages", "job": "all ranks"}
+MOST_SHOWN = 6  # hypotheses
 MOST = 40  # of the scale of colours [%]
 
 
@@ -56,67 +54,45 @@ def _server(durations: Durations, rank: int) -> str:
 
 @paint.styled
 def draw_windows(scene: Scene) -> Figure:
-    """Every window of the group that was found, and the best window of every group."""
+    """What the culprit lost in each step, and how well every hypothesis fits the slow steps."""
     durations = scene.durations()
-    culprit = scene.findings["culprit"].iloc[0]
-    groups = {kind: list(KINDS[kind](durations)) for kind in SHOWN}
-    found = next(
-        group for group in groups["server"] if _server(durations, group.rows[0]) == culprit
-    )
-    made = paint.figure(8, 3.5)
-    left, right = made.subplots(1, 2, width_ratios=(1, 1.15))
-    _windows(left, durations, found, culprit)
-    _groups(right, durations, groups)
+    found = next(iter(search(durations)))
+    made = paint.figure(8, 3.3)
+    left, right = made.subplots(1, 2, width_ratios=(1.25, 1))
+    _steps(left, durations, found)
+    _shares(right, found)
     return made
 
 
-def _windows(axes: Axes, durations: Durations, group: Group, name: str) -> None:
-    """Log likelihood ratio of the windows from each step to each other one."""
-    steps = durations.steps
-    ratio = np.full((steps, steps), np.nan)
-    for first in range(steps):
-        for last in range(first, steps):
-            inside = (np.arange(steps) >= first) & (np.arange(steps) <= last)
-            ratio[last, first] = gain_within(group.excess, group.error, inside)
-    least = penalty(len(KINDS) * group.siblings, steps)
-    image = axes.imshow(np.where(ratio > least, ratio, np.nan), origin="lower", cmap="PuRd",
-                        vmin=0, interpolation="nearest")  # fmt: skip
-    axes.imshow(np.where(ratio <= least, 0.06, np.nan), origin="lower", cmap="Greys", vmin=0,
-                vmax=1, interpolation="nearest")  # fmt: skip
-    last, first = divmod(int(np.nanargmax(ratio)), steps)
-    axes.annotate(f"steps {first} to {last}: {np.nanmax(ratio):.0f}", (first, last), (0.97, 0.16),
-                  textcoords="axes fraction", fontsize=8, ha="right",
-                  arrowprops={"arrowstyle": "-", "color": paint.INK})  # fmt: skip
-    axes.set_xlabel("first step of the window")
-    axes.set_ylabel("last step")
-    axes.set_title(f"Every window of {name}")
+def _steps(axes: Axes, durations: Durations, found: Found) -> None:
+    """By what each step is longer, and what the culprit lost of that."""
+    longer = durations.normal.longer_ns / 1e6
+    best = found.scene.rivals[0].hypothesis.lost_ns / 1e6
+    at = np.arange(durations.steps)
+    axes.bar(at, np.nan_to_num(longer), color="0.8", label="steps are longer by")
+    axes.bar(at, best, width=0.45, color=paint.FINDING, label=f"{found.attribution.name} lost")
+    axes.set_xlabel("step")
+    axes.set_ylabel("ms")
+    axes.set_title("What the steps are longer by")
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
     paint.quiet(axes)
-    bar = axes.get_figure(root=True).colorbar(image, ax=axes, pad=0.02)  # type: ignore[union-attr]
-    bar.set_label("log likelihood ratio")
-    bar.outline.set_visible(False)
 
 
-def _groups(axes: Axes, durations: Durations, groups: dict[str, list[Group]]) -> None:
-    """The best window of each group; those above the penalty have their names."""
-    for row, own in enumerate(groups.values()):
-        windows = [best_window(group.excess, group.error) for group in own]
-        ratio: Floats = np.maximum([window.ratio for window in windows], 0.0)
-        least = penalty(len(KINDS) * len(own), durations.steps)
-        axes.plot([least, least], [row - 0.35, row + 0.35], color=paint.FINDING, linewidth=1.8)
-        axes.scatter(ratio, np.full(len(own), row), s=30, color=paint.INK, alpha=0.6, linewidth=0)
-        above = [
-            named.name
-            for group, window in zip(own, windows, strict=True)
-            if window.ratio > least and (named := group.named(durations, window)) is not None
-        ]
-        if above:
-            axes.annotate(", ".join(above), (ratio.max(), row), (4, 7), ha="right", fontsize=8,
-                          textcoords="offset points")  # fmt: skip
-    names = [f"{len(own)} {SHOWN[kind]}" if len(own) > 1 else SHOWN[kind]
-             for kind, own in groups.items()]  # fmt: skip
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlim(-4, None)
-    axes.set_xlabel("log likelihood ratio; purple: penalty")
-    axes.set_title("The best window of every group")
-    axes.grid(axis="x")
+def _shares(axes: Axes, found: Found) -> None:
+    """The posterior of the likeliest hypotheses."""
+    durations, rivals = found.scene.durations, found.scene.rivals[:MOST_SHOWN]
+    names = [_name(durations, rival.hypothesis) for rival in rivals]
+    axes.barh(np.arange(len(rivals)), [100 * rival.share for rival in rivals], color=paint.INK)
+    axes.set_yticks(np.arange(len(rivals)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("posterior in the window [%]")
+    axes.set_title("Who lost it")
+    paint.quiet(axes)
+
+
+def _name(durations: Durations, one: Hypothesis) -> str:
+    if one.kind == "unit":
+        return durations.address(one.who)
+    if one.kind == "server":
+        return f"{durations.server_name(one.server)}, {'any' if one.choice else 'all'} of its units"
+    return f"stage {one.who}" if one.kind == "stage" else one.kind

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprism.slow_steps import slow_steps
+from llmprism.slow_steps import least_shown, slow_steps
 
 STEP_NS = 500_000_000
 NO_FINDING = pd.DataFrame({"job": [], "first_step": [], "last_step": []})
@@ -66,3 +66,14 @@ def test_the_noise_of_a_healthy_job_is_not_listed(seed):
 def test_lengths_that_vary_by_nature_are_not_listed():
     lengths = np.random.default_rng(5).uniform(0.7, 1.5, 40)
     assert listed(lengths) == []
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.05])
+def test_what_is_longer_than_the_least_shown_is_listed_and_less_is_not(noise):
+    lengths = np.random.default_rng(8).normal(1, noise, 40)
+    least = least_shown(table(lengths))["job-0"]
+    usual = np.quantile(lengths, 0.25)
+    for factor, found in ((1.2, [(20, 21)]), (0.6, [])):
+        longer = lengths.copy()
+        longer[20:22] = usual * (1 + factor * least)
+        assert listed(longer) == found

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 INSIDE = Path(__file__).parents[2] / "diagnose" / "llmprism" / "methods" / "prism"
-LINES, FILES, PARAMETERS, NUMBERS = 21_560, 167, 59, 336
+LINES, FILES, PARAMETERS, NUMBERS = 21_760, 167, 66, 336
 """What there is today. The aim is 9,000 lines in 80 files and 60 numbers, all in parameters.py."""
 
-SEARCH = ("graph", "groups", "alike.py", "baseline.py", "findings.py", "peers.py", "stages.py")
+SEARCH = ("graph", "culprits", "alike.py", "normal.py", "findings.py", "search.py", "persistent.py")
 
 
 def modules(*parts: str) -> list[Path]:

@@ -15,7 +15,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Codes, Ints
 
 MOVES = 4  # changes of path of a connection that two uplinks leave, which come back
-OFTEN = 0.1  # of the changes that paths drawn anew for each record would show
+OFTEN = 0.1  # of the changes that paths drawn again for each record would show
 MOST = 0.5  # share of the bytes that a part explains a connection with
 
 

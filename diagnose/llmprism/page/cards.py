@@ -11,7 +11,7 @@ import pandas as pd
 from llmprism.conclusion import conclude
 from llmprism.page.tables import Tables
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
-from llmprism.slow_steps import slow_steps
+from llmprism.slow_steps import least_shown, slow_steps
 from llmprism.standing import scopes_from
 from prism_common.kinds import PP
 from prism_common.quantities import clock_time
@@ -137,6 +137,7 @@ def checked(tables: Tables) -> dict[str, Any]:
         [one for one in stretches if not doubted & {one.job, None}],
         len(tables.findings),
         len(reasons),
+        least_shown(tables.steps),
     )
     return {
         "conclusion": conclusion,

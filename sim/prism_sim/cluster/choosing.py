@@ -2,7 +2,7 @@
 
 A template may have no links of its own, but several *paths*, each a template with links. A transfer
 takes one of them when it begins, and keeps it. After a transfer that has just ended it takes the
-same path again; after a longer silence it chooses anew, either the least loaded path or by a hash.
+same path again; after a longer silence it chooses again, either the least loaded path or by a hash.
 
 The load of a path is the sum over its links of the transfers on the link, divided by its rate: that
 is in proportion to the time that a byte would wait in their queues. Of equally loaded paths, a hash

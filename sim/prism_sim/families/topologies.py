@@ -41,6 +41,8 @@ class Topologies(Closed):
         if servers > 1:
             drawn["nvlink_domain"] = servers * cluster["gpus_per_server"]
         if fabric["kind"] == "rail_only":
+            whole = -(-cluster["servers"] // servers) * servers
+            cluster = cluster | {"servers": whole}
             fabric = {"kind": "rail_only", "leaf_ports": cluster["servers"]} | (
                 {"planes": fabric["planes"]} if "planes" in fabric else {}
             )

@@ -93,6 +93,10 @@ def _ports(cluster: Cluster) -> Remarks:
         how = "nvlink_domain must be a multiple of gpus_per_server"
         about = (("cluster", "gpus_per_server"),)
         yield Remark(("cluster", "nvlink_domain"), what, how, about)
+    elif not cluster.wiring.has_spines and cluster.servers % cluster.servers_per_domain:
+        what = f"{cluster.servers} servers are not whole domains of {cluster.servers_per_domain}"
+        how = "without spines a domain needs a NIC on each leaf: use a multiple"
+        yield Remark(("cluster", "servers"), what, how, (("cluster", "nvlink_domain"),))
 
 
 def _layout(scenario: Scenario) -> Remarks:

@@ -78,7 +78,7 @@ class ClusterLinks:
         self._follow_rates()
 
     def _follow_rates(self) -> None:
-        """Share messages anew, where shares change with the rates of links."""
+        """Share messages again, where shares change with the rates of links."""
         if self._layout.cluster.fabric.routing.follows_rates:
             self._change_paths(self._router.renew_shares)
 

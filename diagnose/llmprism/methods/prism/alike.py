@@ -11,20 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.links import parts_on
-from llmprism.methods.prism.parameters import (
-    FEWEST_HABITS,
-    HABIT_DEVIATIONS,
-    LACKING,
-    NOISE_FLOOR,
-    VARIES,
-)
-from llmprism.methods.prism.saving import saving_steps
-from llmprism.methods.prism.windows import SHAPE, log_density
+from llmprism.methods.prism.normal import spread
+from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, LACKING, NOISE_FLOOR, SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 
 def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
@@ -38,56 +29,6 @@ def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:
     _, kind, number = np.unique(np.stack(labels), axis=1, return_inverse=True, return_counts=True)
     order = np.argsort(-number, kind="stable")
     return np.argsort(order)[kind.ravel()].astype(np.int64)
-
-
-def habits(length_ns: Floats) -> Ints:
-    """A number for each habit of a job in its steps, found one by one; 0 for others."""
-    kind = np.zeros(length_ns.size, np.int64)
-    while (found := _habit(np.where(kind > 0, np.nan, length_ns))).any():
-        kind[found & (kind == 0)] = kind.max() + 1
-    return kind
-
-
-def _habit(length_ns: Floats) -> Bools:
-    """Steps that are longer at equal distances over the whole recording, shape (steps,).
-
-    Every distance and first step is a hypothesis, likelier than none by what its steps gain if
-    all are longer by about their median, and than steps at any places that each have their own
-    length. Those beside them are not as long. Noise is that of the shorter half of all steps.
-    """
-    steps = length_ns.size
-    known = np.isfinite(length_ns)
-    known[:1] = False  # it is not known when the first step began
-    found = np.zeros(steps, np.bool_)
-    if known.sum() < 2 * FEWEST_HABITS:
-        return found
-    middle, low = np.quantile(length_ns[known], [0.5, 0.25]).tolist()
-    if middle <= 0:  # usual steps without a length: none is longer by a share of it
-        return found
-    known &= np.nan_to_num(length_ns) > middle / 2  # less is no whole step
-    noise = max((middle - low) * TO_SIGMA, NOISE_FLOOR * middle)
-    off = np.where(known, (length_ns - middle) / noise, 0.0)
-    beside = np.pad(np.where(known, off, np.nan), 1, constant_values=np.nan)
-    nearby = np.nan_to_num(nanmedian(np.stack([beside[:-2], beside[2:]]).T, axis=1))
-    usual = log_density(off)
-    best = 0.0
-    for period in range(2, steps // FEWEST_HABITS + 2):
-        for first in range(period):
-            at = np.arange(first, steps, period)
-            at = at[known[at]]
-            if at.size < FEWEST_HABITS or off[at].min() <= 0:
-                continue
-            longer = float(np.median(off[at]))
-            if longer <= max(HABIT_DEVIATIONS, 2 * np.median(nearby[at])):
-                continue
-            varies, others = float(np.hypot(1, VARIES * longer)), at.size - 1
-            alike = float(log_density((off[at] - longer) / varies).sum()) - others * np.log(varies)
-            apart = (2 - at.size) * np.log(steps) - others * np.log(longer)
-            gain = alike - 2 * float(np.log(steps)) - SHAPE - float(usual[at].sum())
-            if gain > best and alike > apart:
-                best, found = gain, np.zeros(steps, np.bool_)
-                found[first or period :: period] = True  # nothing is known of the first step
-    return found
 
 
 def _beside(job: JobView, other: JobView) -> Ints:
@@ -130,3 +71,46 @@ def links_of(context: Context, job: JobView) -> set[str]:
     parts = parts_on(context.flows, context.flows.path[rows])
     nics = {context.topology.addresses[end] for end in job.phases.endpoints}
     return {part for part in parts if "|" in part} | nics
+
+
+@measured_once
+def saving(context: Context, job: JobView) -> Bools:
+    """In which steps each address sends in bulk to others while it sends for ``job``.
+
+    Shape (addresses, steps).
+    """
+    flows, servers = context.flows, context.topology.servers
+    begin_ns, end_ns, usual = _sending(context, job)
+    own = np.isin(servers, np.unique(servers[job.phases.endpoints]))
+    rows = np.flatnonzero(own[flows.src] & ~own[flows.dst])
+    sent = np.zeros_like(begin_ns)
+    for step in range(job.count):
+        from_ns, until_ns = begin_ns[flows.src[rows], step], end_ns[flows.src[rows], step]
+        since_ns = np.maximum(flows.start_ns[rows], from_ns)
+        both_ns = np.minimum(flows.end_ns[rows], until_ns) - since_ns
+        share = np.maximum(both_ns, 0) / np.maximum(flows.lengths_ns(rows), 1)
+        np.add.at(sent[:, step], flows.src[rows], share * flows.bytes[rows])
+    return np.asarray(sent > SMALL * usual)
+
+
+def saving_steps(context: Context, job: JobView) -> Bools:
+    """In which steps any NIC of a job does, shape (steps,)."""
+    return np.asarray(saving(context, job)[job.phases.endpoints].any(axis=0))
+
+
+def _sending(context: Context, job: JobView) -> tuple[Floats, Floats, float]:
+    """From when until when each address sends for ``job``, (addresses, steps); bytes in a step.
+
+    These are the mean of the busiest address.
+    """
+    flows = context.flows
+    shape = len(flows.addresses), max(job.count, 1)
+    begin_ns, end_ns, sent = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape[0])
+    for part in job.phases.classes:
+        known, cell = part.cells(context.connections, job.count)
+        row = part.one.traffic.row[known]
+        at = flows.src[row].astype(np.int64) * shape[1] + cell % job.count
+        np.minimum.at(begin_ns.ravel(), at, flows.start_ns[row].astype(np.float64))
+        np.maximum.at(end_ns.ravel(), at, flows.end_ns[row].astype(np.float64))
+        sent += np.bincount(flows.src[row], flows.bytes[row], shape[0])
+    return begin_ns, end_ns, float(sent.max(initial=0.0)) / shape[1]

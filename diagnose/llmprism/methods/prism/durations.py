@@ -1,4 +1,4 @@
-"""The durations of one job: the only thing that findings are made from."""
+"""The durations of one job: what units and transfers take in each step, beside normal steps."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.alike import habits, kinds_of
-from llmprism.methods.prism.baseline import (
-    Reference,
-    Table,
-    length_of_steps,
-    step_effect,
-    table_of,
-    without_waiting,
-)
+from llmprism.methods.prism.alike import kinds_of, saving_steps
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.durations import StepGraph, roles_of, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
 from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
 from llmprism.methods.prism.graph.traffic import Traffic, traffic_of
-from llmprism.methods.prism.parameters import TOGETHER, TOGETHER_NS
-from llmprism.methods.prism.saving import saving_steps
+from llmprism.methods.prism.normal import (
+    Normal,
+    Reference,
+    Table,
+    habits,
+    normal_of,
+    table_of,
+    without_waiting,
+)
+from llmprism.methods.prism.parameters import (
+    GRAPH_WEIGHT,
+    HEALTHY_DEVIATIONS,
+    QUARTER,
+    TOGETHER,
+    TOGETHER_NS,
+)
+from llmprism.methods.prism.units import own_work_ns
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import nanmedian
-
-COMPUTE, TRANSFER, WORK = "compute", "transfer", "work"
 
 
 @dataclass(frozen=True)
 class Durations:
-    """Durations of the edges of one job, and what they are compared with.
+    """Durations of one job, and what they are compared with.
 
     Attributes
     ----------
@@ -41,11 +45,11 @@ class Durations:
     measured : its nodes and durations; ``graph`` is the same without waiting in collectives.
     rendezvous : what begins together.
     reference : the steps that show what is normal.
+    normal : by what each step is longer than a normal one.
+    work_ns : own work of each unit in each step, (units, steps); NaN where it has no events.
     compute : excess of each rank; ``transfer`` that of each communicator.
     on_path : time on the critical path.
     traffic : records of each connection.
-    length_ns : of each step, NaN where it is not measured.
-    explained_ns : what is explained of that.
     tick_ns : of the clock; 0 for a fine one.
     """
 
@@ -55,89 +59,59 @@ class Durations:
     graph: StepGraph
     rendezvous: Rendezvous
     reference: Reference
+    normal: Normal
+    work_ns: Floats
     compute: Table
     transfer: Table
     on_path: PathTimes
     traffic: Traffic
-    length_ns: Floats
-    explained_ns: Floats
     tick_ns: float
 
     @cached_property
     def usual_ns(self) -> float:
         """Median length of a step [ns]."""
-        known = self.length_ns[np.isfinite(self.length_ns)]
+        known = self.job.between_ends_ns[np.isfinite(self.job.between_ends_ns)]
         return float(np.median(known)) if known.size else 0.0
-
-    @property
-    def left_ns(self) -> Floats:
-        """Length of each step without what is explained [ns]."""
-        return self.length_ns - self.explained_ns
 
     @property
     def steps(self) -> int:
         """Number of steps."""
-        return self.length_ns.size
+        return self.job.count
 
     @cached_property
-    def common(self) -> Floats:
-        """What all ranks have in common in each step, as a share, shape (steps,)."""
-        return step_effect(self.compute.excess)
+    def own_ns(self) -> Floats:
+        """Own work of each unit beside that of normal steps [ns], shape (units, steps)."""
+        own: Floats = self.work_ns - self.reference.normal(self.work_ns)
+        return own
+
+    @cached_property
+    def excess_ns(self) -> Floats:
+        """What the edges of each unit take longer than normal [ns], shape (units, steps)."""
+        known = self.compute.normal_ns > 0
+        normal_ns = np.where(known, self.compute.normal_ns, np.nan)
+        excess: Floats = self.compute.excess * normal_ns[:, None]
+        return excess
 
     @cached_property
     def servers(self) -> Ints:
-        """Server of each rank, shape (ranks,)."""
+        """Server of each unit, shape (units,)."""
         return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
 
-    def address(self, rank: int) -> str:
-        """Address of a rank."""
-        return self.context.topology.addresses[int(self.job.phases.endpoints[rank])]
+    def address(self, unit: int) -> str:
+        """Address of a unit."""
+        return self.context.topology.addresses[int(self.job.phases.endpoints[unit])]
 
     def server_name(self, server: int) -> str:
         """Name of a server, or of the NVLink domain that several servers share."""
         at = int(np.flatnonzero(self.servers == server)[0])
         return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].home
 
-    def compared_with(self, healthy: Bools) -> Durations:
-        """The same, compared with some steps only: most others are slow."""
-        return self.beside(replace(self.reference, healthy=healthy & self.reference.healthy))
-
-    def only_beside(self, steps: Bools) -> Durations:
-        """The same where some steps of one kind show what is normal in all."""
-        return self.beside(Reference(np.zeros_like(self.reference.kind), steps))
-
     def with_normal(self, normal: Floats) -> Durations:
         """The same where ``normal`` durations of computations tell who waits for whom."""
-        return self.beside(self.reference, normal)
-
-    def beside(self, reference: Reference, normal: Floats | None = None) -> Durations:
-        """The same compared with other steps."""
-        every = (self.measured, self.rendezvous, self.traffic, reference, self.tick_ns, normal)
-        return _measured(self.context, self.job, *every)
-
-    def explained(self, table: str, rows: Ints, inside: Bools) -> Durations:
-        """The same without the excess of some rows in some steps."""
-        old = self.transfer if table == TRANSFER else self.compute
-        excess = old.excess.copy()
-        excess[np.ix_(rows, np.flatnonzero(inside))] = np.nan
-        new = replace(old, excess=excess)
-        return replace(self, transfer=new) if table == TRANSFER else replace(self, compute=new)
-
-    def shortened(self, by_ns: Floats) -> Durations:
-        """The same with steps of which more is explained."""
-        return replace(self, explained_ns=self.explained_ns + by_ns)
-
-    def lost_by(self, ranks: Ints, inside: Bools) -> Durations:
-        """The same where ``ranks`` lost in some steps what they and others may have lost."""
-        return replace(self, on_path=self.on_path.without(ranks, inside))
-
-    def without(self, inside: Bools) -> Durations:
-        """The same without the excess of everything in some steps: the program compiles in them."""
-        blank = np.where(inside, np.nan, 0.0)
-        compute, transfer = (
-            replace(table, excess=table.excess + blank) for table in (self.compute, self.transfer)
+        graph, compute, transfer, on_path = _compared(
+            self.job, self.measured, self.rendezvous, self.reference, self.tick_ns, normal
         )
-        return replace(self, compute=compute, transfer=transfer)
+        return replace(self, graph=graph, compute=compute, transfer=transfer, on_path=on_path)
 
 
 def durations_of(context: Context, job: JobView) -> Durations | None:
@@ -150,46 +124,66 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     servers = context.topology.servers[job.phases.endpoints].astype(np.int64)
     role = roles_of(nodes, job.pipelines.stage, servers)
     graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
-    together_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
-    rendezvous = rendezvous_of(nodes, servers, together_ns)
+    at_once_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
+    rendezvous = rendezvous_of(nodes, servers, at_once_ns)
     met = rendezvous.of[nodes.operation]
     graph.compute[graph.after_join & (met[graph.parent] == met[:, None])] = np.nan  # at once
-    none, every = np.zeros(job.count, np.int64), np.ones(job.count, np.bool_)
-    reference = Reference(kinds_of(context, job, none), every)
-    traffic = traffic_of(context, job)
-    durations = _measured(context, job, graph, rendezvous, traffic, reference, tick_ns)
-    length_ns = np.where(saving_steps(context, job), np.nan, job.between_ends_ns)  # known kinds
-    habit = habits(length_ns - _lost_alone_ns(durations))
-    if not habit.any():
-        return durations
-    return durations.beside(Reference(kinds_of(context, job, habit), every))
+    work = own_work_ns(context, job)
+    kind = kinds_of(context, job, np.zeros(job.count, np.int64))
+    normal = normal_of(job.between_ends_ns, kind, tick_ns)
+    reference = Reference(kind, normal.healthy)
+    compared = _compared(job, graph, rendezvous, reference, tick_ns)
+    alone = _lost_alone(job, normal, compared[1], work - reference.normal(work))
+    is_none = alone | saving_steps(context, job)  # the kind of saves is known
+    habit = habits(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
+    if habit.any():
+        kind = kinds_of(context, job, habit)
+        normal = normal_of(job.between_ends_ns, kind, tick_ns)
+        reference = Reference(kind, normal.healthy)
+        compared = _compared(job, graph, rendezvous, reference, tick_ns)
+    without_waits, compute, transfer, on_path = compared
+    return Durations(
+        context, job, graph, without_waits, rendezvous, reference, normal, work, compute, transfer,
+        on_path, traffic_of(context, job), tick_ns,
+    )  # fmt: skip
 
 
-def _lost_alone_ns(durations: Durations) -> Floats:
-    """What a rank lost in each step that no peer of it did [ns]: this is no habit of the job.
+def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: Floats) -> Floats:
+    """What each unit lost in each step [ns], shape (units, steps).
 
-    No more than the step is longer by.
+    The mean of what the graph and its own work show, each no less than nothing and no more than
+    ``bound_ns``, shape (steps,). Units that are not ``in_graph`` have own work only, and where one
+    measure is unknown the other stands for it.
     """
-    table, role = durations.compute, durations.job.pipelines.stage
-    longer = np.nan_to_num(table.excess) * table.normal_ns[:, None]
-    alone = np.zeros(durations.steps)
-    for rank in np.flatnonzero(table.normal_ns > 0).tolist():
-        peers = (role == role[rank]) & (table.normal_ns > 0)
-        peers[rank] = False
-        if peers.any():
-            beside = longer[rank] - np.median(longer[peers], axis=0)
-            own = np.minimum(beside, durations.on_path.lost_ns(np.array([rank])))
-            alone = np.maximum(alone, own)
-    length = durations.job.between_ends_ns
-    longer_ns = length - nanmedian(length[None], axis=1)[0]
-    least: Floats = np.minimum(alone, np.maximum(longer_ns, 0.0))
-    return least
+    graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
+    graph[~in_graph] = np.nan
+    both = GRAPH_WEIGHT * graph + (1 - GRAPH_WEIGHT) * own
+    either = np.where(np.isfinite(graph), graph, own)
+    lost: Floats = np.nan_to_num(np.where(np.isfinite(both), both, either))
+    return lost
 
 
-def _measured(
-    context: Context, job: JobView, measured: StepGraph, rendezvous: Rendezvous, traffic: Traffic,
-    reference: Reference, tick_ns: float, normal: Floats | None = None,
-) -> Durations:  # fmt: skip
+def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Bools:
+    """Steps that are longer since one unit lost what a quarter of its stage did not, (steps,).
+
+    That is no habit of the job.
+    """
+    bound_ns = np.maximum(np.nan_to_num(normal.longer_ns), 0.0)
+    excess_ns = compute.excess * compute.normal_ns[:, None]
+    lost = bounded_loss(excess_ns, own_ns, compute.normal_ns > 0, bound_ns)
+    alone, stage = np.zeros(own_ns.shape[1]), job.pipelines.stage
+    for one in np.unique(stage).tolist():
+        own = lost[stage == one]
+        if len(own) > 1:
+            alone = np.maximum(alone, own.max(axis=0) - np.quantile(own, QUARTER, axis=0))
+    clear = bound_ns > HEALTHY_DEVIATIONS * normal.noise_ns
+    return clear & (alone > QUARTER * bound_ns)
+
+
+def _compared(
+    job: JobView, measured: StepGraph, rendezvous: Rendezvous, reference: Reference,
+    tick_ns: float, normal: Floats | None = None,
+) -> tuple[StepGraph, Table, Table, PathTimes]:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
     compute = reference.normal(measured.compute) if normal is None else normal
     without = without_waiting(measured, compute, rendezvous)
@@ -197,18 +191,9 @@ def _measured(
     graph = replace(measured, compute=without)
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)
-    return Durations(
-        context,
-        job,
-        measured,
+    return (
         graph,
-        rendezvous,
-        reference,
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
         times_on_path(measured, (compute, reference.normal(measured.transfer)), ranks, rendezvous),
-        traffic,
-        length_of_steps(job, reference),
-        np.zeros(job.count),
-        tick_ns,
     )

@@ -115,8 +115,12 @@ MOST_FINDINGS = 8
 FEWEST_HABITS = 2
 """Steps at equal distances, and longer by as much, that make a habit."""
 
-HABIT_DEVIATIONS = 3.0
-"""By which a step is longer that may be one with a save or an evaluation."""
+HABIT_DEVIATIONS = 4.0
+"""By which steps with a habit are longer than others: less disappears in noise."""
+
+HEALTHY_SHARE, HEALTHY_DEVIATIONS = 0.15, 3.0
+"""Share of the steps that are the fastest group of a job at least, and by how many deviations they
+may differ: nearly all of a group is within three."""
 
 SINGLE = 2.0
 """Log odds against a fault that lasts for one step: programs make rare long pauses themselves."""
@@ -144,9 +148,6 @@ LEAST_SURE = 0.3
 EXACT = 1e-3
 """Of the bytes of an exchange: counters of switches are exact but for headers."""
 
-FEWEST_SCATTERED = 4
-"""Ranks that show how much ranks scatter."""
-
 ALWAYS_SHARE = 0.15
 """Of a peer's duration: what is slow in every step has to be this much slower than its peers, since
 healthy GPUs of one type differ by as much (see UNEQUAL)."""
@@ -160,3 +161,22 @@ EVEN = 0.6
 WORTH = 0.1
 """Of a step: what an even division has to save; for less, nobody starts the job again with another
 one."""
+
+GRAPH_WEIGHT = 0.6
+"""Of the graph beside own work, in what a unit lost: it knows collectives that are joined late."""
+
+FITS = 0.5
+"""Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
+that overlap with computation hide up to half of it. Where nothing hides, it is a tenth of that."""
+
+UNEXPLAINED = 4.4
+"""Log odds, in each step, of a cause that records do not show: as likely as one that explains a
+third of it (see FITS)."""
+
+UNEVEN_SURE = 0.4
+"""Confidence of a stage that is longer in every step: most are so by design, since layers cannot be
+divided evenly, and nobody called that a fault."""
+
+ALL_AGREE, MOST_AGREE = 0.7, 2.0
+"""Log odds of a stage for each further server of it that lost as much, and for all of them: what
+records show of one server may be wrong by half, and servers of a stage wait for the same."""

@@ -23,17 +23,17 @@ from functools import partial
 
 import numpy as np
 
+from llmprism.methods.prism.culprits.base import Attribution
 from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.explanation import Cost
 from llmprism.methods.prism.graph.durations import STEP_BEFORE
-from llmprism.methods.prism.groups.base import Named
-from llmprism.methods.prism.parameters import EVEN, FEWEST, WORTH
-from llmprism.methods.prism.peers import ALWAYS, Standing, stage_of
-from llmprism.methods.prism.windows import Window
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.methods.prism.parameters import EVEN, FEWEST, UNEVEN_SURE, WORTH
+from llmprism.methods.prism.persistent import Persistent
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 
-def long_stages(durations: Durations) -> Iterator[Standing]:
+def long_stages(durations: Durations) -> Iterator[Persistent]:
     """The stage that is longest in every step, if an even division would save enough."""
     pipelines = durations.job.pipelines
     if pipelines.length < FEWEST or pipelines.micro_batches < 1:
@@ -59,9 +59,10 @@ def long_stages(durations: Durations) -> Iterator[Standing]:
         return
     name = f"{durations.job.name} stage {stage}"
     evidence = {"stage_work_ns": np.rint(work).astype(int).tolist()}
-    named = Named("group", "slow_passes", "uneven_stage", "stage", name, evidence)
-    window = Window(0, durations.steps - 1, level - 1, 0.0, ALWAYS)
-    yield Standing(named, window, saved_ns * durations.steps, level)
+    named = Attribution("group", "slow_passes", "uneven_stage", "stage", name, evidence)
+    usual_ns = durations.usual_ns
+    cost = Cost(usual_ns - saved_ns, usual_ns, saved_ns * durations.steps, level)
+    yield Persistent(named, level - 1, cost, UNEVEN_SURE)
 
 
 def work_ns(durations: Durations) -> Floats:
@@ -139,8 +140,15 @@ def _gradients(durations: Durations, stage: int) -> float:
     job, connections = durations.job, durations.context.connections
     own = [one.one.connections for one in job.phases.classes if one.kind == "dp"]
     chosen = np.concatenate([np.empty(0, np.int64), *own])
-    at = stage_of(durations)[connections.src[chosen]]
+    at = _stage_of_codes(durations)[connections.src[chosen]]
     total = connections.total_bytes[chosen].astype(np.float64)
     sent = np.bincount(at[at >= 0], total[at >= 0], job.pipelines.length)
     others = float(np.median(np.delete(sent, stage)))
     return max(1.0, float(sent[stage]) / others) if others > 0 else 1.0
+
+
+def _stage_of_codes(durations: Durations) -> Ints:
+    """Stage of each address; -1 for those that are none of the job's."""
+    stage = np.full(len(durations.context.flows.addresses), -1)
+    stage[durations.job.phases.endpoints] = durations.job.pipelines.stage
+    return stage

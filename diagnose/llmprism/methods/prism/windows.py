@@ -1,11 +1,11 @@
 """Which steps differ? Windows of a series, by likelihood.
 
-A series is the excess of a group in each step. Noise has Student's t distribution. A fault does not
-hit all steps alike, so its level varies by a share of itself. A hypothesis is
-a window of steps and a *shape*: a level (every step of the window is longer by one share), pauses
-(each of its steps is hit or not), or a level outside of which all is normal, where most of the
-recording is slow. For one share, the best window is the contiguous part with the largest sum of log
-likelihood ratios (Bentley, Programming pearls, CACM 1984), so all windows are tried in linear time.
+A series is what a culprit lost in each step, as a share of a step. Noise has Student's t
+distribution. A fault does not hit all steps alike, so its level varies by a share of itself. A
+hypothesis is a window of steps and a *shape*: a level (every step of the window is longer by one
+share), or pauses (each of its steps is hit or not). For one share, the best window is the
+contiguous part with the largest sum of log likelihood ratios (Bentley, Programming pearls, CACM
+1984), so all windows are tried in linear time.
 
 The penalty makes false findings as rare as the user asks: with ``g`` groups of a kind and windows
 that begin and end at any step, chance exceeds a log likelihood ratio of x about g * steps * exp(-x)
@@ -14,7 +14,6 @@ times in a recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +21,7 @@ import numpy as np
 from llmprism.methods.prism.parameters import FALSE_FINDINGS, LEVELS, PAUSES, SINGLE, TAIL, VARIES
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-Density = Callable[[Floats], Floats]
-
-LEVEL, WITH_PAUSES, MOSTLY = "level", "pauses", "mostly"
+LEVEL, WITH_PAUSES = "level", "pauses"
 WINDOWS = 3.0  # lengths of windows that differ by more than the noise of their ends, for each begin
 SHAPE = 2.0  # log odds of the rarer shape
 ENDS = (3, 4, 5, 7, 10)  # steps of a warm-up
@@ -75,47 +72,19 @@ def log_density(z: Floats) -> Floats:
 
 
 def best_window(excess: Floats, error: float) -> Window:
-    """The window of one series that is likeliest to differ."""
-    return _best(_gains(excess, error, 1.0), _gains(excess, error, -1.0))
-
-
-def joint_window(excess: Floats, error: Floats) -> Window:
-    """The window in which all rows of ``excess`` are likeliest to differ, by one level.
-
-    A row with quite another level speaks against it. The window is that of most rows.
-    """
-    rows = list(zip(excess, error.tolist(), strict=True))
-    ratio, window = (
-        _best(*(_sum_of_gains(rows, sign, density) for sign in (1.0, -1.0)))
-        for density in (_normal, log_density)
-    )
-    return replace(window, ratio=ratio.ratio)
-
-
-def _best(slower: Floats, faster: Floats) -> Window:
-    """The likeliest window by the gains of each level in each step."""
-    mixed = np.logaddexp(np.log(PAUSES) + slower, np.log(1 - PAUSES))
-    level, pauses = _of_gains(slower, LEVEL, 0.0), _of_gains(mixed, WITH_PAUSES, SHAPE)
-    best = max([level, pauses, _of_rest(faster)], key=lambda window: window.ratio)
+    """The window of one series that is likeliest to be slow."""
+    gains = _gains(excess, error)
+    mixed = np.logaddexp(np.log(PAUSES) + gains, np.log(1 - PAUSES))
+    level, pauses = _of_gains(gains, LEVEL, 0.0), _of_gains(mixed, WITH_PAUSES, SHAPE)
+    best = max([level, pauses], key=lambda window: window.ratio)
     if best.first == best.last:
         return replace(best, ratio=best.ratio - SINGLE)
     if best.shape != WITH_PAUSES:
         return best
     spared = best.first + np.flatnonzero(
-        slower[LEVELS.index(best.level), best.first : best.last + 1] <= 0
+        gains[LEVELS.index(best.level), best.first : best.last + 1] <= 0
     )
     return replace(best, spared=tuple(spared.tolist()))
-
-
-def best_scatter(excess: Floats, error: Floats, weight: Floats) -> Window:
-    """The window in which all rows of ``excess`` scatter more than by their ``error``.
-
-    Rows that always vary together have a ``weight`` of less than one each.
-    """
-    widths = np.array(LEVELS)[:, None, None]
-    of_rows = _ratios(excess, error[:, None], (0.0, widths), log_density)
-    gains: Floats = (weight[:, None] * of_rows).sum(axis=1)
-    return _of_gains(gains, LEVEL, SHAPE)
 
 
 def fading(excess: Floats, error: float) -> int:
@@ -124,70 +93,38 @@ def fading(excess: Floats, error: float) -> int:
     Of a level that lasts, or begins later, no step has to be less than the one before.
     """
     since, first = np.arange(excess.size), np.array(LEVELS)[:, None]
-    level = largest_sums(_gains(excess, error, 1.0))[0].max()
+    level = largest_sums(_gains(excess, error))[0].max()
     most, steps = max(level, SHAPE) + SHAPE / 2, 0
     for ends in ENDS:
         expected = first * np.maximum(1 - since / ends, 0.0)
         varies = VARIES * np.where(excess > 0, expected, 0.0)  # a faster one speaks against it
-        gains = _ratios(excess, error, (expected, varies), log_density)
+        gains = _ratios(excess, error, (expected, varies))
         if gains.sum(axis=1).max() > most:
             most, steps = gains.sum(axis=1).max(), ends
     return steps
 
 
-def gain_within(excess: Floats, error: float, inside: Bools) -> float:
-    """Log likelihood ratio of the best level in some steps, against no difference."""
-    return float(_gains(excess[inside], error, 1.0).sum(axis=1).max(initial=0.0))
-
-
-def gain_of_rows(excess: Floats, error: Floats, inside: Bools) -> float:
-    """Log likelihood ratio of one level in all rows in some steps, against no difference."""
-    rows = zip(excess[:, inside], error.tolist(), strict=True)
-    return float(_sum_of_gains(rows, 1.0, _normal).sum(axis=1).max(initial=0.0))
-
-
-def _sum_of_gains(rows: Iterable[tuple[Floats, float]], sign: float, density: Density) -> Floats:
-    gains: Floats = np.sum([_gains(own, error, sign, density) for own, error in rows], axis=0)
-    return gains
-
-
-def _gains(excess: Floats, error: float, sign: float, density: Density = log_density) -> Floats:
+def _gains(excess: Floats, error: float) -> Floats:
     """Log likelihood ratio of each level in each step, shape (levels, steps); 0 where unknown."""
     levels = np.array(LEVELS)[:, None]
-    gains = _ratios(excess, error, (sign * levels, VARIES * levels), density)
-    signed: Floats = np.where(sign * excess > 0, gains, np.minimum(gains, 0.0))
+    gains = _ratios(excess, error, (levels, VARIES * levels))
+    signed: Floats = np.where(excess > 0, gains, np.minimum(gains, 0.0))
     return signed
 
 
-def _ratios(
-    excess: Floats, error: Floats | float, level: tuple[Floats | float, Floats], density: Density
-) -> Floats:
+def _ratios(excess: Floats, error: float, level: tuple[Floats, Floats]) -> Floats:
     """Log likelihood ratio of values that vary around a middle by a width; 0 if unknown."""
     middle, width = level
     wider = np.hypot(error, width)
     base = log_density(excess / error) + np.log(wider / error)
-    ratios: Floats = np.nan_to_num(density((excess - middle) / wider) - base)
+    ratios: Floats = np.nan_to_num(log_density((excess - middle) / wider) - base)
     return ratios
-
-
-def _normal(z: Floats) -> Floats:
-    """Logarithm of the normal density, without its constant."""
-    return -z * z / 2
 
 
 def _of_gains(gains: Floats, shape: str, against: float) -> Window:
     ratio, first, last = largest_sums(gains)
     at = int(np.argmax(ratio))
     return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]) - against, shape)
-
-
-def _of_rest(gains: Floats) -> Window:
-    """The window outside of which all is faster, by the same share."""
-    inside, first, last = largest_sums(-gains)
-    covers = 2 * (last - first + 1) >= gains.shape[1]
-    ratio = np.where(covers, gains.sum(axis=1) + inside, 0.0)
-    at = int(np.argmax(ratio))
-    return Window(int(first[at]), int(last[at]), LEVELS[at], float(ratio[at]), MOSTLY)
 
 
 def largest_sums(gains: Floats) -> tuple[Floats, Ints, Ints]:

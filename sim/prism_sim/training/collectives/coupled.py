@@ -114,7 +114,7 @@ NO_TIME = Spare(np.zeros(1, np.int64), np.zeros((0, 1)), np.zeros((0, 1)))
 class CoupledHops:
     """The hops of one collective, ready to run as one entity.
 
-    Where transfers choose one of several paths, each hop chooses anew for a run.
+    Where transfers choose one of several paths, each hop chooses again for a run.
 
     Attributes
     ----------

@@ -5,20 +5,20 @@ that rank waited for, and so on to the step before. Its edges fill the whole ste
 takes longer than usual is the sum of what its edges take longer.
 
 Of ranks that join at the same moment, all but one may have waited for the last. That is one that
-took least longer than normal: who waits takes longer in addition. Each of them may have lost that.
+took least longer than normal: who waits takes longer in addition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -29,67 +29,11 @@ class PathTimes:
     ----------
     compute, transfer : what their edges on the path take, (ranks, steps), (communicators, steps).
     transfer_longer : what of that is longer than normal, (communicators, steps).
-    step, longer_ns : of each computation on the path: its step, and what it takes longer.
-    joined, rank : of each rank that joined with its rank at the same moment: which computation.
     """
 
     compute: Floats
     transfer: Floats
     transfer_longer: Floats
-    step: Ints
-    longer_ns: Floats
-    joined: Ints
-    rank: Ints
-
-    @property
-    def unknown_ns(self) -> Floats:
-        """What nobody is known to have lost in each step, shape (steps,)."""
-        lost = np.zeros(self.compute.shape[1])
-        nobody = ~np.isin(np.arange(self.step.size), self.joined)
-        np.add.at(lost, self.step[nobody], self.longer_ns[nobody])
-        return lost
-
-    def lost_ns(self, ranks: Ints, but_not: Ints | None = None) -> Floats:
-        """What ``ranks`` may have lost in each step, shape (steps,).
-
-        Only what others, ``but_not``, cannot have lost instead.
-        """
-        counts = self._joined_by(ranks)
-        if but_not is not None:
-            counts &= ~self._joined_by(but_not)
-        lost = np.zeros(self.compute.shape[1])
-        np.add.at(lost, self.step[counts], self.longer_ns[counts])
-        return lost
-
-    def without(self, ranks: Ints, inside: Bools) -> PathTimes:
-        """The same where ``ranks``, and nobody else, lost what they may have lost in some steps."""
-        paid = self._joined_by(ranks) & inside[self.step]
-        return replace(self, longer_ns=np.where(paid, 0.0, self.longer_ns))
-
-    def _joined_by(self, ranks: Ints) -> Bools:
-        """Which computations any of ``ranks`` may have made longer."""
-        among = np.zeros(len(self.compute), np.bool_)
-        among[ranks] = True
-        joined = np.zeros(self.step.size, np.bool_)
-        joined[self.joined[among[self.rank]]] = True
-        return joined
-
-
-@dataclass
-class _Walk:
-    """Edges on the paths of all steps while they are collected."""
-
-    step: list[int] = field(default_factory=list)
-    longer_ns: list[float] = field(default_factory=list)
-    joined: list[int] = field(default_factory=list)
-    rank: list[int] = field(default_factory=list)
-
-    def add(self, step: int, longer_ns: float, ranks: list[int]) -> None:
-        """Add a computation, and the ranks that may have made it longer."""
-        self.joined += [len(self.step)] * len(ranks)
-        self.rank += ranks
-        self.step.append(step)
-        self.longer_ns.append(longer_ns)
 
 
 def times_on_path(
@@ -106,7 +50,6 @@ def times_on_path(
     members = order, np.searchsorted(meets[order], np.arange(len(nodes.begin) + 1))
     compute = np.zeros((ranks, steps))
     transfer, transfer_longer = np.zeros((2, len(nodes.communicators), steps))
-    walk = _Walk()
     longer = graph.compute - normal[0]
     for step in range(steps):
         for node, together, duration in _path(graph, rendezvous, members, longer, step):
@@ -117,13 +60,7 @@ def times_on_path(
                 transfer_longer[at] += duration - usual if np.isfinite(usual) else 0.0
             else:
                 compute[nodes.rank[node], step] += duration
-                more = float(np.nan_to_num(longer[node, step]))
-                by = [] if graph.holds_waiting[node] else nodes.rank[together].tolist()
-                walk.add(step, more, by)
-    return PathTimes(
-        compute, transfer, transfer_longer, np.array(walk.step, np.int64),
-        np.array(walk.longer_ns), np.array(walk.joined, np.int64), np.array(walk.rank, np.int64),
-    )  # fmt: skip
+    return PathTimes(compute, transfer, transfer_longer)
 
 
 def _known(nodes: Nodes, operation: int, step: int) -> int:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.culprits.base import Attribution
 from llmprism.methods.prism.explanation import Explanation, row_of
-from llmprism.methods.prism.groups.base import Named
 from llmprism.methods.prism.outside.incast import incast
 from llmprism.methods.prism.outside.ports import lost_ports
 from llmprism.methods.prism.outside.reroutes import reroutes
@@ -48,13 +48,13 @@ class Outside:
         """Rows of the findings about slow saves of a job."""
         return _rows(tuple(one for one in self.slow_saves if one.job is job))
 
-    def explains(self, job: JobView, named: Named, window: Window) -> bool:
+    def explains(self, job: JobView, named: Attribution, window: Window) -> bool:
         """Whether the job stopped in a window, or waited for saves and nothing else is known."""
         why = (*self.halts, *(self.slow_saves if named.kind in ("job", "stage") else ()))
         within = [one for one in why if one.first <= window.last and window.first <= one.last]
         return any(one.job is job for one in within)
 
-    def instead_of(self, job: JobView, named: Named, window: Window) -> Named:
+    def instead_of(self, job: JobView, named: Attribution, window: Window) -> Attribution:
         """What is known better than ``named`` in the same window: why transfers are slow.
 
         Jobs that meet on one link are slow for one reason.

@@ -17,11 +17,10 @@ from llmprism.methods.prism.alike import links_of
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.explanation import Explanation
 from llmprism.methods.prism.links import parts_of
-from llmprism.methods.prism.parameters import QUARTER, SURE
+from llmprism.methods.prism.parameters import LEAST_COST, QUARTER, SURE
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
-LEAST = 0.01  # of a step in which the NIC is busy: what a finding costs at least
 SENDERS = 2  # one alone is a transfer, and no burst
 FAST = 0.95  # quantile of the speeds of records: merged ones are slower than the link
 
@@ -36,7 +35,7 @@ def incast(context: Context) -> Iterator[Explanation]:
             here = flows.dst[rows] == end
             busy_ns = np.bincount(step[here], flows.bytes[rows[here]] / speed, job.count)
             busy = busy_ns / max(job.period_ns, 1.0)
-            at = np.flatnonzero(busy > LEAST)
+            at = np.flatnonzero(busy > LEAST_COST)
             inside = rows[here & np.isin(step, at)]
             senders = np.unique(servers[flows.src[inside]]).size
             if senders < SENDERS:
@@ -45,7 +44,7 @@ def incast(context: Context) -> Iterator[Explanation]:
             yield Explanation(
                 job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
                 int(at[0]), int(at[-1]), min(float(busy[at].mean()), 1.0), SURE, known,
-                spared=np.flatnonzero(busy <= LEAST),
+                spared=np.flatnonzero(busy <= LEAST_COST),
             )  # fmt: skip
 
 

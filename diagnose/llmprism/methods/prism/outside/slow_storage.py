@@ -24,14 +24,19 @@ import numpy as np
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.links import ARROW, UP, crossed
-from llmprism.methods.prism.parameters import LEAST_COST, QUARTER, SMALL, SURE
+from llmprism.methods.prism.parameters import (
+    HALF,
+    HEALTHY_DEVIATIONS,
+    LEAST_COST,
+    QUARTER,
+    SMALL,
+    SURE,
+)
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median
 
-APART = 0.5  # of a step: a longer silence parts two saves
 SAVES, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
 SLOWER = 1.2  # times the healthy pace
-COSTLY = 3.0  # deviations by which steps with a slow save are longer
 OR_A_SWITCH = 0.5**0.5  # of the confidence: another explanation is as good
 
 
@@ -68,7 +73,11 @@ def slow_storage(context: Context) -> Iterator[Explanation]:
             if together.size < HEALTHY or np.ptp(together) + 1 > together.size:
                 continue  # now and then one is slow
             cost = _cost_of(saves, slow)
-            if (~slow).sum() >= HEALTHY and cost.share > LEAST_COST and cost.deviations > COSTLY:
+            if (
+                (~slow).sum() >= HEALTHY
+                and cost.share > LEAST_COST
+                and cost.deviations > HEALTHY_DEVIATIONS
+            ):
                 yield _explanation(job, saves, slow, cost)
 
 
@@ -152,7 +161,7 @@ def _saves(
     flows = context.flows
     rows = rows[np.argsort(flows.start_ns[rows], kind="stable")]
     start, end = flows.start_ns[rows], np.maximum.accumulate(flows.end_ns[rows])
-    opens = np.flatnonzero(np.concatenate(([True], start[1:] - end[:-1] > APART * job.period_ns)))
+    opens = np.flatnonzero(np.concatenate(([True], start[1:] - end[:-1] > HALF * job.period_ns)))
     size = np.add.reduceat(flows.bytes[rows], opens).astype(np.float64)
     last = np.append(opens[1:], rows.size) - 1
     bulk = size >= QUARTER * size.max()

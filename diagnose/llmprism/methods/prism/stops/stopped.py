@@ -17,14 +17,14 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
 from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY, SMALL, SURE
 from llmprism.methods.prism.stops.progress import stuck_in_pipeline
-from llmprism.methods.prism.stops.silent import stuck_in_silence
-from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, tails_of
+from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, ends_of, tails_of
 from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
 from llmprism.numerics.missing import finite_median
 
 ALONE = 0.6  # confidence with several candidates
 BETWEEN = 0.5  # confidence where no rank shows to be the first
+FEW = 3  # ends that moved nothing, at most
 LATELY = 3  # steps before one that was never finished
 CAUSES = ("hang", "crash", "stopped_nic")
 
@@ -46,7 +46,7 @@ def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     The first that shows it for long enough, or else the first that shows it.
     """
     found = []
-    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence):
+    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, _stuck_in_silence):
         one = shown(context, job, tail)
         if shown is stuck_in_pipeline and one and _exchanged_later(context, job, tail, one):
             continue
@@ -54,6 +54,23 @@ def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
             return one
         found += [] if one is None else [one]
     return found[0] if found else None
+
+
+def _stuck_in_silence(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """One of the few ends without a record in ``tail``; None if there are none, or more.
+
+    Where two servers exchange gradients, no hop shows how far another one came. But who takes part
+    in every step, and moves nothing of one, has stopped, or its partner has.
+    """
+    flows, ends = context.flows, job.phases.endpoints
+    rows = np.concatenate([*tail.rows.values()])
+    usual = np.concatenate([part.one.traffic.row for part in job.phases.classes])
+    moved, known = (ends_of(flows, chosen)[ends] > 0 for chosen in (rows, usual))
+    silent = ends[known & ~moved].tolist()
+    if not 0 < len(silent) <= FEW or 2 * len(silent) > known.sum():
+        return None
+    since_ns = int(flows.start_ns[rows].min())
+    return Stuck(silent[0], since_ns, "moved nothing of a step", tuple(silent[1:]))
 
 
 def _exchanged_later(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.baseline import Reference
 from llmprism.methods.prism.graph.durations import StepGraph, with_durations
 from llmprism.methods.prism.graph.nodes import Communicator, Nodes
 from llmprism.methods.prism.graph.path import times_on_path
 from llmprism.methods.prism.graph.rendezvous import rendezvous_of
+from llmprism.methods.prism.normal import Reference
 
 STEPS = 12
 PASS, WIRE, REDUCE = 10.0, 1.0, 5.0
@@ -72,7 +72,7 @@ def test_waiting_is_no_computation() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_critical_path_fills_the_step_and_names_who_is_slow(rank: int) -> None:
+def test_the_critical_path_fills_the_step(rank: int) -> None:
     slow = LONGER.copy()
     slow[rank, 4:7] += 2.0
     graph, done = graph_of(slow)
@@ -81,9 +81,6 @@ def test_the_critical_path_fills_the_step_and_names_who_is_slow(rank: int) -> No
     times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
     whole = times.compute.sum(axis=0) + times.transfer.sum(axis=0)
     assert whole[1:] == pytest.approx(np.diff(done))
-    lost = [times.lost_ns(np.array([one]))[4:7].sum() for one in (0, 1)]
-    assert lost[rank] > 2.0 * PASS * 3 * 0.9
-    assert abs(lost[1 - rank]) < PASS
 
 
 def exchanges(slow: int) -> StepGraph:
@@ -118,15 +115,3 @@ def test_messages_of_both_directions_that_begin_together_are_one_rendezvous() ->
     rendezvous = rendezvous_of(exchanges(0).nodes, np.arange(2), 0.0)
     assert rendezvous.of[:2].tolist() == rendezvous.of[2:].tolist()
     assert rendezvous.of[0] != rendezvous.of[1]
-
-
-def test_of_two_ranks_that_wait_for_each_other_only_one_can_have_lost_all() -> None:
-    graph = exchanges(0)
-    reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
-    normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
-    times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
-    first, second = np.array([0]), np.array([1])
-    whole = 2 * PASS * 3  # both passes of each of three steps
-    assert times.lost_ns(first)[4:7].sum() == pytest.approx(whole, rel=0.15)
-    assert times.lost_ns(np.array([0, 1]))[4:7].sum() == pytest.approx(whole, rel=0.15)
-    assert times.lost_ns(second, first)[4:7].sum() == pytest.approx(0.0, abs=PASS / 2)

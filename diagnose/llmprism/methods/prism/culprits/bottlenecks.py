@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.baseline import spread
 from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import BOTTLENECK_ENDS, BUSY, FALSE_HIT, IDLE, ROUNDS, SURELY
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian

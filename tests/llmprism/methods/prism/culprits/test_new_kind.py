@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import prism_sim as ps
-from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.groups import KINDS
-from llmprism.methods.prism.groups.base import Group, Named, of_ranks
-from llmprism.methods.prism.windows import Window
+from llmprism.methods.prism.culprits import KINDS
+from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Scene
 
 WORLD = """\
 seed: 3
@@ -28,22 +26,19 @@ faults:
 """
 
 
-def racks(durations: Durations) -> Iterable[Group]:
-    """All ranks below one leaf: they share a rack, and its power."""
-    leaves = [
-        durations.context.topology.endpoints[int(end)].switch or ""
-        for end in durations.job.phases.endpoints
-    ]
-    members = [
-        (np.flatnonzero([other == leaf for other in leaves]), partial(_rack, leaf))
-        for leaf in sorted({*leaves})
-    ]
-    return of_ranks(durations, members)
+def racks(lost: Lost) -> Iterator[Hypothesis]:
+    """All units below one leaf: they share a rack, and its power."""
+    ends = lost.durations.context.topology.endpoints
+    leaves = [ends[int(end)].switch or "" for end in lost.durations.job.phases.endpoints]
+    for leaf in sorted({*leaves}):
+        own = np.flatnonzero([other == leaf for other in leaves])
+        series = np.median(lost.by_units[own], axis=0)
+        yield Hypothesis("rack", series, partial(_rack, leaf), prior=1.0)
 
 
-def _rack(leaf: str, durations: Durations, window: Window) -> Named:
-    evidence = {"level": window.level, "ranks": durations.servers.size}
-    return Named("rank", "slow_passes", "slow_server", "switch", leaf, evidence)
+def _rack(leaf: str, scene: Scene, _: Hypothesis) -> Attribution:
+    evidence = {"level": scene.window.level}
+    return Attribution("rank", "slow_passes", "slow_server", "switch", leaf, evidence)
 
 
 @pytest.fixture

@@ -3,36 +3,32 @@
 That transfers are slow shows on the critical path. Which part is slow follows from all
 communicators of the job: those that are slow cross it, and those that cross it are slow. A slow one
 has a connection that sends for longer; where all are silent longer, a rank made a pause. Within a
-ring, the hops that limit it (:mod:`~llmprism.methods.prism.groups.bottlenecks`) cross it, and the
+ring, the hops that limit it (:mod:`~llmprism.methods.prism.culprits.bottlenecks`) cross it, and the
 others do not. Parts that explain these observations equally well are named together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from llmprism.methods.prism.alike import habits
-from llmprism.methods.prism.baseline import spread
-from llmprism.methods.prism.context import Context
-from llmprism.methods.prism.durations import TRANSFER, Durations
-from llmprism.methods.prism.groups.base import Group, Named
-from llmprism.methods.prism.groups.bottlenecks import bottlenecks, more_in, slowest_rings
-from llmprism.methods.prism.groups.ranks import PAUSED, any_of_job, hidden
+from llmprism.methods.prism.context import Context, JobView
+from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Scene
+from llmprism.methods.prism.culprits.bottlenecks import bottlenecks, more_in, slowest_rings
+from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
+from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
     FALSE_HIT,
     HIT,
     MOST_NAMED,
-    NOISE_FLOOR,
     SLOW_DEVIATIONS,
     SLOW_SHARE,
-    TOGETHER_NS,
     WHOLE_SWITCH,
 )
 from llmprism.methods.prism.windows import WITH_PAUSES, Window
@@ -44,23 +40,11 @@ SYMPTOM = "slow_transfers"
 NOT_SEEN = float(np.log((1 - HIT) / (1 - FALSE_HIT)))
 
 
-def network(durations: Durations) -> Iterable[Group]:
-    """All transfers of the job, as they delay its steps. What came before the first is unknown."""
-    excess, firsts = durations.transfer.excess, durations.job.phases.first_of_epoch
-    lost = durations.on_path.transfer_longer.sum(axis=0)
-    whole = np.isfinite(excess).any(axis=0)
-    share = np.where(whole, lost / max(durations.usual_ns, 1.0), np.nan)
-    usual_ns = float(np.median(durations.on_path.transfer.sum(axis=0)))
-    share[firsts] = nanmedian(excess[:, firsts].T, axis=1) * usual_ns / max(durations.usual_ns, 1.0)
-    habit = replace(durations.reference, kind=habits(1 + share))
-    share -= habit.normal(share[None])[0]
-    noise = max(
-        float(np.nan_to_num(spread(share[None])[0])),
-        min(NOISE_FLOOR, TOGETHER_NS / max(durations.usual_ns, 1.0)),
-        durations.tick_ns / max(durations.usual_ns, 1.0),
-    )
-    rows = np.arange(len(durations.transfer.excess))
-    yield Group(TRANSFER, rows, 1, share, noise, lost, _named)
+def network(lost: Lost) -> Iterator[Hypothesis]:
+    """All transfers of the job, as they delay its steps along the critical path."""
+    longer = lost.durations.on_path.transfer_longer.sum(axis=0)
+    prior = float(np.log(max(np.unique(lost.servers[lost.seen]).size, 1)))
+    yield Hypothesis("network", np.clip(longer, 0.0, lost.bound_ns), _attributed, prior)
 
 
 @dataclass(frozen=True)
@@ -71,27 +55,20 @@ class Seen:
     ----------
     is_slow : whether it is slow.
     limits : chance that each connection is a bottleneck; None if records do not show which.
-    is_silent : whether it lasts longer though no connection sends for longer.
     """
 
     is_slow: bool
     limits: Mapping[int, float] | None
-    is_silent: bool = False
 
 
-def _named(durations: Durations, window: Window) -> Named | None:
+def _attributed(scene: Scene, _: Hypothesis) -> Attribution | None:
     """The part of the network that explains the slow transfers of a window best."""
-    seen = seen_within(durations, window)
-    part = name_part(durations, seen)
-    if part is None:
-        silent = any(one.is_silent for once in seen for one in once.values())
-        if silent and window.first != window.last:  # a rank makes a pause: all of its job waits
-            return hidden(durations, "pauses", "slow_compute", PAUSED)
-        return any_of_job(durations, window)
-    return in_pauses(part, window)
+    seen = seen_within(scene.durations, scene.window)
+    part = name_part(scene.durations, seen)
+    return None if part is None else in_pauses(part, scene.window)
 
 
-def in_pauses(part: Named, window: Window) -> Named:
+def in_pauses(part: Attribution, window: Window) -> Attribution:
     """The same ``part``, which goes down and comes up again if it is a NIC with pauses."""
     if part.kind != "address" or window.shape != WITH_PAUSES:
         return part
@@ -111,7 +88,7 @@ def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]
     return [seen_in(durations, inside, one) for one in each]
 
 
-def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Named | None:
+def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Attribution | None:
     """The part that explains best which communicators are slow; None if none is."""
     slow = {number for once in seen for number, one in once.items() if one.is_slow}
     if not slow:
@@ -121,8 +98,13 @@ def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Named
     return named_of(durations.context, log_odds(durations, seen), evidence)
 
 
-def named_of(context: Context, odds: Mapping[str, float], evidence: Mapping[str, Any]) -> Named:
-    """The likeliest part by its log ``odds``, and those that are nearly as likely."""
+def named_of(
+    context: Context, odds: Mapping[str, float], evidence: Mapping[str, Any]
+) -> Attribution:
+    """The likeliest part by its log ``odds``, and those that are nearly as likely.
+
+    A NIC and the link to it are one part: records cannot tell them apart.
+    """
     order = sorted(odds, key=lambda part: (-odds[part], part))
     best = odds[order[0]]
     near = [part for part in order if odds[part] > best - AS_LIKELY]
@@ -134,7 +116,14 @@ def named_of(context: Context, odds: Mapping[str, float], evidence: Mapping[str,
     kind, name, cause = culprit_of(context, order[0])
     causes = [*dict.fromkeys(culprit_of(context, part)[2] for part in near)]
     known = {**evidence, "one_of": list(names)[:MOST_NAMED], "or_causes": causes[1:]}
-    return Named("network", SYMPTOM, cause, kind, name, known, names[name] / sum(names.values()))
+    nic = set(name.split("|")) & context.topology.codes.keys()
+    same = sum(one for other, one in names.items() if other == name or nic & {*other.split("|")})
+    return Attribution("network", SYMPTOM, cause, kind, name, known, same / sum(names.values()))
+
+
+def unnamed(part: Attribution, job: JobView) -> Attribution:
+    """The job, where its transfers are slow and many parts explain that as well as ``part``."""
+    return Attribution("job", SYMPTOM, "unknown", "job", job.name, part.evidence)
 
 
 def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
@@ -178,7 +167,7 @@ def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
         return Seen(False, None)
     connections = durations.graph.nodes.communicators[number].connections
     if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
-        return Seen(False, None, is_silent=bool(known))
+        return Seen(False, None)
     return Seen(True, bottlenecks(durations, connections, hit))
 
 
@@ -226,3 +215,24 @@ def _crossings(durations: Durations, connections: list[int]) -> dict[str, list[i
         for part in kept[connection]:
             found.setdefault(part, []).append(connection)
     return found
+
+
+def with_other_jobs(
+    named: Attribution, window: Window, own: Durations, others: Sequence[Durations]
+) -> Attribution:
+    """``named`` again, by what other jobs show as well, if it is a part of the network."""
+    if named.symptom != SYMPTOM or not others:
+        return named
+    job = own.job
+    odds = log_odds(own, seen_within(own, window))
+    if not odds:
+        return named
+    first_ns, last_ns = job.start_ns[window.first], job.end_ns[window.last]
+    for other in others:
+        inside = (other.job.end_ns > first_ns) & (other.job.start_ns < last_ns)
+        if inside.any() and (~inside).sum() > 1:
+            for part, more in log_odds(other, [seen_in(other, inside, inside)]).items():
+                if part in odds:
+                    odds[part] += more
+    jobs = 1 + sum(np.isfinite(other.transfer.excess).any() for other in others)
+    return in_pauses(named_of(own.context, odds, {**named.evidence, "jobs": int(jobs)}), window)

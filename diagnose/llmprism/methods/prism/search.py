@@ -1,0 +1,243 @@
+"""The search: which steps are longer than normal, and which culprit lost what they are longer by.
+
+Every hypothesis has a series of losses, and a window in which they are likeliest to be no chance.
+The likeliest window of all is judged: each hypothesis says what it lost in those steps, and the
+nearer that is to what the steps are longer by, the likelier it is. What the culprit lost is then
+explained, and the search goes on with what is left, until nothing exceeds its penalty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from llmprism.methods.prism.culprits import KINDS
+from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Rival, Scene
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.parameters import (
+    AS_LIKELY,
+    FEWEST,
+    FITS,
+    HALF,
+    LEAST_COST,
+    MOST_FINDINGS,
+    QUARTER,
+    SMALL,
+    WARM_UP,
+)
+from llmprism.methods.prism.windows import (
+    LEVEL,
+    Window,
+    best_window,
+    fading,
+    log_density,
+    penalty,
+)
+from llmprism.numerics.arrays import Bools, Floats
+
+UNNAMED = ("imbalance", "unexplained")  # kinds that name no culprit
+WHOLE = ("job", *UNNAMED)  # kinds that need not be the same in all steps
+
+
+@dataclass(frozen=True)
+class Found:
+    """One culprit in one window of a job.
+
+    Attributes
+    ----------
+    attribution : its name and cause.
+    scene : the window, and what else was likely.
+    lost_ns : what the steps of the window are longer by [ns].
+    own_ns : what the culprit lost of that [ns].
+    odds : log odds that the window is no chance.
+    share : of the posterior, for the culprit and all that names the same place. A job that is slow
+        for unknown reasons has all of it.
+    """
+
+    attribution: Attribution
+    scene: Scene
+    lost_ns: float
+    own_ns: float
+    odds: float
+    share: float
+
+    @property
+    def confidence(self) -> float:
+        """Chance that the finding is true and names the culprit, as the model has it."""
+        chance = 1 - np.exp(-max(self.odds, 0.0)) / 2
+        return float(chance * self.share * self.attribution.sure)
+
+
+def search(durations: Durations) -> Iterator[Found]:
+    """Culprits of longer steps, the likeliest first."""
+    if durations.steps < FEWEST:
+        return
+    longer = np.where(warm_up(durations), np.nan, durations.normal.longer_ns)
+    for _ in range(2 * MOST_FINDINGS):
+        lost = Lost(durations, longer)
+        if not np.isfinite(longer).any():
+            return
+        window, odds, hypotheses = _likeliest_window(lost)
+        hit = window.hit(durations.steps) & np.isfinite(longer)
+        if odds <= 0 or not hit.any():
+            return
+        if longer[hit].mean() < LEAST_COST * durations.usual_ns:
+            longer = np.where(hit, np.nan, longer)
+            continue
+        found = _judged(lost, window, hypotheses, odds)
+        if found is None:
+            longer = np.where(hit, np.nan, longer)
+            continue
+        yield found
+        longer = _left(lost, found)
+
+
+def _likeliest_window(lost: Lost) -> tuple[Window, float, list[Hypothesis]]:
+    """The window of the likeliest hypothesis, its log odds, and all hypotheses."""
+    durations, usual_ns = lost.durations, max(lost.durations.usual_ns, 1.0)
+    error = durations.normal.noise_ns / usual_ns
+    known = np.isfinite(lost.longer_ns)
+    hypotheses = [one for of_kind in KINDS.values() for one in of_kind(lost)]
+    best, most = Window(0, 0, 0.0, 0.0, LEVEL), -np.inf
+    for one in hypotheses:
+        window = best_window(np.where(known, one.lost_ns / usual_ns, np.nan), error)
+        gain = window.ratio + one.prior - one.choice * int(window.hit(durations.steps).sum())
+        if gain > most:
+            best, most = window, gain
+    return best, most - penalty(1, durations.steps), hypotheses
+
+
+def _judged(
+    lost: Lost, window: Window, hypotheses: Sequence[Hypothesis], odds: float
+) -> Found | None:
+    """The hypothesis that fits a window best, of those that have a name; None if none has."""
+    hit = window.hit(lost.durations.steps) & np.isfinite(lost.longer_ns)
+    left = list(hypotheses)
+    while left and hit.any():
+        fits = [_fit(lost, one, hit) for one in left]
+        best = left[int(np.argmax([_score(one, fit) for one, fit in zip(left, fits, strict=True)]))]
+        own = _own_steps(best, left, fits, hit)
+        if not own.all():
+            steps = np.flatnonzero(hit)[own]
+            return _judged(lost, _within(window, steps), left, odds) if steps.size else None
+        scene = Scene(lost.durations, window, hit, _rivals(left, fits))
+        attribution = best.attributed(scene, best)
+        if attribution is not None:
+            share = sum(r.share for r in scene.rivals if best.covers(r.hypothesis))
+            losses = float(lost.longer_ns[hit].sum()), float(best.lost_ns[hit].sum())
+            return Found(attribution, scene, *losses, odds, share)
+        left = [one for one in left if one.kind != best.kind]
+    return None
+
+
+def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
+    """Log likelihood of each step that is hit, by what the hypothesis lost in it.
+
+    Half of the measures are exact, the others hide a part.
+    """
+    noise = lost.durations.normal.noise_ns
+    ratio = (lost.bound_ns[hit] + noise) / (one.lost_ns[hit] + noise)
+    off = np.log(ratio) / FITS
+    exact = log_density(off / SMALL) - np.log(SMALL)
+    fit: Floats = np.logaddexp(log_density(off), exact) - one.choice
+    return fit if one.shown is None else fit + one.shown[hit]
+
+
+def _score(one: Hypothesis, fit: Floats) -> float:
+    """Log likelihood of all steps: what a measure hides is much the same in each of them."""
+    return float(fit.sum() / fit.size**QUARTER) + one.prior
+
+
+def _rivals(hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]) -> list[Rival]:
+    """The posterior of all hypotheses, the likeliest first."""
+    score = np.array([_score(one, fit) for one, fit in zip(hypotheses, fits, strict=True)])
+    share = np.exp(score - score.max())
+    share /= share.sum()
+    order = np.argsort(-share, kind="stable").tolist()
+    return [Rival(hypotheses[at], float(share[at])) for at in order]
+
+
+def _own_steps(
+    best: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats], hit: Bools
+) -> Bools:
+    """The steps of a window that are those of the culprit, shape (hit steps,).
+
+    Not those that another one explains clearly better. Nor those in which most units lost as much,
+    if others of the window show the difference.
+    """
+    if best.kind in UNNAMED:
+        return _of_one_culprit(best, hypotheses, fits)
+    if best.kind in WHOLE:
+        return np.ones(int(hit.sum()), np.bool_)
+    each = list(zip(hypotheses, fits, strict=True))
+    own = next(fit for one, fit in each if one is best)
+    parts = [fit for one, fit in each if one.kind not in WHOLE]
+    together = [fit for one, fit in each if one.kind == "job"]
+    kept: Bools = own > np.max(parts, axis=0) - AS_LIKELY
+    if together and (own > together[0] + AS_LIKELY).any():
+        kept &= own > together[0] + AS_LIKELY
+    return kept
+
+
+def _of_one_culprit(
+    unnamed: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]
+) -> Bools:
+    """The steps that one culprit explains so much better that it is no chance, or all steps.
+
+    Where two culprits follow each other, none explains the steps of both.
+    """
+    each = list(zip(hypotheses, fits, strict=True))
+    whole = next(fit for one, fit in each if one is unnamed)
+    better = [
+        (np.maximum(fit - whole, 0.0), one.prior) for one, fit in each if one.kind not in WHOLE
+    ]
+    gains = [float(more.sum()) + prior - unnamed.prior for more, prior in better]
+    most = int(np.argmax(gains)) if gains else -1
+    if gains and gains[most] > penalty(1, whole.size):
+        return better[most][0] > 0
+    return np.ones(whole.size, np.bool_)
+
+
+def _within(window: Window, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:
+    """A window in which only some ``steps`` are hit."""
+    first, last = int(steps[0]), int(steps[-1])
+    spared = tuple(np.setdiff1d(np.arange(first, last + 1), steps).tolist())
+    return replace(window, first=first, last=last, spared=spared)
+
+
+def _left(lost: Lost, found: Found) -> Floats:
+    """By what each step is longer that is not explained yet; NaN where nothing more is known.
+
+    Measures hide a part of what a culprit lost. So who lost most of what a step is longer by lost
+    all of it.
+    """
+    best = found.scene.rivals[0].hypothesis
+    explained = best.lost_ns > HALF * lost.longer_ns
+    rest = np.where(explained & (best.kind not in WHOLE), 0.0, np.nan)
+    return np.where(found.scene.hit, rest, lost.longer_ns)
+
+
+def warm_up(durations: Durations) -> Bools:
+    """The steps with which an attempt begins, if all of the job is slow in them, shape (steps,).
+
+    As long as it is less slow in every step, or for a few steps if most units are.
+    """
+    warm = np.zeros(durations.steps, np.bool_)
+    longer, noise = durations.normal.longer_ns, durations.normal.noise_ns
+    usual = max(durations.usual_ns, 1.0)
+    lost = Lost(durations, longer)
+    common = (
+        np.median(lost.by_units[lost.seen], axis=0) if lost.seen.size else np.zeros_like(longer)
+    )
+    together = common > HALF * np.nan_to_num(longer, nan=np.inf)
+    for first in durations.job.phases.first_of_epoch.tolist():
+        opening = np.nan_to_num(longer[first + 1 : first + 2 * WARM_UP]) / usual
+        if opening.size:
+            warm[first : first + 1 + fading(opening, noise / usual)] = True
+        at = first + 1
+        while at < min(first + WARM_UP, durations.steps) and together[at] and longer[at] > noise:
+            warm[at] = True
+            at += 1
+    return warm

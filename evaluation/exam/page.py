@@ -63,10 +63,16 @@ def summary(figures: Mapping[str, Any]) -> str:
         f"{own['due']} faults that slow a job by 3 % or more, or stop it. It names the culprit "
         f"first for {shown['culprit first']}, and the right server, or a set of at most three with "
         f"a part of it, for {shown['right server, or in the set']}. Of its findings, "
-        f"{shown['precision']} name the culprit in its window. *Sure and wrong*: of the {sure} "
-        f"with a confidence of 0.9 or more, {shown['sure and wrong']} name another server. Healthy "
-        f"jobs have {healthy} false findings in 1,000 job-steps (in brackets: 95 % intervals)."
+        f"{shown['precision']} name the culprit in its window. *Sure and wrong*: "
+        f"{_sure(sure, shown['sure and wrong'])}. Healthy jobs have {healthy} false findings in "
+        f"1,000 job-steps (in brackets: 95 % intervals)."
     )
+
+
+def _sure(number: int, wrong: str) -> str:
+    if not number:
+        return "none has a confidence of 0.9 or more"
+    return f"of the {number} with a confidence of 0.9 or more, {wrong} name another server"
 
 
 def written(name: str, estimate: Estimate) -> str:

@@ -92,7 +92,8 @@ def _unfinished(tables: Tables, rows: list[str], ends: pd.DataFrame, until_ns: i
     kinds = tables.pairs.astype({"src": str, "dst": str, "kind": str})
     kinds = kinds.drop_duplicates(["src", "dst"])[["src", "dst", "kind"]]
     sent = flows.merge(kinds, on=["src", "dst"], how="left").rename(columns={"src": "address"})
-    sent = sent.assign(kind=sent["kind"].fillna("unknown"), step=sent["address"].map(step) + 1)
+    after = pd.to_numeric(sent["address"].map(step)) + 1
+    sent = sent.assign(kind=sent["kind"].fillna("unknown"), step=after)
     return sent[["address", "step", "kind", "start_ns", "end_ns"]]
 
 

@@ -20,7 +20,7 @@ def test_a_ring_of_two_servers_in_which_any_rank_may_be_missing_names_none(monke
     members, sent = np.array([0, 1]), np.array([4e5, 0.0])
     ring = BrokenRing(members, sent, known=False, moved=4e5, begun_ns=0, usual=usual)
     monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
-    topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 2)
+    topology = SimpleNamespace(servers=members, positions=np.zeros(2, np.int64))
     job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
     tail = SimpleNamespace(rows={}, next_ns=int(1e9))
     assert stuck_in_ring(SimpleNamespace(topology=topology), job, tail) is None
@@ -34,7 +34,7 @@ def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
     members, sent = np.arange(4), np.array([1e6, 2e6, 3e6, 0.0])
     ring = BrokenRing(members, sent, known=True, moved=0.0, begun_ns=0, usual=usual)
     monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
-    topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 4)
+    topology = SimpleNamespace(servers=members, positions=np.zeros(4, np.int64))
     job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
     found = stuck_in_ring(
         SimpleNamespace(topology=topology), job, SimpleNamespace(rows={}, until_ns=5)

@@ -7,6 +7,7 @@ blocks ``session`` of tutorials are executed (:mod:`docs.building.session`), and
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -51,15 +52,19 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc's sections have them in words
 numpydoc_show_class_members = False
 
+EXAMPLES = Path("build/examples")  # an example leaves its runs in its own folder: here, in a copy
+shutil.rmtree(ROOT / EXAMPLES, ignore_errors=True)
+shutil.copytree(ROOT / "docs" / "examples", ROOT / EXAMPLES)
+
 sphinx_gallery_conf = {
-    "examples_dirs": "docs/examples",
+    "examples_dirs": EXAMPLES.as_posix(),
     "gallery_dirs": "docs/made/gallery",
     "filename_pattern": r"/plot_",
     "subsection_order": [
-        "docs/examples/slow_ranks",
-        "docs/examples/slow_network",
-        "docs/examples/stops",
-        "docs/examples/more",
+        f"{EXAMPLES}/slow_ranks",
+        f"{EXAMPLES}/slow_network",
+        f"{EXAMPLES}/stops",
+        f"{EXAMPLES}/more",
     ],
     "within_subsection_order": "docs.building.look.gallery_order",
     "reset_modules": ("docs.building.look.gallery_look",),

@@ -9,11 +9,8 @@ ORDER = ("plot_slow_server", "plot_slow_nic", "plot_crash", "plot_healthy", "plo
 """Examples that come first in their section; the others follow by name."""
 
 
-def gallery_look(_settings: dict[str, Any], name: str) -> None:
-    """Give every example the style of the reports, and a folder of its own for its runs."""
-    import os
-    import tempfile
-
+def gallery_look(_settings: dict[str, Any], _name: str) -> None:
+    """Give every example the style of the reports."""
     import matplotlib as mpl
 
     from prism_sim.render.paint import RULES
@@ -21,7 +18,6 @@ def gallery_look(_settings: dict[str, Any], name: str) -> None:
     mpl.rcParams.update(
         {**RULES, "figure.figsize": (8, 3.4), "figure.constrained_layout.use": True}
     )
-    os.chdir(tempfile.mkdtemp(prefix=f"gallery-{Path(name).stem}-"))
 
 
 def gallery_order(name: str) -> tuple[int, str]:

@@ -76,7 +76,7 @@ class Diagnosis:
         found = slow_steps(self.steps, self.findings)
         return [one for one in found if not self.verdict.doubted(one.job)]
 
-    @property
+    @cached_property
     def conclusion(self) -> Conclusion:
         """What else is slow, what was compared, and what was not."""
         reasons = len(self.verdict.reasons)

@@ -10,8 +10,6 @@ with fewer findings than that have the map of all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ import pandas as pd
 
 from evaluation.exam import log
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
-from llmprism.calibration import ANY, MAPS, NOBODY, kind_of
+from llmprism.calibration import ANY, MAPS, MODEL, NOBODY, kind_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.pipeline import diagnose_files
 from prism_common.errors import Problem, UserError
@@ -40,8 +38,7 @@ DIGITS = 2
 def calibrate(number: int) -> str:
     """Diagnose ``number`` worlds of each family for development; write the maps, and say so."""
     asked = worlds("develop", number)
-    with _without_maps():
-        done = [outcome for _, outcome in outcomes(findings_of, asked, default_processes())]
+    done = [outcome for _, outcome in outcomes(findings_of, asked, default_processes())]
     if failed := [outcome.error for outcome in done if outcome.result is None]:
         raise UserError(Problem(f"{len(failed)} worlds failed: {failed[0]}", "calibrate"))
     tables = [outcome.result for outcome in done if outcome.result is not None]
@@ -56,17 +53,6 @@ def calibrate(number: int) -> str:
     return f"{MAPS.name}: {len(findings)} findings of {len(asked)} worlds"
 
 
-@contextmanager
-def _without_maps() -> Iterator[None]:
-    """The method believes itself meanwhile; its maps come back."""
-    before = MAPS.read_text(encoding="utf-8")
-    MAPS.write_text("{}\n", encoding="utf-8")
-    try:
-        yield
-    finally:
-        MAPS.write_text(before, encoding="utf-8")
-
-
 def findings_of(world: World) -> pd.DataFrame:
     """What the method believed of its findings in one world, and which were right.
 
@@ -79,7 +65,7 @@ def findings_of(world: World) -> pd.DataFrame:
     table = alarms.findings.assign(
         right=np.asarray(alarms.right.any(axis=0), bool),
         kind=[*map(kind_of, *(alarms.findings[name] for name in ("level", "symptom", "cause")))],
-        believed=alarms.findings["confidence"],
+        believed=pd.read_parquet(run.diagnosis_folder / "findings.parquet")[MODEL],
     )
     nobody = table["kind"] == NOBODY
     table["right"] |= nobody & np.asarray(alarms.near.any(axis=0), bool)

@@ -153,7 +153,7 @@ def test_its_three_commands_lead_from_an_export_to_the_faults(tmp_path):
     assert steps_of_faults(truth) == {(12, 19), (28, 37)} == spans - {(3, 10)}
     steps = pd.read_parquet(truth / "truth/steps.parquet")
     took_ns = steps.groupby("step")["end_ns"].max().diff()
-    assert took_ns[5:8].mean() > 1.1 * took_ns.median()  # the machine was busy
+    assert took_ns[5:12].mean() > 1.1 * took_ns.median()  # the machine was busy
 
 
 def test_its_three_commands_make_logs_and_diagnose_them(tmp_path, monkeypatch):

@@ -76,11 +76,11 @@ def _explained(
     if outside.explains(job, named, window):
         return None
     named = with_other_jobs(named, window, durations, others)
-    sure = one.confidence * named.sure / max(one.attribution.sure, np.finfo(float).tiny)
+    sure = one.chance * named.sure
     if named.symptom == SYMPTOM and sure < LEAST_SURE:
         if window.first == window.last:
             return None
-        named, sure = unnamed(named, job), one.confidence / one.attribution.sure
+        named, sure = unnamed(named, job), one.chance
     lost = one.own_ns / max(durations.usual_ns, 1.0) / (window.last - window.first + 1)
     evidence = {
         **named.evidence, "lost_share_of_a_step": round(lost, 4), "log_odds": round(one.odds, 1),

@@ -5,8 +5,8 @@ the units of one stage do the same work, and so do communicators of one kind ove
 How long a unit works in a normal step is known by its edges in the graph, without what all of an
 operation wait for. Its own work, by the order of its events, has to differ from that of its peers
 as well: it is longer, or seems shorter, since who is behind gets what it needs while it works.
-Healthy GPUs of one type differ too, so a slow one has to differ by more than they
-do. What has fewer than three peers is not judged.
+Healthy GPUs of one type differ too, so a slow one has to differ by more than they do. What has
+fewer than three peers is not judged.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ class Found:
     lost_ns : what the steps of the window are longer by [ns].
     own_ns : what the culprit lost of that [ns].
     odds : log odds that the window is no chance.
-    share : of the posterior, for the culprit and all that names the same place. A job that is slow
-        for unknown reasons has all of it.
+    share : of the posterior, for the culprit and all that names the same place.
     """
 
     attribution: Attribution
@@ -64,10 +63,12 @@ class Found:
     share: float
 
     @property
-    def confidence(self) -> float:
-        """Chance that the finding is true and names the culprit, as the model has it."""
-        chance = 1 - np.exp(-max(self.odds, 0.0)) / 2
-        return float(chance * self.share * self.attribution.sure)
+    def chance(self) -> float:
+        """Chance that the window is none by chance, and that its culprit is the right one.
+
+        How sure the name of a culprit is comes in addition.
+        """
+        return float((1 - np.exp(-max(self.odds, 0.0)) / 2) * self.share)
 
 
 def search(durations: Durations) -> Iterator[Found]:
@@ -190,14 +191,13 @@ def _of_one_culprit(
     """
     each = list(zip(hypotheses, fits, strict=True))
     whole = next(fit for one, fit in each if one is unnamed)
-    better = [
-        (np.maximum(fit - whole, 0.0), one.prior) for one, fit in each if one.kind not in WHOLE
-    ]
-    gains = [float(more.sum()) + prior - unnamed.prior for more, prior in better]
-    most = int(np.argmax(gains)) if gains else -1
-    if gains and gains[most] > penalty(1, whole.size):
-        return better[most][0] > 0
-    return np.ones(whole.size, np.bool_)
+    best, steps = penalty(1, whole.size), np.ones(whole.size, np.bool_)
+    for one, fit in each:
+        better = np.maximum(fit - whole, 0.0)
+        gain = float(better.sum()) + one.prior - unnamed.prior
+        if one.kind not in WHOLE and gain > best:
+            best, steps = gain, better > 0
+    return steps
 
 
 def _within(window: Window, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:

@@ -48,12 +48,17 @@ class IgnoringObserver:
 
 
 def ring_ends(
-    of: Cluster, groups: Sequence[Sequence[int]], size_bytes: int, seed: int = 0
+    of: Cluster,
+    groups: Sequence[Sequence[int]],
+    size_bytes: int,
+    seed: int = 0,
+    failed_leaves: Sequence[int] = (),
 ) -> NDArray[np.int64]:
     """End of the ring all-reduce of each group [ns]; all start at the same time."""
     env, layout, templates = Clock(), Layout(of), Templates()
     fabric = Fabric(env, layout.capacity, templates)
     router = Router(layout, templates, Draws(seed))
+    router.fail_leaves(failed_leaves)
     network = Network(env, layout, router, fabric, IgnoringObserver())  # type: ignore[arg-type]
     end_ns = np.zeros(len(groups), np.int64)
 

@@ -7,23 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import simpy
 
-from own_checks import IgnoringObserver
+from own_checks import ring_ends
 from page import Section, percent
-from prism_sim.clock import Clock
-from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.layout import GBPS, Layout
-from prism_sim.cluster.network import Connection, Network
-from prism_sim.cluster.routes import Router
-from prism_sim.cluster.templates import Templates
-from prism_sim.draws import Draws
+from prism_sim.cluster.layout import GBPS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.run_folder import Run
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.simulate import simulate
-from prism_sim.training.collectives import ALGORITHMS, Group
 
 Case = tuple[str, float, float]
 """What is compared, its closed form [ns], and ours [ns]."""
@@ -70,19 +62,10 @@ def ring_cases() -> list[Case]:
 def _ring_ns(ports: int, working: int) -> tuple[float, float]:
     fabric = {"kind": "tor", "leaf_ports": 4, "planes": ports, "hop_latency_ns": HOP_NS}
     values = {"servers": 4, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": ports}
-    env, templates = Clock(), Templates()
-    layout = Layout(Cluster.model_validate({**values, "fabric": fabric}))
-    router = Router(layout, templates, Draws(0))
-    router.fail_leaves(range(working, ports))
-    carrier = Fabric(env, layout.capacity, templates)
-    network = Network(env, layout, router, carrier, IgnoringObserver())  # type: ignore[arg-type]
-    ends: list[simpy.Event] = []
-    for part in ALGORITHMS["ring"](Group(range(4), Connection("", "dp")), network):
-        ends.append(env.event())
-        part.start("all_reduce", SIZE, [0] * 4, ends[-1])
-    env.run(until=env.all_of(ends))
+    of = Cluster.model_validate({**values, "fabric": fabric})
+    (end_ns,) = ring_ends(of, [range(4)], SIZE, failed_leaves=range(working, ports)).tolist()
     on_busiest = -(-ports // working)
-    return 2 * 3 * (SIZE * on_busiest / (4 * 400 * GBPS) + 2 * HOP_NS), float(env.now)
+    return 2 * 3 * (SIZE * on_busiest / (4 * 400 * GBPS) + 2 * HOP_NS), float(end_ns)
 
 
 def domain_cases() -> list[Case]:

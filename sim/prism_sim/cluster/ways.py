@@ -87,6 +87,12 @@ UNKNOWN = -1
 """In place of a switch that is another one for every packet."""
 
 
+def _between(a: int, b: int, failed: Failed, job: str) -> object:
+    """What paths from leaf ``a`` to leaf ``b`` depend on: the job too, if uplinks failed for it."""
+    whose = job if any(name == job for _, _, name in failed) else FAILED
+    return a, b, whose, frozenset(failed)
+
+
 class Ways:
     """Finds the ways of connections.
 
@@ -140,8 +146,7 @@ class Ways:
         """The way of messages that are split over all equal paths."""
         layout, topology = self._layout, self._layout.topology
         a, b = int(topology.leaf_of_nic[src]), int(topology.leaf_of_nic[dst])
-        whose = job if any(name == job for _, _, name in failed) else FAILED
-        key = (a, b, whose, frozenset(failed))
+        key = _between(a, b, failed, job)
         if key not in self._spreads:
             assert self._spreading is not None  # only asked for then
             self._spreads[key] = self._spreading.between(
@@ -161,8 +166,7 @@ class Ways:
         Behind the uplink, all messages between two leaves take one path, by a hash of the leaves.
         """
         layout, (a, b) = self._layout, (switches[0], switches[-1])
-        whose = job if any(name == job for _, _, name in failed) else FAILED
-        key = (a, b, whose, frozenset(failed))
+        key = _between(a, b, failed, job)
         if key not in self._open_paths:
             usable = set(self._uplinks_towards(a, b, failed, job))
             crossed: list[tuple[int, ...]] = [()] * layout.cluster.uplinks

@@ -22,7 +22,7 @@ from llmprism.io.topology import Topology
 from llmprism.io.writing import write_table
 from llmprism.job_names import ScheduledJob, matched
 from llmprism.model import UNKNOWN
-from llmprism.part_names import Parts
+from llmprism.part_names import Parts, natural
 from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, name_of
 from llmprism.slow_steps import SlowSteps, least_shown, slow_steps
 from llmprism.verdict import RecordsVerdict
@@ -128,7 +128,7 @@ class Diagnosis:
             "verdict": self.verdict.as_dict(),
             "conclusion": self.conclusion.lines() if self.verdict.can_tell else [],
             "slow_steps": [asdict(one) for one in self.slow_steps],
-            "jobs": [self._job(job) for job in sorted(self.jobs["job"].unique(), key=_natural)],
+            "jobs": [self._job(job) for job in sorted(self.jobs["job"].unique(), key=natural)],
             "findings": [
                 {**row, "evidence": json.loads(row["evidence"])}
                 for row in self.findings[DIAGNOSIS["findings"].names].to_dict("records")
@@ -171,7 +171,7 @@ class Diagnosis:
             "job": job,
             "name": name_of(own["jobs"]),
             "addresses": len(own["jobs"]),
-            "servers": sorted(_servers(own["jobs"]), key=_natural),
+            "servers": sorted(_servers(own["jobs"]), key=natural),
             "pairs": own["pairs"]["kind"].value_counts().to_dict(),
             "groups": groups.to_dict(),
             "layout": {key: layouts[0][key] for key in _LAYOUT} if layouts else {},
@@ -280,7 +280,3 @@ def _with_symptom_and_cause(findings: pd.DataFrame) -> pd.DataFrame:
     if "symptom" not in findings.columns:
         findings = findings.assign(symptom=findings["cause"])
     return findings
-
-
-def _natural(name: str) -> tuple[int, str]:
-    return len(name), name  # job-2 before job-10

@@ -27,6 +27,11 @@ _MOST_GPUS = 3
 """A NIC of more GPUs is named instead of them."""
 
 
+def natural(name: str) -> tuple[int, str]:
+    """A key that sorts ``s9`` before ``s10``."""
+    return len(name), name
+
+
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 

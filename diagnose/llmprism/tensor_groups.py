@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from llmprism.part_names import Parts
+from llmprism.part_names import Parts, natural
 from prism_common.quantities import EVEN
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def _home(end: Mapping[str, Any], address: str) -> str:
     return str(end.get("domain") or end.get("server") or address)
 
 
-def _place(end: Mapping[str, Any]) -> tuple[str, int, int]:
-    """A key in the order of servers and NICs: ``gpu2`` before ``gpu10``."""
-    server = str(end.get("server"))
-    return f"{len(server):09d}{server}", int(end.get("nic") or 0), int(end.get("port") or 0)
+def _place(end: Mapping[str, Any]) -> tuple[tuple[int, str], int, int]:
+    """A key in the order of servers and NICs."""
+    return natural(str(end.get("server"))), int(end.get("nic") or 0), int(end.get("port") or 0)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from llmprism.numerics.missing import nanquantile
 from llmprism.page.cards import Card
-from llmprism.page.tables import Tables, natural
+from llmprism.page.tables import Tables
+from llmprism.part_names import natural
 
 Floats = NDArray[np.float64]
 

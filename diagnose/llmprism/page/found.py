@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from llmprism.page.tables import Tables, natural
-from llmprism.part_names import condensed
+from llmprism.page.tables import Tables
+from llmprism.part_names import condensed, natural
 from llmprism.sentences import name_of
 from prism_common.kinds import AXES
 from prism_common.quantities import duration, known_size, percent

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from llmprism.io.nics import bonds, frame_by_nic
 from llmprism.page import reading
 from llmprism.page.activity import WAIT, codes_in, of_pipelines, waiting
-from llmprism.part_names import Parts
+from llmprism.part_names import Parts, natural
 from llmprism.sentences import JobFacts, facts_of
 from prism_common.kinds import COMPUTE
 
@@ -152,11 +152,6 @@ class Tables:
             "step": whole,
         }
         return {name: np.where(whole > 0, part, np.nan) for name, part in parts.items()}
-
-
-def natural(name: str) -> tuple[int, str]:
-    """A key that sorts ``s9`` before ``s10``."""
-    return len(name), name
 
 
 def _categorical(table: pd.DataFrame) -> pd.DataFrame:

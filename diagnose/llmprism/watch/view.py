@@ -11,7 +11,8 @@ import pandas as pd
 
 from llmprism.batches.chains import members_of
 from llmprism.page import reading
-from llmprism.page.tables import Tables, natural
+from llmprism.page.tables import Tables
+from llmprism.part_names import natural
 from llmprism.watch.following import Followed
 from llmprism.watch.network import Network
 from llmprism.watch.window import Span

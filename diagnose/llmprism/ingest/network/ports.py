@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from llmprism.ingest.network.parts import Nic
+from llmprism.part_names import natural
 
 _FUNCTION = re.compile(r"(?P<device>[a-z]+\w*\d)f(?P<function>\d+)(np?\d+)?")
 _PLANE = re.compile(r"plane[-_]?([0-9]{1,3}|[a-z])(?![a-z0-9])", re.IGNORECASE)
@@ -53,7 +54,7 @@ def places_of(
     shared: list[Hashable] = []
     for nic, device, address in zip(nics, devices, addresses, strict=True):
         shared.append(with_address.setdefault((nic.server, address), device))
-    order = sorted(range(len(nics)), key=lambda i: (nics[i].server, *_natural(nics[i].port), i))
+    order = sorted(range(len(nics)), key=lambda i: (nics[i].server, *natural(nics[i].port), i))
     number: dict[Hashable, int] = {}
     found: dict[Hashable, dict[str, int]] = defaultdict(dict)
     count: dict[str, int] = defaultdict(int)
@@ -82,11 +83,6 @@ def planes_of(switches: Iterable[str], leaves: Mapping[Hashable, set[str]]) -> d
     for of_nic in leaves.values():
         if len({label[leaf] for leaf in of_nic}) < len(of_nic):
             return {}
-    order = {one: i for i, one in enumerate(sorted(set(label.values()), key=_natural))}
+    order = {one: i for i, one in enumerate(sorted(set(label.values()), key=natural))}
     numbers = {one: int(one) if one.isdecimal() else order[one] for one in order}
     return {name: numbers[one] for name, one in label.items()}
-
-
-def _natural(name: str) -> tuple[int, str]:
-    """Return a key that puts ``eth2`` before ``eth10``."""
-    return len(name), name

@@ -23,6 +23,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
 from llmprism.methods.prism.jobs.accumulated import has_single_ranks
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
+import llmprism.methods.prism.jobs.partial_steps as PS
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
 from llmprism.methods.prism.jobs.repetition import (
     answered,
@@ -36,12 +37,13 @@ from llmprism.methods.prism.jobs.same_rings import with_same_rings
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
-from llmprism.methods.prism.jobs.together import together, twins_of
+from llmprism.methods.prism.jobs.together import in_step, together, twins_of, whole_steps
 from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part, find_steps
-from llmprism.numerics.arrays import Bools, Ints
+from llmprism.methods.prism.segment.steps import find_steps
+from llmprism.methods.prism.steps.stepping import Part
+from llmprism.numerics.arrays import Bools, Codes, Ints
 from prism_common.early import INTS
 from prism_common.threads import in_threads
 
@@ -56,6 +58,8 @@ def find_jobs(
 ) -> list[Job]:
     """The jobs of the ``parts``, in order of their first record."""
     stepping = _training([part for part in parts if part.stepping.count])
+    if PS.NEW:
+        stepping = agreed(stepping, topology.servers)
     idle = [part for part in parts if not part.stepping.count]
     label = together(connections, stepping, topology.servers, unknown=topology.servers_unknown)
     marked = dict.fromkeys(label.tolist())
@@ -77,6 +81,28 @@ def find_jobs(
         Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
         for job, unseen in zip(jobs, silent, strict=True)
     ]
+
+
+def agreed(parts: list[Part], servers: Codes) -> list[Part]:
+    """``parts``, where one that is unsure takes the steps of a sure one on its servers.
+
+    It does if it shows about as many, and both are in step.
+    """
+    sure = [part for part in parts if part.stepping.quality >= SURE]
+    return [part if part.stepping.quality >= SURE else _like_sure(part, sure, servers) for part in parts]
+
+
+def _like_sure(part: Part, sure: list[Part], servers: Codes) -> Part:
+    own = servers[part.component.endpoints]
+    for other in sure:
+        if not np.isin(own, servers[other.component.endpoints]).any():
+            continue
+        if abs(other.stepping.count - part.stepping.count) <= 1:
+            continue
+        found = find_steps(part.component, near=other.stepping.count)
+        if found.count and in_step(whole_steps(Part(part.component, found)), whole_steps(other)):
+            return Part(part.component, found)
+    return part
 
 
 def job_of(parts: Sequence[Part], stepping: Sequence[Part]) -> Job:

@@ -30,8 +30,10 @@ from llmprism.methods.prism.kinds.characters import character_of
 from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.silences import RESTS
-from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
+from llmprism.methods.prism.segment.steps import find_steps
+from llmprism.methods.prism.steps.stepping import Part, division_of
 
+NEW = True
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
@@ -93,6 +95,8 @@ def stepped(flows: FlowTable, connections: Connections, component: Component, si
 
 def are_micro_batches(part: Part) -> bool:
     """Whether the steps of ``part`` may be micro-batches."""
+    if NEW:
+        return False
     stepping = part.stepping
     lead = part.component.classes[stepping.reference].traffic
     return may_be_micro_batches(lead, division_of(stepping))

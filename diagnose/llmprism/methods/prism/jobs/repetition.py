@@ -93,6 +93,8 @@ def _is_steady(start_ns: Ints, size: Ints, borders: Ints, limits: tuple[float, f
 
     ``limits`` are the share by which they may differ, and what one sample stands for [bytes].
     """
+    if borders.size < 2:
+        return False
     place = np.searchsorted(borders, start_ns)
     inside = (place > 0) & (place < borders.size)
     volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)

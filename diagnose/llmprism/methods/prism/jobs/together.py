@@ -10,7 +10,7 @@ belongs together (:mod:`~llmprism.methods.prism.classes.twins`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +30,7 @@ MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
 SIGMAS = 2.33  # by which the ratio is below that of independent values in 1 % of cases
 SHARED = 0.35  # ... or changes by less than this share of what lengths of steps change by
 COMMON = 0.8  # correlation of lengths of steps in one job; 0.7 may be chance in a dozen steps
-UNFINISHED = 1  # steps that only one of two components shows
+UNFINISHED = 2  # steps that only one of two components shows: at both ends
 
 
 def together(
@@ -87,36 +87,49 @@ def whole_steps(part: Part) -> Stepping:
 def in_step(one: Stepping, other: Stepping) -> bool:
     """Whether the begins of steps, or their ends, keep their distance.
 
-    Replicas whose sequences differ in length begin a step together and end it apart. One step
-    may count in one part only: it was never finished, or lost records cut it in two.
+    Replicas whose sequences differ in length begin a step together and end it apart. A step may
+    count in one part only: it was never finished, or lost records cut it in two.
     """
     if one.count < other.count:
         one, other = other, one
     if one.count > other.count + UNFINISHED:
         return False
-    lengths = np.diff(other.end_ns)
     moments = ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
-    distances = [(_between(ours, theirs), theirs) for ours, theirs in moments]
-    return any(
-        _keep_distance(between, lengths) and not _drift_apart(between, np.diff(theirs))
-        for between, theirs in distances
-    )
+    return any(_stay_together(ours, theirs) for ours, theirs in moments)
 
 
-def _between(ours: Ints, theirs: Ints) -> Floats:
-    """Distances of the steps ``theirs`` from ``ours`` [ns], without one of ours if it is more.
+def _stay_together(ours: Ints, theirs: Ints) -> bool:
+    """Whether the moments ``theirs`` keep their distance from ``ours`` [ns], which may be more."""
+    between, theirs = _between(ours, theirs)
+    lengths = np.diff(theirs)
+    return _keep_distance(between, lengths) and not _drift_apart(between, lengths)
 
-    The one is left out without which the distances are steady. Where steps are equally long, both
-    the first and the last are; then the nearer steps belong together.
+
+def _between(ours: Ints, theirs: Ints) -> tuple[Floats, Ints]:
+    """Distances of moments ``theirs`` from ``ours`` [ns], with those of theirs that are compared.
+
+    Moments at the ends of a recording, or one inside, may be of one side only. Those are left out
+    without which the distances are steady. Where steps are equally long, many are; then the nearer
+    steps belong together.
     """
-    if ours.size == theirs.size:
-        return (ours - theirs).astype(np.float64)
-    without = np.array([np.delete(ours, left_out) - theirs for left_out in range(ours.size)])
-    usual = np.median(without, axis=1)
-    varies = np.abs(without - usual[:, None]).mean(axis=1)
+    pairs = list(_compared(ours, theirs))
+    distances = [(a - b).astype(np.float64) for a, b in pairs]
+    usual = np.array([np.median(each) for each in distances])
+    varies = np.array([np.abs(d - m).mean() for d, m in zip(distances, usual, strict=True)])
     steady = varies <= varies.min() + TOGETHER * float(np.median(np.diff(theirs)))
     best = int(np.argmin(np.where(steady, np.abs(usual), np.inf)))
-    return np.asarray(without[best], np.float64)
+    return distances[best], pairs[best][1]
+
+
+def _compared(ours: Ints, theirs: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """All ways to compare moments of which one side has at most two more."""
+    more = ours.size - theirs.size
+    yield from ((ours[k : k + theirs.size], theirs) for k in range(more + 1))
+    if more == 1:
+        yield from ((np.delete(ours, k), theirs) for k in range(1, ours.size - 1))
+    elif more == 0 and theirs.size > MANY:
+        yield ours[1:], theirs[:-1]
+        yield ours[:-1], theirs[1:]
 
 
 def _keep_distance(between: Floats, lengths: Ints) -> bool:

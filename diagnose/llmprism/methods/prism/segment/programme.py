@@ -1,0 +1,146 @@
+"""All borders of a component together, by dynamic programming over silences of its lead lane.
+
+A threshold on silences takes a long message silence for a border, and misses a short border. The
+bytes tell: a step is a fixed vector of bytes over all lanes. The cost of a step is the capped
+deviation of its bytes, averaged over lanes; a long silence at its end is worth something.
+The first and the last step may be cut off by the recording: they may lack bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.segment.lanes import Lane, extent_of
+from llmprism.methods.prism.segment.parameters import (
+    BORDER_WORTH,
+    BYTES_COST,
+    CANDIDATE_SILENCE,
+    COMPARED_LANES,
+    EQUAL_BYTES,
+    EXACT_BYTES,
+    LEAST_BYTES,
+    MOST_BYTES,
+    SOON,
+)
+from llmprism.methods.prism.segment.balance import Balance
+from llmprism.methods.prism.segment.vote import Election
+from llmprism.numerics.arrays import Floats, Ints
+
+
+def refine(
+    lanes: list[Lane], members: list[int], election: Election, balances: dict[int, Balance]
+) -> Election:
+    """The election with the borders of the lead lane that fit the bytes of all lanes best."""
+    lead, level = lanes[election.lead], election.levels[election.lead]
+    extent = extent_of([lanes[i] for i in members])
+    at = _candidates(lead, level.cuts, level.silence_ns, balances.get(election.lead))
+    at = _with_ends(lead, at, CANDIDATE_SILENCE * level.silence_ns, extent)
+    low, high = lead.silence(at, extent)
+    begin = np.where(at == 0, high - level.silence_ns, low)
+    length = np.where((at > 0) & (at < lead.start.size), high - low, level.silence_ns)
+    moments = np.concatenate(([-np.inf], begin + SOON * length, [np.inf]))
+    heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:COMPARED_LANES]
+    before = np.array([_sent_before(lanes[i], moments) for i in {*heaviest, election.lead}])
+    nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
+    usual = _usual(before, nodes)
+    before, usual = before[usual > 0], usual[usual > 0]
+    lead_before = _sent_before(lead, moments)
+    threshold = level.silence_ns * np.exp(-level.contrast / 2)
+    gain = np.log((high - low) / threshold)
+    inside = (at > 0) & (at < lead.start.size)
+    gain = BORDER_WORTH * np.where(inside, np.clip(gain, -1.0, 1.0), -1.0)
+    step = float(np.median(np.diff(lead_before[nodes])))
+    steps = before / usual[:, None]
+    exact = exactness(np.diff(steps[:, nodes], axis=1))
+    chosen = _solve(steps, lead_before / max(step, 1.0), np.append(gain, 0.0), exact)
+    cuts = at[chosen - 1]
+    if _equal(lead, cuts) < _equal(lead, level.cuts):
+        return election
+    levels = {**election.levels, election.lead: replace(level, cuts=cuts)}
+    if cuts.size + 1 != election.steps:
+        levels = {election.lead: levels[election.lead]}
+    return Election(cuts.size + 1, levels, election.lead, election.weight)
+
+
+def _equal(lead: Lane, cuts: Ints) -> float:
+    """Share of the bytes in equal steps."""
+    steps = np.diff(np.concatenate(([0.0], lead.sent[cuts], [lead.bytes])))
+    equal = np.abs(steps / np.median(steps) - 1) <= EQUAL_BYTES
+    return float(steps[equal].sum() / lead.bytes)
+
+
+def _candidates(lead: Lane, cuts: Ints, silence: float, balance: Balance | None) -> Ints:
+    """Records of the lead lane that may begin a step."""
+    at = lead.silent
+    able = lead.gaps[at - 1] >= CANDIDATE_SILENCE * silence
+    if balance is not None:
+        able &= balance.clean(lead.reached[at - 1], lead.start[at])
+    return at[able] if 2 * able.sum() > cuts.size else np.union1d(at[able], cuts)
+
+
+def _with_ends(lead: Lane, at: Ints, least: float, extent: tuple[float, float]) -> Ints:
+    """Candidates with those before and after all records of the lead lane, if others send there."""
+    ends = np.array([0, lead.start.size])
+    low, high = lead.silence(ends, extent)
+    return np.union1d(at, ends[high - low > max(least, lead.floor)])
+
+
+def _sent_before(lane: Lane, moments: Floats) -> Floats:
+    return lane.sent[np.searchsorted(lane.start, moments)]
+
+
+def _usual(before: Floats, nodes: Ints) -> Floats:
+    """Usual bytes of a step of each lane."""
+    steps = np.diff(before[:, nodes], axis=1)
+    return np.median(steps, axis=1) if steps.shape[1] else before[:, -1] / 2
+
+
+def exactness(steps: Floats) -> Floats:
+    """Usual relative deviation of the bytes of a step, by lane; shape (lanes, 1).
+
+    Parameters
+    ----------
+    steps : bytes of each step in usual steps, shape (lanes, steps).
+    """
+    away = np.median(np.abs(steps - 1), axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
+    return np.clip(away, *EXACT_BYTES)[:, None]
+
+
+def _solve(before: Floats, lead: Floats, gain: Floats, exact: Floats) -> Ints:
+    """Nodes of the best path from the first to the last node, without both.
+
+    Parameters
+    ----------
+    before : bytes before each node in usual steps, shape (lanes, nodes).
+    lead : the same of the lead lane, shape (nodes,).
+    gain : of each node but the first, shape (nodes - 1,).
+    exact : usual relative deviation of each lane, shape (lanes, 1).
+    """
+    count = lead.size
+    value, origin = np.full(count, -np.inf), np.zeros(count, np.int64)
+    value[0] = 0.0
+    first = np.searchsorted(lead, lead - MOST_BYTES)
+    last = np.searchsorted(lead, lead - LEAST_BYTES, side="right")
+    for j in range(1, count):
+        low, high = int(first[j]), min(max(int(last[j]), int(first[j]) + 1), j)
+        high = j if j == count - 1 else high
+        if high <= low:
+            low, high = j - 1, j
+        excess = before[:, j, None] - before[:, low:high] - 1
+        apart = np.abs(excess)
+        if j == count - 1:
+            apart = np.maximum(excess, 0.0)
+        elif low == 0:
+            apart[:, 0] = np.maximum(excess[:, 0], 0.0)
+        cost = BYTES_COST * np.log1p(apart / exact).mean(axis=0)
+        total = value[low:high] - cost
+        best = int(np.argmax(total))
+        value[j], origin[j] = total[best] + gain[j - 1], low + best
+    path = []
+    node = int(origin[count - 1])
+    while node > 0:
+        path.append(node)
+        node = int(origin[node])
+    return np.array(path[::-1], np.int64)

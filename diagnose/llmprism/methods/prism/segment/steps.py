@@ -1,0 +1,154 @@
+"""The steps of a component: lanes, their levels, a vote, borders, and every lane cut at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.segment.balance import Balance, balance_of
+from llmprism.methods.prism.segment.borders import find_borders
+from llmprism.methods.prism.segment.cutting import cut_lane
+from llmprism.methods.prism.segment.lanes import Lane, lanes_of
+from llmprism.methods.prism.segment.levels import levels_of
+from llmprism.methods.prism.segment.parameters import (
+    ALIKE_BYTES,
+    BESIDE,
+    BYTES_WEIGHT,
+    EVALUATION_BYTES,
+    EXACT_BYTES,
+    FEWEST_STEPS,
+    LEAST_FIT,
+    MOSTLY_FIT,
+    RIVAL,
+    SURELY_FIT,
+    SYSTEMATIC,
+)
+from llmprism.methods.prism.segment.programme import refine
+from llmprism.methods.prism.segment.vote import Election, elect
+from llmprism.methods.prism.steps.stepping import Stepping
+from llmprism.numerics.arrays import Codes, Ints
+from prism_common.early import INTS
+
+
+def find_steps(
+    component: Component,
+    recorded_ns: tuple[int, int] | None = None,
+    single: bool = False,
+    near: int | None = None,
+) -> Stepping:
+    """Find the steps of ``component``, ``near`` a given number; a count of 0 if nothing repeats."""
+    lanes, _ = lanes_of(component.classes)
+    balances = balances_of(lanes)
+    levels = {i: levels_of(lane, balances.get(i)) for i, lane in enumerate(lanes)}
+    members = list(range(len(lanes)))
+    elected = elect(lanes, members, levels, balances, near)
+    if elected is None:
+        return without_steps(component)
+    best = _divided(lanes, elected, balances)
+    if near is None and best.fit < SURELY_FIT:
+        rival = elect(lanes, members, levels, balances, besides=elected.steps)
+        if rival is not None and rival.weight >= RIVAL * elected.weight:
+            other = _divided(lanes, rival, balances)
+            best = max(best, other, key=lambda each: each.fit)
+    if best.fit < (MOSTLY_FIT if best.steps <= FEWEST_STEPS else LEAST_FIT):
+        return without_steps(component)
+    step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
+    for lane, bounds in zip(lanes, best.bounds, strict=True):
+        step_of[lane.of_class][lane.rows] = _numbered(lane, bounds)
+    lead = lanes[best.election.lead].of_class
+    start, end = _extents(component, step_of, lead, best.steps)
+    return Stepping(best.steps, best.quality, lead, tuple(step_of), start, end)
+
+
+@dataclass(frozen=True)
+class _Division:
+    """All lanes cut at the borders of the steps that were elected.
+
+    ``fit`` is the share of the steps in which lanes send no less than usual.
+    """
+
+    election: Election
+    steps: int
+    bounds: list[Ints]
+    fit: float
+
+    @property
+    def quality(self) -> float:
+        """How far the steps are to be believed, in [0, 1]."""
+        lead = self.election.levels[self.election.lead]
+        return min(float(np.sqrt(lead.quality)), self.fit)
+
+
+def _divided(lanes: list[Lane], elected: Election, balances: dict[int, Balance]) -> _Division:
+    """Lanes cut at the borders of the ``elected`` steps."""
+    members = list(range(len(lanes)))
+    election = refine(lanes, members, elected, balances)
+    borders = find_borders(lanes, members, election, balances)
+    bounds = [cut_lane(lane, borders).bounds for lane in lanes]
+    return _Division(election, borders.steps, bounds, _fit(lanes, bounds))
+
+
+def balances_of(lanes: list[Lane]) -> dict[int, Balance]:
+    """Bytes under way of each lane that has one in the other direction."""
+    back = {(lane.of_class, lane.couple, lane.forth): i for i, lane in enumerate(lanes)}
+    balances: dict[int, Balance] = {}
+    for i, lane in enumerate(lanes):
+        other = back.get((lane.of_class, lane.couple, not lane.forth), -1)
+        if other > i and (balance := balance_of(lane, lanes[other])) is not None:
+            balances[i] = balances[other] = balance
+    return balances
+
+
+def without_steps(component: Component) -> Stepping:
+    """No steps."""
+    unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
+    return Stepping(0, 0.0, -1, unknown, INTS, INTS)
+
+
+def _numbered(lane: Lane, bounds: Ints) -> Codes:
+    """The step of each record of a lane; -1 for those of an evaluation before a step.
+
+    What a step has more than usual is an evaluation, which moves first.
+    """
+    step = np.repeat(np.arange(bounds.size - 1, dtype=np.int32), np.diff(bounds))
+    moved = np.diff(lane.sent[bounds])
+    usual = np.median(moved[moved > 0])
+    noise = SYSTEMATIC * float(np.median(np.abs(moved / usual - 1)))
+    excess = np.where(moved > (1 + max(EVALUATION_BYTES, noise)) * usual, moved - usual, 0.0)
+    excess[[0, -1]] = 0.0  # a step that is cut off may be part of it
+    until = lane.sent[bounds[:-1]] + (1 + EXACT_BYTES[0]) * excess
+    early = lane.sent[1:] <= until[step]
+    return np.where(early, -1, step).astype(np.int32)
+
+
+def _extents(
+    component: Component, step_of: list[Codes], lead: int, count: int
+) -> tuple[Ints, Ints]:
+    """Begin and end of each step [ns], of the class ``lead``; of all where it sends nothing."""
+    start = np.full((2, count), np.iinfo(np.int64).max)
+    end = np.full((2, count), np.iinfo(np.int64).min)
+    for i, (one, step) in enumerate(zip(component.classes, step_of, strict=True)):
+        known = step >= 0
+        np.minimum.at(start[int(i != lead)], step[known], one.traffic.start_ns[known])
+        np.maximum.at(end[int(i != lead)], step[known], one.traffic.end_ns[known])
+    silent = end[0] < start[0]
+    return np.where(silent, start[1], start[0]), np.where(silent, end[1], end[0])
+
+
+def _fit(lanes: list[Lane], cut: list[Ints]) -> float:
+    """Share of the steps in which lanes send no less than usual, by lane weighted as its vote.
+
+    A step may hold an evaluation besides, but a lane that takes part in steps does so in all.
+    """
+    weight = np.array([lane.bytes**BYTES_WEIGHT for lane in lanes])
+    share = np.zeros(weight.size)
+    for i, (lane, bounds) in enumerate(zip(lanes, cut, strict=True)):
+        steps = np.diff(lane.sent[bounds])
+        inner = steps[1:-1] if steps.size > 3 else steps
+        usual = np.median(inner)
+        lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
+        more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
+        share[i] = 1 - lacking - BESIDE * more if usual else 0.0
+    return float((weight * share).sum() / weight.sum())

@@ -189,8 +189,11 @@ LEAST_FIT, MOSTLY_FIT = 0.75, 0.9
 WIDTH_WORTH, LATE_COST = 0.25, 1.0
 """Log likelihoods of a border: log of the silence of all lanes, and period after it begins."""
 
-RIVAL, SURELY_FIT = 0.25, 0.95
+RIVAL, SURELY_FIT = 0.1, 0.95
 """Votes of a second number of steps, in those of the first, to be tried; where the first fits less."""
 
 BESIDE = 0.5
 """Doubt in a step that holds more than usual, in that in one that lacks as much."""
+
+HEAVY = 0.1
+"""Of the bytes of the heaviest lane: lanes with more take part in every step."""

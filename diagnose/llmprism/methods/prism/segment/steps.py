@@ -17,6 +17,7 @@ from llmprism.methods.prism.segment.parameters import (
     BESIDE,
     BYTES_WEIGHT,
     EVALUATION_BYTES,
+    HEAVY,
     EXACT_BYTES,
     FEWEST_STEPS,
     LEAST_FIT,
@@ -51,7 +52,7 @@ def find_steps(
         rival = elect(lanes, members, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
             other = _divided(lanes, rival, balances)
-            best = max(best, other, key=lambda each: each.fit)
+            best = max(best, other, key=lambda each: each.fit - each.empty)
     if best.fit < (MOSTLY_FIT if best.steps <= FEWEST_STEPS else LEAST_FIT):
         return without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
@@ -66,13 +67,15 @@ def find_steps(
 class _Division:
     """All lanes cut at the borders of the steps that were elected.
 
-    ``fit`` is the share of the steps in which lanes send no less than usual.
+    ``fit`` is the share of the steps in which lanes send as usual, ``empty`` that in which heavy
+    lanes send nothing: what takes part in steps does so in all of them.
     """
 
     election: Election
     steps: int
     bounds: list[Ints]
     fit: float
+    empty: float
 
     @property
     def quality(self) -> float:
@@ -87,7 +90,7 @@ def _divided(lanes: list[Lane], elected: Election, balances: dict[int, Balance])
     election = refine(lanes, members, elected, balances)
     borders = find_borders(lanes, members, election, balances)
     bounds = [cut_lane(lane, borders).bounds for lane in lanes]
-    return _Division(election, borders.steps, bounds, _fit(lanes, bounds))
+    return _Division(election, borders.steps, bounds, _fit(lanes, bounds), _empty(lanes, bounds))
 
 
 def balances_of(lanes: list[Lane]) -> dict[int, Balance]:
@@ -135,6 +138,18 @@ def _extents(
         np.maximum.at(end[int(i != lead)], step[known], one.traffic.end_ns[known])
     silent = end[0] < start[0]
     return np.where(silent, start[1], start[0]), np.where(silent, end[1], end[0])
+
+
+def _empty(lanes: list[Lane], cut: list[Ints]) -> float:
+    """Share of the steps in which heavy lanes send nothing."""
+    heaviest = max(lane.bytes for lane in lanes)
+    return float(
+        np.mean([
+            np.mean(np.diff(bounds) == 0)
+            for lane, bounds in zip(lanes, cut, strict=True)
+            if lane.bytes >= HEAVY * heaviest
+        ])
+    )
 
 
 def _fit(lanes: list[Lane], cut: list[Ints]) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 
 from llmprism.methods.prism.segment.lanes import Lane, extent_of
 from llmprism.methods.prism.segment.parameters import (
-    BYTES_COST,
     CANDIDATE_SILENCES,
     CLEAN_WORTH,
     COMPARED_LANES,
@@ -20,7 +19,7 @@ from llmprism.methods.prism.segment.parameters import (
     SOON,
 )
 from llmprism.methods.prism.segment.balance import Balance
-from llmprism.methods.prism.segment.programme import exactness
+from llmprism.methods.prism.segment.programme import best_path, exactness
 from llmprism.methods.prism.segment.vote import Election
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -86,13 +85,15 @@ def find_borders(
     ]
     if election.lead not in balances:
         high = np.minimum(high, low + np.maximum(SOON * level.period_ns, SOON * (high - low)))
+    leads = bool(silences.gradients[members.index(election.lead)])
     offers = [
-        _offers(low[k], high[k], silences, [(a[k], b[k]) for a, b in ranges], balances, level.period_ns)
+        _offers(low[k], high[k], silences, [(a[k], b[k]) for a, b in ranges], balances, level.period_ns, leads)
         for k in range(low.size)
     ]
-    chosen = _together(lanes, members, offers) if offers else []
-    left = np.array([offer.low[i] for offer, i in zip(offers, chosen, strict=True)])
-    right = np.array([offer.high[i] for offer, i in zip(offers, chosen, strict=True)])
+    outside = int(0 in level.cuts), int(lead.start.size in level.cuts)
+    chosen = _together(lanes, members, offers, outside)
+    left = np.array([offer.low[i] for offer, i in chosen])
+    right = np.array([offer.high[i] for offer, i in chosen])
     begin, end = extent
     middle = (left + right) / 2
     period = float(np.median(np.diff(middle))) if middle.size > 1 else (end - begin) / 2
@@ -123,6 +124,7 @@ def _offers(
     ranges: list[tuple[int, int]],
     balances: dict[int, Balance],
     period: float,
+    leads_heavy: bool,
 ) -> _Offers:
     """The windows within a silence of the lead lane, and how much like a border each is."""
     lane = np.concatenate([np.full(b - a, i) for i, (a, b) in enumerate(ranges)])
@@ -134,14 +136,15 @@ def _offers(
     depth = np.searchsorted(np.sort(a), middle, "right") - np.searchsorted(np.sort(b), middle)
     heavy = silences.gradients[lane.astype(int)]
     after_heavy = np.isin(edges[:-1], a[heavy & (a > low)])
+    after_heavy[:1] |= leads_heavy
     after_heavy &= depth >= FEW_SILENT * depth.max()
     likely = DEPTH_WORTH * (depth / depth.max() - 1) + GRADIENTS_WORTH * after_heavy
     best = np.sort(np.argsort(-likely, kind="stable")[:CANDIDATE_SILENCES])
     last = np.array([_while_as_deep(depth, int(i)) for i in best])
     width = edges[last + 1] - edges[best]
     likely = likely[best] + _clean(middle[best], balances)
-    likely += WIDTH_WORTH * np.log(width / width.max())
     likely -= LATE_COST * (edges[best] - low) / period
+    likely += WIDTH_WORTH * np.log(width / width.max())
     return _Offers(edges[best], edges[last + 1], middle[best], likely)
 
 
@@ -150,31 +153,43 @@ def _while_as_deep(depth: Ints, first: int) -> int:
     return int(first + less[0] - 1) if less.size else depth.size - 1
 
 
-def _together(lanes: list[Lane], members: list[int], offers: list[_Offers]) -> list[int]:
-    """The window of each border: by itself, and by the bytes of all lanes between two of them."""
+def _together(
+    lanes: list[Lane], members: list[int], offers: list[_Offers], outside: tuple[int, int]
+) -> list[tuple[_Offers, int]]:
+    """The window of each border: by itself, and by the bytes of all lanes between two of them.
+
+    A first and a last border that are ``outside`` of all records of the lead lane are none if the
+    recording begins or ends with a step.
+    """
+    if not offers:
+        return []
     heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:COMPARED_LANES]
     sent = [
         np.array([lanes[i].sent[np.searchsorted(lanes[i].start, offer.middle)] for i in heaviest])
         for offer in offers
     ]
-    first = np.array([each[:, np.argmax(offer.likely)] for each, offer in zip(sent, offers, strict=True)])
+    likeliest = [int(np.argmax(offer.likely)) for offer in offers]
+    first = np.array([each[:, i] for each, i in zip(sent, likeliest, strict=True)])
     steps = np.diff(first, axis=0).T
     usual = np.median(steps, axis=1) if steps.size else np.zeros(len(heaviest))
     told = usual > 0
+    if not told.any():
+        return list(zip(offers, likeliest, strict=True))
+    total = np.array([lanes[i].bytes for i in heaviest])[told] / usual[told]
     sent = [each[told] / usual[told, None] for each in sent]
-    exact = exactness(steps[told] / usual[told, None]) if told.any() else None
-    value, origins = offers[0].likely, []
-    for k in range(1, len(offers)):
-        apart = np.abs(sent[k][:, None, :] - sent[k - 1][:, :, None] - 1)
-        total = np.repeat(value[:, None], offers[k].likely.size, 1)
-        if exact is not None:
-            total = total - BYTES_COST * np.log1p(apart / exact[:, :, None]).mean(axis=0)
-        origins.append(np.argmax(total, axis=0))
-        value = total.max(axis=0) + offers[k].likely
-    chosen = [int(np.argmax(value))]
-    for origin in reversed(origins):
-        chosen.append(int(origin[chosen[-1]]))
-    return chosen[::-1]
+    exact = exactness(steps[told] / usual[told, None])
+    ways = [
+        slice(a, len(offers) - b)
+        for a in range(outside[0] + 1)
+        for b in range(outside[1] + 1)
+        if len(offers) > a + b
+    ]
+    paths = [best_path([o.likely for o in offers[way]], sent[way], total, exact) for way in ways]
+    value, path, way = max(
+        ((value, path, way) for (value, path), way in zip(paths, ways, strict=True)),
+        key=lambda each: each[0],
+    )
+    return list(zip(offers[way], path, strict=True))
 
 
 def _clean(moments: Floats, balances: dict[int, Balance]) -> Floats:

@@ -197,3 +197,6 @@ BESIDE = 0.5
 
 HEAVY = 0.1
 """Of the bytes of the heaviest lane: lanes with more take part in every step."""
+
+CUT_OFF = 0.5
+"""Cost of bytes that the first or last step lacks, in that of bytes that others lack."""

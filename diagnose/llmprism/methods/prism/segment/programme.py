@@ -18,6 +18,7 @@ from llmprism.methods.prism.segment.parameters import (
     BYTES_COST,
     CANDIDATE_SILENCE,
     COMPARED_LANES,
+    CUT_OFF,
     EQUAL_BYTES,
     EXACT_BYTES,
     LEAST_BYTES,
@@ -144,3 +145,37 @@ def _solve(before: Floats, lead: Floats, gain: Floats, exact: Floats) -> Ints:
         path.append(node)
         node = int(origin[node])
     return np.array(path[::-1], np.int64)
+
+
+def best_path(
+    likely: list[Floats], sent: list[Floats], total: Floats, exact: Floats
+) -> tuple[float, list[int]]:
+    """The best choice of one moment for each border, and how likely it is.
+
+    Parameters
+    ----------
+    likely : log likelihood of each moment that is offered, a border at a time.
+    sent : bytes before each in usual steps, shape (lanes, moments), a border at a time.
+    total : bytes of each lane, the same way, shape (lanes,).
+    exact : usual relative deviation of each lane, shape (lanes, 1).
+    """
+    value = likely[0] - _cost_of_end(sent[0], exact)
+    origins = []
+    for k in range(1, len(likely)):
+        apart = np.abs(sent[k][:, None, :] - sent[k - 1][:, :, None] - 1)
+        cost = BYTES_COST * np.log1p(apart / exact[:, :, None]).mean(axis=0)
+        origins.append(np.argmax(value[:, None] - cost, axis=0))
+        value = (value[:, None] - cost).max(axis=0) + likely[k]
+    value = value - _cost_of_end(total[:, None] - sent[-1], exact)
+    path = [int(np.argmax(value))]
+    for origin in reversed(origins):
+        path.append(int(origin[path[-1]]))
+    return float(value.max()), path[::-1]
+
+
+def _cost_of_end(moved: Floats, exact: Floats) -> Floats:
+    """Cost of the first or last step, which may be cut off: it had better be whole."""
+    excess = moved - 1
+    cost = np.where(excess > 0, 1.0, CUT_OFF) * np.log1p(np.abs(excess) / exact)
+    mean: Floats = BYTES_COST * cost.mean(axis=0)
+    return mean

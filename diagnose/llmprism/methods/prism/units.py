@@ -31,7 +31,7 @@ MESSAGES = TRAINING.index("pp")  # traffic of all other kinds is parts of collec
 
 @dataclass(frozen=True)
 class Lanes:
-    """Units at both ends of each lane, -1 if it is none of the job's, and the number of its kind."""
+    """Units at both ends of each lane, -1 for those of other jobs, and the number of its kind."""
 
     source: Codes
     target: Codes

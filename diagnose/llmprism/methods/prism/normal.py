@@ -32,9 +32,8 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.edges import add_up, take_waiting_out
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
-from prism_common.compiled import compiled
-from prism_common.early import FLOATS, INTS, compile_early
 
 
 @dataclass(frozen=True)
@@ -211,30 +210,13 @@ def table_of(
     normal = reference.normal(durations)
     longer, whole = np.zeros((2, rows, durations.shape[1]))
     edges = np.zeros(rows, np.int64)
-    _add_up(durations, normal, row, (longer, whole, edges))
+    add_up(durations, normal, row, (longer, whole, edges))
     normal_ns = whole.max(axis=1, initial=0.0)
     shown = whole > QUARTER * normal_ns[:, None]
     excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
     excess -= reference.normal(excess)
     rounding = np.sqrt(np.maximum(edges, 1)) * tick_ns / 2 / np.maximum(normal_ns, 1.0)
     return Table(excess, normal_ns, errors_of(excess, rounding))
-
-
-@compiled
-def _add_up(
-    durations: Floats, normal: Floats, row: Ints, sums: tuple[Floats, Floats, Ints]
-) -> None:
-    """Add the known durations of edges to those of their rows: what is longer, normal, edges."""
-    longer, whole, edges = sums
-    for edge in range(len(durations)):
-        is_known = False
-        for step in range(durations.shape[1]):
-            usual = normal[edge, step]
-            if np.isfinite(durations[edge, step]) and usual > 0:
-                longer[row[edge], step] += durations[edge, step] - usual
-                whole[row[edge], step] += usual
-                is_known = True
-        edges[row[edge]] += is_known
 
 
 def errors_of(excess: Floats, rounding: Floats) -> Floats:
@@ -269,44 +251,5 @@ def without_waiting(graph: StepGraph, normal: Floats, rendezvous: Rendezvous) ->
     order = np.argsort(met, kind="stable")
     offsets = np.searchsorted(met[order], np.arange(len(nodes.begin) + 1))
     times = compute, normal, nodes.begin, nodes.join
-    _take_waiting_out(order, offsets, nodes.operation, rendezvous.together_ns, times)
+    take_waiting_out(order, offsets, nodes.operation, rendezvous.together_ns, times)
     return compute
-
-
-@compiled
-def _take_waiting_out(
-    order: Ints, offsets: Ints, operation: Ints, together_ns: Floats,
-    times: tuple[Floats, Floats, Floats, Floats],
-) -> None:  # fmt: skip
-    """Take what each participation in a rendezvous waited out of its computation.
-
-    ``order`` has the participations of each rendezvous, which begin at ``offsets``.
-    """
-    compute, normal, begin, join = times
-    for met in range(offsets.size - 1):
-        members = order[offsets[met] : offsets[met + 1]]
-        if members.size < 2:
-            continue
-        for step in range(compute.shape[1]):
-            latest = -np.inf
-            for one in members:
-                if begin[operation[one], step] > latest:
-                    latest = begin[operation[one], step]
-            count, least = 0, np.inf
-            for one in members:
-                longer = compute[one, step] - normal[one, step]
-                if np.isfinite(longer) and join[one, step] >= latest - together_ns[met]:
-                    count += 1
-                    least = min(least, longer)
-            if count < 2:
-                continue
-            for one in members:
-                waited = compute[one, step] - normal[one, step] - least
-                if waited > 0 and join[one, step] >= latest - together_ns[met]:
-                    compute[one, step] -= waited
-
-
-compile_early(
-    _add_up, lambda: (FLOATS[:, None], FLOATS[:, None], INTS, (FLOATS[:, None],) * 2 + (INTS,))
-)
-compile_early(_take_waiting_out, lambda: (INTS, INTS, INTS, FLOATS, (FLOATS[:, None],) * 4))

@@ -259,7 +259,8 @@ def _times(node: int, of_join: bool, join: Floats, arrive: Floats, before: Float
     """When a parent happened in each step [ns]."""
     if node == STEP_BEFORE:
         return before
-    return join[node] if of_join else arrive[node]
+    happened_ns: Floats = join[node] if of_join else arrive[node]
+    return happened_ns
 
 
 @compiled

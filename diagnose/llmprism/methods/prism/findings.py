@@ -21,7 +21,7 @@ from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
 from llmprism.methods.prism.persistent import Persistent, persistent
-from llmprism.methods.prism.search import Found, search
+from llmprism.methods.prism.search import LocatedCulprit, search
 from llmprism.methods.prism.stages import long_stages
 from llmprism.methods.prism.windows import LEVEL, Window
 from prism_common.threads import both
@@ -66,7 +66,7 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
 
 
 def _explained(
-    durations: Durations, others: Sequence[Durations], outside: Outside, one: Found
+    durations: Durations, others: Sequence[Durations], outside: Outside, one: LocatedCulprit
 ) -> Explanation | None:
     """A culprit as an explanation, by all that is known; None if something else explains it."""
     job, window = durations.job, one.scene.window
@@ -93,7 +93,7 @@ def _explained(
     )  # fmt: skip
 
 
-def _cost(durations: Durations, one: Found) -> Cost:
+def _cost(durations: Durations, one: LocatedCulprit) -> Cost:
     """What a window costs the job."""
     window, normal_ns = one.scene.window, durations.usual_ns
     slow_ns = normal_ns + one.lost_ns / (window.last - window.first + 1)

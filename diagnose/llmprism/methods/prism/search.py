@@ -42,7 +42,7 @@ WHOLE = ("job", *UNNAMED)  # kinds that need not be the same in all steps
 
 
 @dataclass(frozen=True)
-class Found:
+class LocatedCulprit:
     """One culprit in one window of a job.
 
     Attributes
@@ -71,7 +71,7 @@ class Found:
         return float((1 - np.exp(-max(self.odds, 0.0)) / 2) * self.share)
 
 
-def search(durations: Durations) -> Iterator[Found]:
+def search(durations: Durations) -> Iterator[LocatedCulprit]:
     """Culprits of longer steps, the likeliest first."""
     if durations.steps < FEWEST:
         return
@@ -112,7 +112,7 @@ def _likeliest_window(lost: Lost) -> tuple[Window, float, list[Hypothesis]]:
 
 def _judged(
     lost: Lost, window: Window, hypotheses: Sequence[Hypothesis], odds: float
-) -> Found | None:
+) -> LocatedCulprit | None:
     """The hypothesis that fits a window best, of those that have a name; None if none has."""
     hit = window.hit(lost.durations.steps) & np.isfinite(lost.longer_ns)
     left = list(hypotheses)
@@ -128,7 +128,7 @@ def _judged(
         if attribution is not None:
             share = sum(r.share for r in scene.rivals if best.covers(r.hypothesis))
             losses = float(lost.longer_ns[hit].sum()), float(best.lost_ns[hit].sum())
-            return Found(attribution, scene, *losses, odds, share)
+            return LocatedCulprit(attribution, scene, *losses, odds, share)
         left = [one for one in left if one.kind != best.kind]
     return None
 
@@ -207,7 +207,7 @@ def _within(window: Window, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return replace(window, first=first, last=last, spared=spared)
 
 
-def _left(lost: Lost, found: Found) -> Floats:
+def _left(lost: Lost, found: LocatedCulprit) -> Floats:
     """By what each step is longer that is not explained yet; NaN where nothing more is known.
 
     Measures hide a part of what a culprit lost. So who lost most of what a step is longer by lost

@@ -85,8 +85,8 @@ def _explained(
     evidence = {
         **named.evidence, "lost_share_of_a_step": round(lost, 4), "log_odds": round(one.odds, 1),
     }  # fmt: skip
-    if window.spared:
-        evidence["steps"] = np.flatnonzero(one.scene.hit).tolist()
+    if window.unaffected:
+        evidence["steps"] = np.flatnonzero(one.scene.affected).tolist()
     return Explanation(
         job, named.level, named.symptom, named.cause, named.kind, named.name, window.first,
         window.last, window.level / (1 + window.level), min(sure, 1.0), evidence,
@@ -97,8 +97,8 @@ def _cost(durations: Durations, one: LocatedCulprit) -> Cost:
     """What a window costs the job."""
     window, normal_ns = one.scene.window, durations.usual_ns
     slow_ns = normal_ns + one.lost_ns / (window.last - window.first + 1)
-    hits = int(one.scene.hit.sum())
-    deviations = one.lost_ns / hits / durations.normal.noise_ns * np.sqrt(hits)
+    affected = int(one.scene.affected.sum())
+    deviations = one.lost_ns / affected / durations.normal.noise_ns * np.sqrt(affected)
     return Cost(normal_ns, slow_ns, one.lost_ns, float(deviations))
 
 

@@ -36,7 +36,7 @@ VARIES = 0.2
 """Of a level: by which it differs between steps, which also covers what lies between two LEVELS."""
 
 PAUSES = 0.5
-"""Share of the steps of a window that pauses hit, before anything is known."""
+"""Share of the steps of a window that pauses affect, before anything is known."""
 
 LEAST_COST = 0.01
 """Of a step: what costs its job less is no finding. Faults below 3 % are hard to act on, and a

@@ -64,10 +64,10 @@ def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
 
 
-def more_in(values: Floats, inside: Bools, hit: Bools) -> float:
-    """By how much the median of the steps that are hit exceeds that of those outside."""
+def more_in(values: Floats, inside: Bools, affected: Bools) -> float:
+    """By how much the median of the affected steps exceeds that of those outside."""
     usual = np.nan_to_num(finite_median(values[~inside]))
-    return float(np.nan_to_num(finite_median(values[hit]) - usual))
+    return float(np.nan_to_num(finite_median(values[affected]) - usual))
 
 
 def _by_sending(busy: Floats, inside: Bools) -> Floats | None:

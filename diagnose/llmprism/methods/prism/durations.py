@@ -19,8 +19,8 @@ from llmprism.methods.prism.normal import (
     Normal,
     Reference,
     Table,
-    periodic_steps,
     normal_of,
+    periodic_steps,
     table_of,
     without_waiting,
 )

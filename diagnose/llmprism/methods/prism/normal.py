@@ -1,4 +1,4 @@
-"""What steps take when nothing is wrong: the fast common level, and the periodic steps of a program.
+"""What steps take when nothing is wrong: the fast common level, and periodic longer steps.
 
 Most steps of a healthy job take the same time. Where a fault slows most of them, the healthy ones
 are a smaller group that is faster. So the *normal* length is that of the fastest group which is no

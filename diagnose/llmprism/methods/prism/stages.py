@@ -55,10 +55,8 @@ def long_stages(durations: Durations) -> Iterator[Persistent]:
     errors = [abs(np.log(takes(one) / seen_ns)) for one in (work, np.full(work.size, longest))]
     if errors[0] > errors[1]:
         return
-    if (
-        level < max(1 + EVEN, _gradients(durations, stage))
-        or saved_ns < LEAST_SAVED_SHARE * durations.usual_ns
-    ):
+    least_ns = LEAST_SAVED_SHARE * durations.usual_ns
+    if level < max(1 + EVEN, _gradients(durations, stage)) or saved_ns < least_ns:
         return
     name = f"{durations.job.name} stage {stage}"
     evidence = {"stage_work_ns": np.rint(work).astype(int).tolist()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.normal import fast_level, periodic_steps, normal_of
+from llmprism.methods.prism.normal import fast_level, normal_of, periodic_steps
 
 NOISE = 1.0
 

@@ -66,10 +66,8 @@ def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     ahead = np.fmax.reduce(more) - more
     longest = float(np.nan_to_num(np.fmax.reduce(ahead)))
     noise = float(np.nan_to_num(np.nanmedian(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
-    if longest <= max(
-        DIFFERENT_DEVIATIONS * noise,
-        LAST_ROUND_SHARE * more_in(nanmedian(busy, axis=0), inside, inside),
-    ):
+    last_round_ns = LAST_ROUND_SHARE * more_in(nanmedian(busy, axis=0), inside, inside)
+    if longest <= max(DIFFERENT_DEVIATIONS * noise, last_round_ns):
         return None
     return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
 
@@ -87,11 +85,8 @@ def _by_sending(busy: Floats, inside: Bools) -> Floats | None:
     longer = during - before
     noise = float(np.nan_to_num(np.nanmedian(spread(busy)))) / np.sqrt(max(int(inside.sum()), 1))
     most = float(np.nanmax(longer)) if np.isfinite(longer).any() else 0.0
-    share = (
-        np.nan_to_num(longer / most)
-        if most > DIFFERENT_DEVIATIONS * noise
-        else np.ones(longer.size)
-    )
+    differ = most > DIFFERENT_DEVIATIONS * noise
+    share = np.nan_to_num(longer / most) if differ else np.ones(longer.size)
     if share.min() > IDLE:
         return None
     return np.clip((share - IDLE) / (BUSY - IDLE), FALSE_HIT, 1.0)

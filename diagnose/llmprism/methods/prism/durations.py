@@ -19,8 +19,8 @@ from llmprism.methods.prism.normal import (
     Normal,
     Reference,
     Table,
-    habits,
     normal_of,
+    periodic_steps,
     table_of,
     without_waiting,
 )
@@ -135,7 +135,7 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     compared = _compared(job, graph, rendezvous, reference, tick_ns)
     alone = _lost_alone(job, normal, compared[1], work - reference.normal(work))
     is_none = alone | saving_steps(context, job)  # the kind of saves is known
-    habit = habits(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
+    habit = periodic_steps(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
     if habit.any():
         kind = kinds_of(context, job, habit)
         normal = normal_of(job.between_ends_ns, kind, tick_ns)

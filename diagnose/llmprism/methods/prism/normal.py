@@ -1,4 +1,4 @@
-"""What steps take when nothing is wrong: the fast common level, and the habits of a program.
+"""What steps take when nothing is wrong: the fast common level, and periodic longer steps.
 
 Most steps of a healthy job take the same time. Where a fault slows most of them, the healthy ones
 are a smaller group that is faster. So the *normal* length is that of the fastest group which is no
@@ -89,12 +89,12 @@ def fast_level(values: Floats, noise: float) -> float:
     return low if middle - low > within else middle
 
 
-def habits(longer_ns: Floats, noise_ns: float) -> Ints:
+def periodic_steps(longer_ns: Floats, noise_ns: float) -> Ints:
     """A number for the habit of each step; 0 for steps without one, shape (steps,).
 
     They are found one by one.
 
-    >>> habits(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), 1.0).tolist()
+    >>> periodic_steps(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), 1.0).tolist()
     [0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0]
     """
     found = np.zeros(longer_ns.size, np.int64)

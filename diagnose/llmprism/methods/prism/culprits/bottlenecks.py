@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import (
     BOTTLENECK_ENDS,
     BUSY,
@@ -27,7 +26,7 @@ from llmprism.methods.prism.parameters import (
     LAST_ROUND_SHARE,
 )
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian, spread
 
 
 def bottlenecks(

@@ -32,6 +32,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.edges import add_up, take_waiting_out
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 
@@ -207,15 +208,13 @@ def table_of(
 ) -> Table:
     """The excess of each row: edges of one ``row`` are taken together."""
     normal = reference.normal(durations)
-    known = np.isfinite(durations) & (normal > 0)
     longer, whole = np.zeros((2, rows, durations.shape[1]))
-    np.add.at(longer, row, np.where(known, durations - normal, 0.0))
-    np.add.at(whole, row, np.where(known, normal, 0.0))
+    edges = np.zeros(rows, np.int64)
+    add_up(durations, normal, row, (longer, whole, edges))
     normal_ns = whole.max(axis=1, initial=0.0)
     shown = whole > QUARTER * normal_ns[:, None]
     excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
     excess -= reference.normal(excess)
-    edges = np.bincount(row[known.any(axis=1)], minlength=rows)
     rounding = np.sqrt(np.maximum(edges, 1)) * tick_ns / 2 / np.maximum(normal_ns, 1.0)
     return Table(excess, normal_ns, errors_of(excess, rounding))
 
@@ -248,18 +247,9 @@ def without_waiting(graph: StepGraph, normal: Floats, rendezvous: Rendezvous) ->
     Who waits takes longer than ``normal``, of the same shape.
     """
     nodes, compute = graph.nodes, graph.compute.copy()
-    longer = compute - normal
-    latest = np.full(nodes.begin.shape, -np.inf)
-    np.maximum.at(latest, rendezvous.of, np.nan_to_num(nodes.begin, nan=-np.inf))
     met = rendezvous.of[nodes.operation]
-    begins = latest[met] - rendezvous.together_ns[met][:, None]
-    at_once = np.isfinite(longer) & (nodes.join >= begins)
-    shape = (len(nodes.begin), compute.shape[1])
-    members = np.zeros(shape, np.int64)
-    np.add.at(members, met, at_once.astype(np.int64))
-    least = np.full(shape, np.inf)
-    np.minimum.at(least, met, np.where(at_once, longer, np.inf))
-    waited = longer - least[met]
-    several = at_once & (members[met] > 1)
-    without: Floats = np.where(several & (waited > 0), compute - waited, compute)
-    return without
+    order = np.argsort(met, kind="stable")
+    offsets = np.searchsorted(met[order], np.arange(len(nodes.begin) + 1))
+    times = compute, normal, nodes.begin, nodes.join
+    take_waiting_out(order, offsets, nodes.operation, rendezvous.together_ns, times)
+    return compute

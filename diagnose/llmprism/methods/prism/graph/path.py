@@ -50,9 +50,8 @@ def times_on_path(
     members = order, np.searchsorted(meets[order], np.arange(len(nodes.begin) + 1))
     compute = np.zeros((ranks, steps))
     transfer, transfer_longer = np.zeros((2, len(nodes.communicators), steps))
-    longer = graph.compute - normal[0]
     for step in range(steps):
-        for node, together, duration in _path(graph, rendezvous, members, longer, step):
+        for node, together, duration in _path(graph, rendezvous, members, normal[0], step):
             if together is None:
                 usual = normal[1][node, step]
                 at = nodes.communicator[node], step
@@ -74,7 +73,7 @@ def _known(nodes: Nodes, operation: int, step: int) -> int:
 
 
 def _path(
-    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], longer: Floats, step: int
+    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], normal: Floats, step: int
 ) -> Iterator[tuple[int, Ints | None, float]]:
     """Edges of one step, from its end: node, who joined with it, and duration.
 
@@ -97,7 +96,8 @@ def _path(
         if not np.isfinite(joins).any():
             return
         together = own[joins >= np.nanmax(joins) - rendezvous.together_ns[met]]
-        least = np.nan_to_num(longer[together, step], nan=np.inf)
+        longer = graph.compute[together, step] - normal[together, step]
+        least = np.nan_to_num(longer, nan=np.inf)
         node = int(together[np.argmin(least)])
         yield operation, None, max(until - float(nodes.join[node, step]), 0.0)
         while True:

@@ -70,9 +70,9 @@ def _sent(
 ) -> tuple[Floats, Floats]:
     """When ``members`` begin to send their first and last message of a step; not finite if none."""
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    sends = np.isin(connections.src, members)
     for one, step in pipeline:
-        sender = connections.src[connections.of_row[one.traffic.row]]
-        own: Bools = np.isin(sender, members) & (step >= 0)
+        own: Bools = sends[connections.of_row[one.traffic.row]] & (step >= 0)
         start = one.traffic.start_ns[own].astype(np.float64)
         np.minimum.at(first, step[own], start)
         np.maximum.at(last, step[own], start)

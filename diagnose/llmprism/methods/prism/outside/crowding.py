@@ -2,7 +2,7 @@
 
 Those who share a link take as long as all of their bytes need. A step in which transfers of other
 jobs fall into those of this one may be longer than one in which they do not, and nothing is wrong.
-So what a transfer takes longer is explained as far as others have a larger share of the speed of
+So what a transfer takes longer is crowded as far as others have a larger share of the speed of
 one of its links than in any step that is not slow. A slow link takes longer with the same share.
 """
 
@@ -26,7 +26,7 @@ def is_crowded(durations: Durations, window: Window) -> bool:
     sent = _sent_by_others(durations.context, durations.job)
     speed, flows = link_speed(durations.context, durations.job), durations.context.flows
     lost = np.maximum(durations.on_path.transfer_longer, 0.0)
-    explained = np.zeros_like(lost)
+    crowded = np.zeros_like(lost)
     for number in np.flatnonzero(lost[:, affected].any(axis=1)).tolist() if sent and speed else ():
         own = nodes.communicator == number
         begin, end = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
@@ -38,9 +38,8 @@ def is_crowded(durations: Durations, window: Window) -> bool:
             size = np.interp(end, *sent[link]) - np.interp(begin, *sent[link])
             share = size.sum(axis=0) / speed / lasting
             more = (share - share[calm].max(initial=0.0)) * lasting
-            explained[number] = np.maximum(explained[number], more)
-    crowded = np.minimum(explained, lost)[:, affected].sum()
-    return bool(crowded > OWN_SHARE * lost[:, affected].sum())
+            crowded[number] = np.maximum(crowded[number], more)
+    return bool(np.minimum(crowded, lost)[:, affected].sum() > OWN_SHARE * lost[:, affected].sum())
 
 
 def _links_on(flows: FlowTable, codes: Codes) -> set[str]:

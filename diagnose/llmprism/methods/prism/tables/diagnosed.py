@@ -29,9 +29,10 @@ class DiagnosedJob:
     steps_sure: float = 1.0
 
 
-def members(
-    found: Sequence[DiagnosedJob], stepless: Mapping[str, Stepless]
-) -> list[tuple[str, Codes]]:
+DiagnosedJobs = Sequence[DiagnosedJob]
+
+
+def members(found: DiagnosedJobs, stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
     """Name and endpoint codes of every job, those with a timeline first."""
     with_steps = [(one.name, one.phases.endpoints) for one in found]
     return [*with_steps, *((name, one.endpoints) for name, one in stepless.items())]

@@ -209,8 +209,9 @@ def _spread(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> Bools:
     lowest, highest = (
         np.full(count, fill) for fill in (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
     )
-    np.minimum.at(lowest, pair, flows.path[rows])
-    np.maximum.at(highest, pair, flows.path[rows])
+    path = flows.path[rows].astype(np.int64)
+    np.minimum.at(lowest, pair, path)
+    np.maximum.at(highest, pair, path)
     for one in np.flatnonzero(lowest < highest).tolist():
         several[one] = is_spread(flows, rows[by_pair[first[one] : first[one + 1]]])
     return several

@@ -9,7 +9,7 @@ from llmprism.conclusion import CALM, PARTLY, SLOW, conclude
 from llmprism.io.flows import place
 from llmprism.io.loading import adopt
 from llmprism.io.topology import parse_topology
-from llmprism.standing import scopes_of
+from llmprism.persistent_deviations import scopes_of
 
 RAILS, SERVERS, STEPS = 4, 4, 10
 SIZE, FAST_NS = 50_000_000, 1_000_000  # 400 Gbit/s

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 
 from evaluation.ideas.scenes import Scene
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.numerics.arrays import Codes, Floats
 from prism_sim.render import paint
 

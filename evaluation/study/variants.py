@@ -26,7 +26,7 @@ from llmprism.methods.prism.method import StagedPrism
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections, find_connections
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.methods.prism.timeline.closings import Closings
 from llmprism.methods.prism.timeline.timeline import Ranks, find_timeline
 from llmprism.model import KINDS, Jobs, Pairs, Progress

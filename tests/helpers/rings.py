@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.steps.stepping import Stepping
+from llmprism.methods.prism.records.traffic import Traffic
+from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.numerics.arrays import Floats
 
 MS = 1_000_000

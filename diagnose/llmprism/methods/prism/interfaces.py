@@ -22,7 +22,7 @@ from llmprism.methods.prism.layout.ring_sizes import RingShare
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.methods.prism.timeline.closings import Closings
 from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.methods.prism.timeline.update_times import Sharing
@@ -37,9 +37,7 @@ class ConnectionStage(Protocol):
 class PartStage(Protocol):
     """Finds components of connections, and the steps of each; a count of 0 where it has none."""
 
-    def __call__(
-        self, flows: FlowTable, topology: Topology, connections: Connections
-    ) -> list[Part]: ...
+    def __call__(self, flows: FlowTable, connections: Connections) -> list[Part]: ...
 
 
 class JobStage(Protocol):

@@ -166,7 +166,7 @@ class StagedPrism:
         """Jobs with steps first, then those whose records do not show steps."""
         jobs: list[Job | Stepless] = []
         partial: list[Stepless] = []
-        parts = self.parts(flows, topology, connections)
+        parts = self.parts(flows, connections)
         for job in self.jobs(flows, topology, connections, parts):
             refused = self.refusal(flows, connections, job)
             if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):

@@ -180,3 +180,111 @@ divided evenly, and nobody called that a fault."""
 ALL_AGREE, MOST_AGREE = 0.7, 2.0
 """Log odds of a stage for each further server of it that lost as much, and for all of them: what
 records show of one server may be wrong by half, and servers of a stage wait for the same."""
+
+IDLE_QUANTILE = 0.02
+"""Of the silences inside one connection: the shortest that an exporter shows."""
+
+LEAST_SILENCE_NS = 20_000.0
+"""Shortest silence that can separate two phases of a step: a GPU starts a kernel in 10 us."""
+
+EQUAL_BYTES = 0.08
+"""Relative deviation of the bytes of two steps of one lane that count as equal."""
+
+THRESHOLDS = 28
+"""Thresholds on silences that are tried, at the widest gaps between sorted silences."""
+
+UNDER_WAY = 0.35
+"""Of a typical record: what may be under way between two directions at a border."""
+
+FORWARD_EVENTS = 40
+"""Events after a border in which the balance of two directions may return below it."""
+
+CONTRAST = 0.02
+"""Least log ratio of the shortest cut silence and the longest inner one."""
+
+NEAR_BEST = 0.88
+"""Quality of a level, as a share of the best one's, that is kept in consideration."""
+
+STEPS_OF_MESSAGES = 8
+"""Parts that each have more equal ones inside than a step has micro-batches: those are messages."""
+
+MICRO_BATCH, MOST_MICRO_BATCHES = 0.25, 32.0
+"""Most extra silence after the last micro-batch of a step, in micro-batches, and their number."""
+
+BYTES_WEIGHT, QUALITY_WEIGHT, CONTRAST_SCALE = 0.3, 3.0, 0.5
+"""Exponents of bytes and quality of a lane's vote for a number of steps, and its contrast scale."""
+
+CUT_RANGE = 0.45
+"""Of a period: how far from a job's border a lane's border is searched."""
+
+SILENCE_COST = 0.5
+"""Log likelihood of a border of one lane, per log of its silence."""
+
+BYTES_COST, DISTANCE_COST = 1.0, 25.0
+"""Log likelihoods of a border: per log deviation of bytes, and period of distance."""
+
+ANSWERED = 0.1
+"""Of the time for which something is under way between two stages of a pipeline, at least."""
+
+SAME_STEPS = 0.04
+"""Relative difference of the numbers of parts of two lanes that are of one job."""
+
+DOUBTED = 0.25
+"""Weight of the vote of a level that is not the preferred one of its lane."""
+
+FEW_SILENT = 0.5
+"""Of the deepest overlap of silences: enough for a border at the end of gradients."""
+
+SOON = 0.25
+"""Of a period, after the end of gradients: the next step has begun by then."""
+
+CANDIDATE_SILENCE = 0.25
+"""Of the usual silence between steps: shorter ones are no candidates for a border."""
+
+LEAST_BYTES, MOST_BYTES = 0.3, 2.6
+"""Bytes that one step can have, in usual steps."""
+
+EXACT_BYTES = 0.001, 0.1
+"""Usual relative deviation of the bytes of a step that is believed: headers, and lost records."""
+
+BORDER_WORTH = 1.5
+"""Most that a silence beyond the threshold of its level is worth, beside BYTES_COST."""
+
+COMPARED_LANES, CANDIDATE_SILENCES = 24, 24
+"""Lanes whose bytes are compared, and silences tried for one border of a lane: bounds of time."""
+
+EVALUATION_BYTES = 0.04
+"""Of the usual bytes of a step: more than usual is an evaluation before it."""
+
+FEWEST_STEPS = 4
+"""So few parts may be equal by chance."""
+
+DEPTH_WORTH, CLEAN_WORTH, GRADIENTS_WORTH = 5.0, 3.0, 1.0
+"""Log likelihoods of a border: silence of all lanes, nothing under way, the end of gradients."""
+
+SYSTEMATIC = 5.0
+"""Deviation of the bytes of parts, in those of coarser parts, beyond which chance is no reason."""
+
+ALIKE_BYTES = 0.25
+"""Relative deviation of the bytes that a lane sends in one step."""
+
+LEAST_FIT, MOSTLY_FIT = 0.75, 0.9
+"""Share of the steps in which lanes send as much as usual, for steps to be believed; if few."""
+
+WIDTH_WORTH, LATE_COST = 0.25, 1.0
+"""Log likelihoods of a border: log of the silence of all lanes, and period after it begins."""
+
+RIVAL, SURELY_FIT = 0.1, 0.95
+"""Votes of a second number of steps, in those of the first, to be tried; a fit that needs none."""
+
+BESIDE = 0.5
+"""Doubt in a step that holds more than usual, in that in one that lacks as much."""
+
+HEAVY = 0.1
+"""Of the bytes of the heaviest lane: lanes with more take part in every step."""
+
+CUT_OFF = 0.5
+"""Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
+
+LEAST_QUALITY, FEW_DEVIATE = 0.5, 0.02
+"""Least quality of steps, and most usual deviation of their bytes if they are few."""

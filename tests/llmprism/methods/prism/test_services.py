@@ -7,11 +7,11 @@ import pytest
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import Component, TrafficClass, find_components
-from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.jobs.jobs import _in_time, _training
 from llmprism.methods.prism.records.connections import find_connections
-from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.records.traffic import Traffic
+from llmprism.methods.prism.segment.stepping import Part, Stepping
+from llmprism.methods.prism.segment.steps import find_steps
 
 MS = 1_000_000
 
@@ -34,19 +34,6 @@ def slow_first_stage(steps: int, micro_batches: int = 8) -> Traffic:
         starts += [step * 300 + 10 * i for i in range(len(own))]
         forth += own
     return couple(starts, np.array(forth))
-
-
-def test_a_step_goes_on_where_everything_that_was_sent_is_answered():
-    found = divisions(slow_first_stage(12), 3, passes=True)[0]
-    assert (len(found), found.quality > 0.98) == (12, True)
-    # 149 ms pass between steps, 9 ms within: how clear the silences are is no certainty.
-    assert found.clarity == pytest.approx(149 / 9)
-
-
-def test_single_messages_of_a_pipeline_are_no_steps():
-    starts = [0, 40, 80, 300, 500, 700, 900]
-    forth = np.array([True, True, True, False, True, False, False])
-    assert all(one.quality < 0.5 for one in divisions(couple(starts, forth), 3))
 
 
 def beside_a_service(differs: float, returned: bool = False):

@@ -19,11 +19,11 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.answers import find_answers
 from llmprism.methods.prism.classes.circles import circles, circulating, components
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import EQUAL, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.repeated_sizes import are_messages
 from llmprism.methods.prism.records.sampled import allowed
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)

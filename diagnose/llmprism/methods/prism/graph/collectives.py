@@ -17,7 +17,7 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.rings_apart import one_way_round
 from llmprism.methods.prism.context import Context, JobView, measured_once
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 

@@ -5,7 +5,7 @@ trainer that accumulates them without saying so to its library. What repeats is 
 and a step ends with an update, which sends nothing. If shards are inside servers, or the recording
 ends before the first gathers, that silence is all that shows a step: it is longer by an update than
 the others, which last for a forward pass. Enough steps show this
-(:mod:`~llmprism.methods.prism.steps.silences`). Few do not.
+(:mod:`~llmprism.methods.prism.segment.levels`). Few do not.
 
 A reduction and a gather of as many bytes, in one burst each, look like two steps as well, if the
 network is so slow that nobody rests for long.
@@ -21,16 +21,16 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.classes.sizes import cells, distinct, fitting
-from llmprism.methods.prism.cycles.divisions import steps_from
-from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.jobs.updates import holds_updates
 from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.silences import ACCUMULATES, MOST_MICRO_BATCHES, RESTS, SHOWN
-from llmprism.methods.prism.steps.stepping import Part, division_of
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.numerics.arrays import Bools
 
-ENOUGH = SHOWN * MOST_MICRO_BATCHES  # parts in which longer silences would show
+RESTS = 0.05  # of a step: ranks compute for longer than that
+ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the layers that come first
+ENOUGH = 24  # parts in which longer silences would show
 DENSE = 10.0  # ratio of the rests between bursts to those inside, which show no computing
 DOUBTED = 0.7  # confidence of steps: most recordings begin and end in the middle of training
 REASON = (
@@ -64,8 +64,9 @@ def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
     """Whether the steps of one ``part`` may be micro-batches."""
     component, stepping = part.component, part.stepping
     lead = component.classes[stepping.reference]
-    division = steps_from(lead.traffic, division_of(stepping).firsts[1:])
-    if len(division) < 2 or holds_updates(lead.traffic, division):
+    step = stepping.step_of[stepping.reference]
+    cuts = np.flatnonzero(np.diff(np.maximum.accumulate(step))) + 1
+    if not cuts.size or holds_updates(lead.traffic, cuts):
         return False
     often = [
         distinct(np.sort(size))
@@ -80,9 +81,9 @@ def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
     single = has_single_ranks(connections, component, lone)
     in_passes = single or sum(gathers) >= MOSTLY * len(gathers) > 0
     rest_ns = lead.traffic.rests_ns()
-    usual_ns = float(np.median(rest_ns[division.cuts - 1]))
-    inside_ns = np.delete(rest_ns, division.cuts - 1).max(initial=0)
+    usual_ns = float(np.median(rest_ns[cuts - 1]))
+    inside_ns = np.delete(rest_ns, cuts - 1).max(initial=0)
     least = ACCUMULATES
     if in_passes:
         least = QUARTER if DENSE * inside_ns <= usual_ns else RESTS
-    return usual_ns < least * division.usual_ns(lead.traffic)
+    return usual_ns < least * float(np.median(np.diff(lead.traffic.start_ns[np.append(0, cuts)])))

@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.numerics.arrays import Codes, Floats
 
 SAME_VOLUME = 0.05  # of what an endpoint moves in a step: difference that counts as none

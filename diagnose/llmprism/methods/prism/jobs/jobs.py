@@ -21,10 +21,8 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
-from llmprism.methods.prism.jobs.accumulated import has_single_ranks
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-import llmprism.methods.prism.jobs.partial_steps as PS
-from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
+from llmprism.methods.prism.jobs.partial_steps import stepped
 from llmprism.methods.prism.jobs.repetition import (
     answered,
     are_gradients,
@@ -41,8 +39,8 @@ from llmprism.methods.prism.jobs.together import in_step, together, twins_of, wh
 from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.methods.prism.segment.steps import find_steps
-from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Ints
 from prism_common.early import INTS
 from prism_common.threads import in_threads
@@ -58,8 +56,7 @@ def find_jobs(
 ) -> list[Job]:
     """The jobs of the ``parts``, in order of their first record."""
     stepping = _training([part for part in parts if part.stepping.count])
-    if PS.NEW:
-        stepping = agreed(stepping, topology.servers)
+    stepping = agreed(stepping, topology.servers)
     idle = [part for part in parts if not part.stepping.count]
     label = together(connections, stepping, topology.servers, unknown=topology.servers_unknown)
     marked = dict.fromkeys(label.tolist())
@@ -70,7 +67,7 @@ def find_jobs(
     jobs = []
     for own in labelled:
         own += twins_of(connections, own, idle, topology.servers)
-        agreeing = _agreeing(flows, connections, own, topology.lone)
+        agreeing = _agreeing(flows, connections, own)
         if all(part.stepping.count for part in agreeing):
             jobs.append(job_of(own, agreeing))
     jobs = without_attempts(restarted(jobs, connections), connections)
@@ -89,7 +86,9 @@ def agreed(parts: list[Part], servers: Codes) -> list[Part]:
     It does if it shows about as many, and both are in step.
     """
     sure = [part for part in parts if part.stepping.quality >= SURE]
-    return [part if part.stepping.quality >= SURE else _like_sure(part, sure, servers) for part in parts]
+    return [
+        part if part.stepping.quality >= SURE else _like_sure(part, sure, servers) for part in parts
+    ]
 
 
 def _like_sure(part: Part, sure: list[Part], servers: Codes) -> Part:
@@ -135,12 +134,11 @@ def _rate(component: Component) -> float:
     return total / max(end - begin, 1) / component.endpoints.size
 
 
-def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -> list[Part]:
+def find_parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
-    lone = topology.lone
     little = connections.minor | exchanged(connections)
     to_unseen = np.zeros_like(little) if connections.to_unseen is None else connections.to_unseen
-    parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {}, lone)
+    parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {})
     known = {_connections_of(part.component): part for part in parts}
     own = np.array([one for each in known for one in each], np.int64)
     minor = np.flatnonzero(connections.carries & (little | to_unseen.any()))
@@ -152,7 +150,7 @@ def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -
         return parts
     use = np.zeros(len(connections), np.bool_)
     use[np.concatenate((own, kept))] = True
-    return _settled(flows, connections, use, known, lone)
+    return _settled(flows, connections, use, known)
 
 
 def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
@@ -163,9 +161,7 @@ def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints
     return apart
 
 
-def _settled(
-    flows: FlowTable, connections: Connections, use: Bools, known: Known, lone: Bools
-) -> list[Part]:
+def _settled(flows: FlowTable, connections: Connections, use: Bools, known: Known) -> list[Part]:
     """Components of the connections in ``use``, without those that do not repeat.
 
     ``known`` has parts by their connections: their steps need not be found again.
@@ -174,7 +170,7 @@ def _settled(
     pending = find_components(flows, connections, use)
     while pending:
         again = np.zeros(len(connections), np.bool_)
-        for part, odd in in_threads(partial(_with_steps, flows, connections, known, lone), pending):
+        for part, odd in in_threads(partial(_with_steps, flows, connections, known), pending):
             if odd.size == 0:
                 settled.append(part)
                 continue
@@ -186,7 +182,7 @@ def _settled(
 
 
 def _with_steps(
-    flows: FlowTable, connections: Connections, known: Known, lone: Bools, component: Component
+    flows: FlowTable, connections: Connections, known: Known, component: Component
 ) -> tuple[Part, Ints]:
     """``component`` with its steps, and its connections that do not repeat in them.
 
@@ -194,10 +190,9 @@ def _with_steps(
     """
     if (before := known.get(_connections_of(component))) is not None:
         return before, INTS
-    single = has_single_ranks(connections, component, lone)
-    part = stepped(flows, connections, component, single)
+    part = stepped(flows, connections, component)
     odd = irregular(connections, part.component, part.stepping)
-    if part.stepping.count == 0 or odd.size or are_micro_batches(part):
+    if part.stepping.count == 0 or odd.size:
         two = two_steps(connections, component, len(flows.addresses))
         if two is not None:
             return Part(component, two), INTS
@@ -276,7 +271,7 @@ def _steady(connections: Connections, part: Part) -> float:
 
 
 def _agreeing(
-    flows: FlowTable, connections: Connections, parts: Sequence[Part], lone: Bools
+    flows: FlowTable, connections: Connections, parts: Sequence[Part]
 ) -> tuple[Part, ...]:
     """The parts of a job; divided into steps together if their numbers of steps differ."""
     if len({part.stepping.count for part in parts}) == 1:
@@ -285,8 +280,7 @@ def _agreeing(
     if alike:
         return alike
     both = united([part.component for part in parts], flows, connections)
-    single = has_single_ranks(connections, both, lone)
-    stepping = find_steps(both, flows.recorded_ns, single)
+    stepping = find_steps(both)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 

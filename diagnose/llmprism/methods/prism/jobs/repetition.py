@@ -13,7 +13,7 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.sampled import allowed, deviation
-from llmprism.methods.prism.steps.stepping import Stepping
+from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median

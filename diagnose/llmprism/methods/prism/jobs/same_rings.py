@@ -19,8 +19,7 @@ import numpy as np
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.parameters import QUARTER, SMALL
-from llmprism.methods.prism.steps.assignment import by_windows
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping, by_windows
 from llmprism.numerics.arrays import Codes
 
 IN_TIME = 5  # steps: fewer keep time by chance

@@ -19,7 +19,7 @@ from llmprism.methods.prism.classes.classes import Component, find_components
 from llmprism.methods.prism.jobs.attempts import Job, begin_of, end_of
 from llmprism.methods.prism.parameters import EQUAL, HALF, NEARLY, SMALL
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 

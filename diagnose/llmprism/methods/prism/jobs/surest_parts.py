@@ -14,8 +14,7 @@ import numpy as np
 
 from llmprism.methods.prism.jobs.together import whole_steps
 from llmprism.methods.prism.parameters import MOSTLY, SURE
-from llmprism.methods.prism.steps.assignment import by_windows
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part, by_windows
 
 
 def by_surest(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -20,7 +20,7 @@ from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step

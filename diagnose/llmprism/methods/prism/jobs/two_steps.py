@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.jobs.balance import balanced_at, both_ways
 from llmprism.methods.prism.kinds.unanswered import sends_ahead
 from llmprism.methods.prism.parameters import EQUAL, SMALL
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Stepping
+from llmprism.methods.prism.records.traffic import Traffic
+from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.numerics.arrays import Codes
 
 QUALITY = 0.8  # of two steps: nothing shows that a third one would be alike

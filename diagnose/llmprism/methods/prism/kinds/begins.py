@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that

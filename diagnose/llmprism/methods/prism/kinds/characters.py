@@ -12,11 +12,11 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.sizes import is_activations
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.begins import begin_at_once, couples_begun, shares_begun
 from llmprism.methods.prism.kinds.outstanding import share_outstanding, share_together
 from llmprism.methods.prism.parameters import NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import groups
 

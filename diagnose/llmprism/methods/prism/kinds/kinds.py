@@ -38,7 +38,7 @@ from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 from prism_common.threads import in_threads

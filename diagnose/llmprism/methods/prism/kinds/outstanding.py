@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import SMALL
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from prism_common.compiled import compiled
 from prism_common.early import BOOLS, CODES, INTS, compile_early

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes
 from llmprism.numerics.graph import components_of_edges
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import TrafficClass, find_components
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.characters import character_of
 from llmprism.methods.prism.records.connections import Connections, carry_within
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Ints
 from llmprism.numerics.graph import groups
 

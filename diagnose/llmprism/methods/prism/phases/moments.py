@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import EQUAL
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 

@@ -29,7 +29,7 @@ from llmprism.methods.prism.phases.moments import (
 )
 from llmprism.methods.prism.phases.own_steps import with_own_steps
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.segment.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 from prism_common.threads import in_threads

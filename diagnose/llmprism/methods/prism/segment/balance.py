@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from llmprism.methods.prism.segment.lanes import Lane
-from llmprism.methods.prism.segment.parameters import ANSWERED, FORWARD_EVENTS, UNDER_WAY
+from llmprism.methods.prism.parameters import ANSWERED, FORWARD_EVENTS, UNDER_WAY
 from llmprism.numerics.arrays import Bools, Floats
 
 

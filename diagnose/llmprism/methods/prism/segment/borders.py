@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.segment.lanes import Lane, extent_of
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
     CANDIDATE_SILENCES,
     CLEAN_WORTH,
     COMPARED_LANES,
@@ -15,10 +14,11 @@ from llmprism.methods.prism.segment.parameters import (
     FEW_SILENT,
     GRADIENTS_WORTH,
     LATE_COST,
-    WIDTH_WORTH,
     SOON,
+    WIDTH_WORTH,
 )
 from llmprism.methods.prism.segment.balance import Balance
+from llmprism.methods.prism.segment.lanes import Lane, extent_of
 from llmprism.methods.prism.segment.programme import best_path, exactness
 from llmprism.methods.prism.segment.vote import Election
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -32,14 +32,11 @@ class Borders:
     ----------
     low, high : a border is in between [ns].
     period_ns : median time between borders.
-    begin, end : first and last packet of the component [ns].
     """
 
     low: Floats
     high: Floats
     period_ns: float
-    begin: float
-    end: float
 
     @property
     def steps(self) -> int:
@@ -54,11 +51,26 @@ class Borders:
 
 @dataclass(frozen=True)
 class _Silences:
-    """Silences of all lanes that may hold a border."""
+    """Silences of all lanes that may hold a border.
+
+    Attributes
+    ----------
+    low, high : begin and end of the silences of each lane [ns].
+    gradients : whether the lane is a heavy one that nobody answers.
+    """
 
     low: list[Floats]
     high: list[Floats]
-    gradients: Bools  # whether the lane is a heavy one that nobody answers
+    gradients: Bools
+
+    def within(self, low: float, high: float) -> tuple[Floats, Floats, Bools]:
+        """Silences between two moments, and whether their lanes are those of gradients."""
+        found = []
+        for a, b, heavy in zip(self.low, self.high, self.gradients, strict=True):
+            part = slice(np.searchsorted(b, low, "right"), np.searchsorted(a, high, "left"))
+            found.append((a[part], b[part], np.full(a[part].size, heavy)))
+        begins, ends, heavy = (np.concatenate(each) for each in zip(*found, strict=True))
+        return np.maximum(begins, low), np.minimum(ends, high), heavy
 
 
 @dataclass(frozen=True)
@@ -71,74 +83,62 @@ class _Offers:
     likely: Floats
 
 
-def find_borders(
-    lanes: list[Lane], members: list[int], election: Election, balances: dict[int, Balance]
-) -> Borders:
-    """The border windows of the lanes ``members``."""
+def find_borders(lanes: list[Lane], election: Election, balances: dict[int, Balance]) -> Borders:
+    """The border windows of the ``lanes``."""
     lead, level = lanes[election.lead], election.levels[election.lead]
-    extent = extent_of([lanes[lane] for lane in members])
-    low, high = lead.silence(level.cuts, extent)
-    silences = _silences(lanes, members, election, balances)
-    ranges = [
-        (np.searchsorted(b, low, "right"), np.searchsorted(a, high, "left"))
-        for a, b in zip(silences.low, silences.high, strict=True)
-    ]
+    begin, end = extent_of(lanes)
+    low, high = lead.silence(level.cuts, (begin, end))
+    silences = _silences(lanes, election, balances)
     if election.lead not in balances:
-        high = np.minimum(high, low + np.maximum(SOON * level.period_ns, SOON * (high - low)))
-    leads = bool(silences.gradients[members.index(election.lead)])
+        high = np.minimum(high, low + SOON * np.maximum(level.period_ns, high - low))
+    ends_steps = bool(silences.gradients[election.lead])
     offers = [
-        _offers(low[k], high[k], silences, [(a[k], b[k]) for a, b in ranges], balances, level.period_ns, leads)
-        for k in range(low.size)
+        _offers(silences.within(*silence), silence[0], ends_steps, balances, level.period_ns)
+        for silence in zip(low.tolist(), high.tolist(), strict=True)
     ]
     outside = int(0 in level.cuts), int(lead.start.size in level.cuts)
-    chosen = _together(lanes, members, offers, outside)
+    chosen = _together(lanes, offers, outside)
     left = np.array([offer.low[i] for offer, i in chosen])
     right = np.array([offer.high[i] for offer, i in chosen])
-    begin, end = extent
     middle = (left + right) / 2
     period = float(np.median(np.diff(middle))) if middle.size > 1 else (end - begin) / 2
-    return Borders(left, right, period, begin, end)
+    return Borders(left, right, period)
 
 
-def _silences(
-    lanes: list[Lane], members: list[int], election: Election, balances: dict[int, Balance]
-) -> _Silences:
+def _silences(lanes: list[Lane], election: Election, balances: dict[int, Balance]) -> _Silences:
     low, high = [], []
-    for lane in members:
-        level = election.levels.get(lane)
-        at = lanes[lane].silent if level is None else level.cuts
-        every = np.union1d(at, (0, lanes[lane].start.size))
-        begin, end = lanes[lane].silence(every, (-np.inf, np.inf))
-        low.append(begin)
-        high.append(end)
-    rate = np.array([lanes[lane].bytes for lane in members])
-    unanswered = np.array([lane not in balances for lane in members])
-    gradients = unanswered & (rate >= 0.5 * rate.max())
+    for number, lane in enumerate(lanes):
+        level = election.levels.get(number)
+        at = lane.silent if level is None else level.cuts
+        begins, ends = lane.silence(np.union1d(at, (0, lane.start.size)), (-np.inf, np.inf))
+        low.append(begins)
+        high.append(ends)
+    sent = np.array([lane.bytes for lane in lanes])
+    unanswered = np.array([number not in balances for number in range(len(lanes))])
+    gradients = unanswered & (sent >= 0.5 * sent.max())
     return _Silences(low, high, gradients & (gradients.sum() > 1))
 
 
 def _offers(
+    silences: tuple[Floats, Floats, Bools],
     low: float,
-    high: float,
-    silences: _Silences,
-    ranges: list[tuple[int, int]],
+    ends_steps: bool,
     balances: dict[int, Balance],
     period: float,
-    leads_heavy: bool,
 ) -> _Offers:
-    """The windows within a silence of the lead lane, and how much like a border each is."""
-    lane = np.concatenate([np.full(b - a, i) for i, (a, b) in enumerate(ranges)])
-    a = np.concatenate([silences.low[i][x:y] for i, (x, y) in enumerate(ranges)])
-    b = np.concatenate([silences.high[i][x:y] for i, (x, y) in enumerate(ranges)])
-    a, b = np.maximum(a, low), np.minimum(b, high)
-    edges = np.unique(np.concatenate((a, b)))
+    """The windows within a silence of the lead lane, and how much like a border each is.
+
+    ``low`` is its begin [ns]; ``ends_steps``: whether the lead lane is one of gradients.
+    """
+    begins, ends, heavy = silences
+    edges = np.unique(np.concatenate((begins, ends)))
     middle = (edges[1:] + edges[:-1]) / 2
-    depth = np.searchsorted(np.sort(a), middle, "right") - np.searchsorted(np.sort(b), middle)
-    heavy = silences.gradients[lane.astype(int)]
-    after_heavy = np.isin(edges[:-1], a[heavy & (a > low)])
-    after_heavy[:1] |= leads_heavy
-    after_heavy &= depth >= FEW_SILENT * depth.max()
-    likely = DEPTH_WORTH * (depth / depth.max() - 1) + GRADIENTS_WORTH * after_heavy
+    depth = np.searchsorted(np.sort(begins), middle, "right")
+    depth = depth - np.searchsorted(np.sort(ends), middle)
+    after_gradients = np.isin(edges[:-1], begins[heavy & (begins > low)])
+    after_gradients[:1] |= ends_steps
+    after_gradients &= depth >= FEW_SILENT * depth.max()
+    likely = DEPTH_WORTH * (depth / depth.max() - 1) + GRADIENTS_WORTH * after_gradients
     best = np.sort(np.argsort(-likely, kind="stable")[:CANDIDATE_SILENCES])
     last = np.array([_while_as_deep(depth, int(i)) for i in best])
     width = edges[last + 1] - edges[best]
@@ -154,7 +154,7 @@ def _while_as_deep(depth: Ints, first: int) -> int:
 
 
 def _together(
-    lanes: list[Lane], members: list[int], offers: list[_Offers], outside: tuple[int, int]
+    lanes: list[Lane], offers: list[_Offers], outside: tuple[int, int]
 ) -> list[tuple[_Offers, int]]:
     """The window of each border: by itself, and by the bytes of all lanes between two of them.
 
@@ -163,19 +163,16 @@ def _together(
     """
     if not offers:
         return []
-    heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:COMPARED_LANES]
-    sent = [
-        np.array([lanes[i].sent[np.searchsorted(lanes[i].start, offer.middle)] for i in heaviest])
-        for offer in offers
-    ]
+    heaviest = sorted(lanes, key=lambda lane: -lane.bytes)[:COMPARED_LANES]
+    sent = [np.array([lane.before(offer.middle) for lane in heaviest]) for offer in offers]
     likeliest = [int(np.argmax(offer.likely)) for offer in offers]
-    first = np.array([each[:, i] for each, i in zip(sent, likeliest, strict=True)])
-    steps = np.diff(first, axis=0).T
+    borders = np.array([each[:, i] for each, i in zip(sent, likeliest, strict=True)])
+    steps = np.diff(borders, axis=0).T
     usual = np.median(steps, axis=1) if steps.size else np.zeros(len(heaviest))
     told = usual > 0
     if not told.any():
         return list(zip(offers, likeliest, strict=True))
-    total = np.array([lanes[i].bytes for i in heaviest])[told] / usual[told]
+    total = np.array([lane.bytes for lane in heaviest])[told] / usual[told]
     sent = [each[told] / usual[told, None] for each in sent]
     exact = exactness(steps[told] / usual[told, None])
     ways = [
@@ -185,11 +182,8 @@ def _together(
         if len(offers) > a + b
     ]
     paths = [best_path([o.likely for o in offers[way]], sent[way], total, exact) for way in ways]
-    value, path, way = max(
-        ((value, path, way) for (value, path), way in zip(paths, ways, strict=True)),
-        key=lambda each: each[0],
-    )
-    return list(zip(offers[way], path, strict=True))
+    best = int(np.argmax([likely for likely, _ in paths]))
+    return list(zip(offers[ways[best]], paths[best][1], strict=True))
 
 
 def _clean(moments: Floats, balances: dict[int, Balance]) -> Floats:

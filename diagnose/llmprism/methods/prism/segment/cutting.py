@@ -6,83 +6,26 @@ near the border of the job, with the usual bytes since the one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
-from llmprism.methods.prism.segment.lanes import Lane
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
     BYTES_COST,
     CANDIDATE_SILENCES,
     CUT_RANGE,
     DISTANCE_COST,
-    ENDED,
-    EVALUATION_BYTES,
     SILENCE_COST,
 )
 from llmprism.methods.prism.segment.borders import Borders
+from llmprism.methods.prism.segment.lanes import Lane
 from llmprism.methods.prism.segment.programme import exactness
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints
 
 
-@dataclass(frozen=True)
-class CutLane:
-    """A lane divided into steps.
+def cut_lane(lane: Lane, borders: Borders) -> Ints:
+    """Divide ``lane`` at the ``borders``, in two passes: the second one knows its usual offset.
 
-    Attributes
-    ----------
-    lane : the records.
-    bounds : step k has the records ``bounds[k]:bounds[k + 1]``, shape (steps + 1,).
+    Step k has the records from ``bounds[k]`` to ``bounds[k + 1]``, shape (steps + 1,).
     """
-
-    lane: Lane
-    bounds: Ints
-
-    @property
-    def active(self) -> Bools:
-        """Whether the lane has records in each step, shape (steps,)."""
-        return self.bounds[1:] > self.bounds[:-1]
-
-    @property
-    def bytes(self) -> Floats:
-        """Bytes in each step, shape (steps,)."""
-        return np.diff(self.lane.sent[self.bounds])
-
-    @property
-    def counts(self) -> Ints:
-        """Records in each step, shape (steps,)."""
-        return np.diff(self.bounds)
-
-    def first(self) -> Floats:
-        """First packet in each step [ns]; NaN if there is none."""
-        at = np.minimum(self.bounds[:-1], self.lane.start.size - 1)
-        return np.where(self.active, self.lane.start[at], np.nan)
-
-    def begin(self) -> Floats:
-        """First packet in each step [ns], after the excess bytes of an evaluation before it."""
-        steps = self.bytes
-        usual = np.median(steps[self.active]) if self.active.any() else 0.0
-        excess = np.maximum(steps - usual, 0.0)
-        excess[excess < EVALUATION_BYTES * usual] = 0.0
-        at = np.searchsorted(self.lane.sent, self.lane.sent[self.bounds[:-1]] + excess)
-        at = np.minimum(at, self.lane.start.size - 1)
-        return np.where(self.active, self.lane.start[at], np.nan)
-
-    def last(self) -> Floats:
-        """Last packet in each step [ns]; NaN if there is none."""
-        ends = np.append(self.lane.end, -np.inf)
-        latest = np.maximum.reduceat(ends, np.minimum(self.bounds[:-1], self.lane.end.size))
-        return np.where(self.active, latest, np.nan)
-
-    def mean(self) -> Floats:
-        """Byte-weighted mean time in each step [ns]; NaN if there is none."""
-        moment = (self.lane.start + self.lane.end) / 2 * self.lane.size
-        sums = np.diff(np.concatenate(([0.0], np.cumsum(moment)))[self.bounds])
-        return np.where(self.active, sums / np.maximum(self.bytes, 1.0), np.nan)
-
-
-def cut_lane(lane: Lane, borders: Borders) -> CutLane:
-    """Divide ``lane`` at the ``borders``, in two passes: the second one knows its usual offset."""
     count = lane.start.size
     inner = np.searchsorted(lane.start, borders.middle)
     usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
@@ -93,16 +36,7 @@ def cut_lane(lane: Lane, borders: Borders) -> CutLane:
         shift = _offset(lane, borders, inner)
         if shift:
             inner = _choose(lane, borders, usual_bytes, shift, exact)
-    return CutLane(lane, np.concatenate(([0], inner, [count])))
-
-
-def ended(cut: list[CutLane], borders: Borders) -> tuple[list[CutLane], Borders]:
-    """Lanes and borders without a last step that lacks bytes: recording or job stopped in it."""
-    total = np.sum([c.bytes for c in cut], axis=0)
-    if total.size < 3 or total[-1] >= ENDED * np.median(total):
-        return cut, borders
-    shorter = replace(borders, low=borders.low[:-1], high=borders.high[:-1])
-    return [replace(c, bounds=c.bounds[:-1]) for c in cut], shorter
+    return np.concatenate(([0], inner, [count]))
 
 
 def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
@@ -118,15 +52,35 @@ def _offset(lane: Lane, borders: Borders, inner: Ints) -> float:
 
 def _choose(lane: Lane, borders: Borders, usual: float, shift: float, exact: float) -> Ints:
     """The record that begins each step but the first, by dynamic programming."""
+    options, scores = _candidates(lane, borders, shift)
+    total, chosen = np.zeros(1), np.zeros(1, np.int64)
+    history: list[tuple[Ints, Ints]] = []
+    for k, (option, score) in enumerate(zip(options, scores, strict=True)):
+        passed = lane.sent[option][None, :] - lane.sent[chosen][:, None]
+        excess = passed / usual - 1
+        away = np.abs(excess) if k else np.maximum(excess, 0)  # the first one may be cut off
+        cost = np.where(passed < 0, np.inf, BYTES_COST * np.log1p(away / exact))
+        value = total[:, None] - cost
+        before = np.argmax(value, axis=0)
+        total = value[before, np.arange(option.size)] + score
+        history.append((option, before))
+        chosen = option
+    return _traced(history, int(np.argmax(total)))
+
+
+def _candidates(lane: Lane, borders: Borders, shift: float) -> tuple[list[Ints], list[Floats]]:
+    """Records that may begin each step but the first, and how likely each does.
+
+    They follow silences near the border. Or the lane has not begun yet, or has ended.
+    """
     at = lane.silent
     begin, end = lane.reached[at - 1], lane.start[at]
     reach = CUT_RANGE * borders.period_ns
     low, high = borders.low + shift, borders.high + shift
     first = np.searchsorted(end, low - reach)
     last = np.searchsorted(begin, high + reach, "right")
-    fallback = np.searchsorted(lane.start, (low + high) / 2)
-    total, choice = np.zeros(1), np.zeros(1, np.int64)
-    history: list[tuple[Ints, Ints]] = []
+    nearest = np.searchsorted(lane.start, (low + high) / 2)
+    options, scores = [], []
     for k in range(low.size):
         rows = np.arange(first[k], last[k])
         away = np.maximum(np.maximum(begin[rows] - high[k], low[k] - end[rows]), 0.0)
@@ -135,18 +89,9 @@ def _choose(lane: Lane, borders: Borders, usual: float, shift: float, exact: flo
         best = np.argsort(-score, kind="stable")[:CANDIDATE_SILENCES]
         ends = np.maximum((low[k] - lane.start[0], lane.reached[-1] - high[k]), 0.0)
         unseen = -DISTANCE_COST * ends / borders.period_ns
-        options = np.concatenate((at[rows[best]], (0, lane.start.size, fallback[k])))
-        score = np.concatenate((score[best], unseen, (-1.0,)))
-        passed = lane.sent[options][None, :] - lane.sent[choice][:, None]
-        excess = passed / usual - 1
-        cost = BYTES_COST * np.log1p((np.abs(excess) if k else np.maximum(excess, 0)) / exact)
-        cost = np.where(passed < 0, np.inf, cost)
-        value = total[:, None] - cost
-        before = np.argmax(value, axis=0)
-        total = value[before, np.arange(options.size)] + score
-        history.append((options, before))
-        choice = options
-    return _traced(history, int(np.argmax(total)))
+        options.append(np.concatenate((at[rows[best]], (0, lane.start.size, nearest[k]))))
+        scores.append(np.concatenate((score[best], unseen, (-1.0,))))
+    return options, scores
 
 
 def _traced(history: list[tuple[Ints, Ints]], last: int) -> Ints:

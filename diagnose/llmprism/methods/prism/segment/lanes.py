@@ -14,7 +14,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.segment.parameters import IDLE_QUANTILE, LEAST_SILENCE_NS
+from llmprism.methods.prism.parameters import IDLE_QUANTILE, LEAST_SILENCE_NS
 from llmprism.numerics.arrays import Floats, Ints
 
 
@@ -63,6 +63,10 @@ class Lane:
         """Records that follow a silence that means something."""
         return np.flatnonzero(self.gaps > self.floor) + 1
 
+    def before(self, moments: Floats) -> Floats:
+        """Bytes of the records that start before each of the ``moments``, shape (moments,)."""
+        return self.sent[np.searchsorted(self.start, moments)]
+
     def silence(self, cuts: Ints, extent: tuple[float, float]) -> tuple[Floats, Floats]:
         """Begin and end of the silence before each of the records ``cuts`` [ns].
 
@@ -86,21 +90,24 @@ class Lane:
 
 def extent_of(lanes: Sequence[Lane]) -> tuple[float, float]:
     """First and last packet of ``lanes`` [ns]."""
-    return min(float(lane.start[0]) for lane in lanes), max(float(lane.reached[-1]) for lane in lanes)
+    return min(float(lane.start[0]) for lane in lanes), max(
+        float(lane.reached[-1]) for lane in lanes
+    )
 
 
-def lanes_of(classes: Sequence[TrafficClass]) -> tuple[list[Lane], int]:
-    """The lanes of all ``classes``, and the moment that their times count from [ns]."""
+def lanes_of(classes: Sequence[TrafficClass]) -> list[Lane]:
+    """The lanes of all ``classes``."""
     origin = min(int(one.traffic.start_ns[0]) for one in classes)
     cut = [(number, *part) for number, one in enumerate(classes) for part in _parted(one)]
     floor = _floor_ns(classes, [(number, rows) for number, _, _, rows in cut])
     lanes = []
     for number, couple, forth, rows in cut:
         traffic = classes[number].traffic
-        times = [(side[rows] - origin).astype(np.float64) for side in (traffic.start_ns, traffic.end_ns)]
+        start = (traffic.start_ns[rows] - origin).astype(np.float64)
+        end = (traffic.end_ns[rows] - origin).astype(np.float64)
         size = traffic.size[rows].astype(np.float64)
-        lanes.append(Lane(number, couple, forth, rows, times[0], times[1], size, floor))
-    return lanes, origin
+        lanes.append(Lane(number, couple, forth, rows, start, end, size, floor))
+    return lanes
 
 
 def _parted(one: TrafficClass) -> list[tuple[int, bool, Ints]]:
@@ -114,13 +121,13 @@ def _parted(one: TrafficClass) -> list[tuple[int, bool, Ints]]:
 
 def _floor_ns(classes: Sequence[TrafficClass], cut: Sequence[tuple[int, Ints]]) -> float:
     """Shortest silence that means anything [ns]: by the clock, and by how an exporter cuts."""
-    rests, ticks = [], []
-    for number, rows in cut:
-        traffic = classes[number].traffic
-        rest = traffic.start_ns[rows][1:] - traffic.end_ns[rows][:-1]
-        rests.append(rest[rest > 0])
-    ticks = [clock_tick_ns(one.traffic.start_ns) for one in classes]
-    positive = np.concatenate(rests)
-    idle = float(np.quantile(positive, IDLE_QUANTILE)) if positive.size else 0.0
-    tick = min(ticks)
-    return max(2.0 * tick if tick >= 1000 else 0.0, LEAST_SILENCE_NS, idle / 2)
+    rests = np.concatenate(
+        [
+            classes[number].traffic.start_ns[rows][1:] - classes[number].traffic.end_ns[rows][:-1]
+            for number, rows in cut
+        ]
+    )
+    rests = rests[rests > 0]
+    idle_ns = float(np.quantile(rests, IDLE_QUANTILE)) if rests.size else 0.0
+    tick_ns = min(clock_tick_ns(one.traffic.start_ns) for one in classes)
+    return max(2.0 * tick_ns, LEAST_SILENCE_NS, idle_ns / 2)

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.segment.lanes import Lane
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
     CONTRAST,
     EQUAL_BYTES,
     EXACT_BYTES,
-    FEWEST_HABITS,
     MICRO_BATCH,
     MOST_MICRO_BATCHES,
     NEAR_BEST,
+    STEPS_OF_MESSAGES,
     SYSTEMATIC,
     THRESHOLDS,
 )
 from llmprism.methods.prism.segment.balance import Balance
+from llmprism.methods.prism.segment.lanes import Lane
 from llmprism.numerics.arrays import Floats, Ints
 
 
@@ -146,6 +146,6 @@ def _is_habit(fine: Level, coarse: Level) -> bool:
     if coarse.silent_share >= fine.silent_share:
         return False
     if fine.parts > MOST_MICRO_BATCHES * coarse.parts:
-        return coarse.parts < FEWEST_HABITS or coarse.quality < fine.quality
+        return coarse.parts < STEPS_OF_MESSAGES or coarse.quality < fine.quality
     extra = (coarse.silence_ns - fine.silence_ns) / fine.period_ns
     return extra > MICRO_BATCH

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.segment.lanes import Lane, extent_of
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
+    ALIKE_BYTES,
     BORDER_WORTH,
     BYTES_COST,
     CANDIDATE_SILENCE,
@@ -26,28 +26,27 @@ from llmprism.methods.prism.segment.parameters import (
     SOON,
 )
 from llmprism.methods.prism.segment.balance import Balance
+from llmprism.methods.prism.segment.lanes import Lane, extent_of
 from llmprism.methods.prism.segment.vote import Election
 from llmprism.numerics.arrays import Floats, Ints
 
 
-def refine(
-    lanes: list[Lane], members: list[int], election: Election, balances: dict[int, Balance]
-) -> Election:
+def refine(lanes: list[Lane], election: Election, balances: dict[int, Balance]) -> Election:
     """The election with the borders of the lead lane that fit the bytes of all lanes best."""
     lead, level = lanes[election.lead], election.levels[election.lead]
-    extent = extent_of([lanes[i] for i in members])
+    extent = extent_of(lanes)
     at = _candidates(lead, level.cuts, level.silence_ns, balances.get(election.lead))
     at = _with_ends(lead, at, CANDIDATE_SILENCE * level.silence_ns, extent)
     low, high = lead.silence(at, extent)
     begin = np.where(at == 0, high - level.silence_ns, low)
     length = np.where((at > 0) & (at < lead.start.size), high - low, level.silence_ns)
     moments = np.concatenate(([-np.inf], begin + SOON * length, [np.inf]))
-    heaviest = sorted(members, key=lambda i: -lanes[i].bytes)[:COMPARED_LANES]
-    before = np.array([_sent_before(lanes[i], moments) for i in {*heaviest, election.lead}])
+    heaviest = sorted(lanes, key=lambda lane: -lane.bytes)[:COMPARED_LANES]
+    before = np.array([lane.before(moments) for lane in (*heaviest, lead)])
     nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
     usual = _usual(before, nodes)
     before, usual = before[usual > 0], usual[usual > 0]
-    lead_before = _sent_before(lead, moments)
+    lead_before = lead.before(moments)
     threshold = level.silence_ns * np.exp(-level.contrast / 2)
     gain = np.log((high - low) / threshold)
     inside = (at > 0) & (at < lead.start.size)
@@ -88,10 +87,6 @@ def _with_ends(lead: Lane, at: Ints, least: float, extent: tuple[float, float]) 
     return np.union1d(at, ends[high - low > max(least, lead.floor)])
 
 
-def _sent_before(lane: Lane, moments: Floats) -> Floats:
-    return lane.sent[np.searchsorted(lane.start, moments)]
-
-
 def _usual(before: Floats, nodes: Ints) -> Floats:
     """Usual bytes of a step of each lane."""
     steps = np.diff(before[:, nodes], axis=1)
@@ -105,8 +100,10 @@ def exactness(steps: Floats) -> Floats:
     ----------
     steps : bytes of each step in usual steps, shape (lanes, steps).
     """
-    away = np.median(np.abs(steps - 1), axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
-    return np.clip(away, *EXACT_BYTES)[:, None]
+    away = np.minimum(np.abs(steps - 1), ALIKE_BYTES)
+    away = away.mean(axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
+    exact: Floats = np.clip(away, *EXACT_BYTES)[:, None]
+    return exact
 
 
 def _solve(before: Floats, lead: Floats, gain: Floats, exact: Floats) -> Ints:

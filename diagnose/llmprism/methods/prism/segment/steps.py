@@ -1,4 +1,11 @@
-"""The steps of a component: lanes, their levels, a vote, borders, and every lane cut at them."""
+"""The steps of a component: what its lanes repeat together.
+
+Each lane may be divided at its silences in several ways (:mod:`~.levels`). All lanes vote for the
+number of steps (:mod:`~.vote`). Borders are placed where equal bytes of all lanes are parted
+(:mod:`~.programme`, :mod:`~.borders`), and every lane is cut there (:mod:`~.cutting`). Where lanes
+do not send the same in each of these steps, a second number is tried, and none is better than one
+that hardly fits.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +14,50 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.segment.balance import Balance, balance_of
-from llmprism.methods.prism.segment.borders import find_borders
-from llmprism.methods.prism.segment.cutting import cut_lane
-from llmprism.methods.prism.segment.lanes import Lane, lanes_of
-from llmprism.methods.prism.segment.levels import levels_of
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
     ALIKE_BYTES,
     BESIDE,
     BYTES_WEIGHT,
     EVALUATION_BYTES,
-    HEAVY,
     EXACT_BYTES,
     FEWEST_STEPS,
+    FEW_DEVIATE,
+    HEAVY,
     LEAST_FIT,
+    LEAST_QUALITY,
     MOSTLY_FIT,
     RIVAL,
     SURELY_FIT,
     SYSTEMATIC,
 )
+from llmprism.methods.prism.segment.balance import Balance, balance_of
+from llmprism.methods.prism.segment.borders import find_borders
+from llmprism.methods.prism.segment.cutting import cut_lane
+from llmprism.methods.prism.segment.lanes import Lane, lanes_of
+from llmprism.methods.prism.segment.levels import Level, levels_of
 from llmprism.methods.prism.segment.programme import refine
+from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.methods.prism.segment.vote import Election, elect
-from llmprism.methods.prism.steps.stepping import Stepping
 from llmprism.numerics.arrays import Codes, Ints
 from prism_common.early import INTS
 
 
-def find_steps(
-    component: Component,
-    recorded_ns: tuple[int, int] | None = None,
-    single: bool = False,
-    near: int | None = None,
-) -> Stepping:
+def find_steps(component: Component, near: int | None = None) -> Stepping:
     """Find the steps of ``component``, ``near`` a given number; a count of 0 if nothing repeats."""
-    lanes, _ = lanes_of(component.classes)
-    balances = balances_of(lanes)
-    levels = {i: levels_of(lane, balances.get(i)) for i, lane in enumerate(lanes)}
-    members = list(range(len(lanes)))
-    elected = elect(lanes, members, levels, balances, near)
+    lanes = lanes_of(component.classes)
+    balances = _balances(lanes)
+    levels = [levels_of(lane, balances.get(i)) for i, lane in enumerate(lanes)]
+    elected = elect(lanes, levels, balances, near)
     if elected is None:
-        return without_steps(component)
+        return _without_steps(component)
     best = _divided(lanes, elected, balances)
     if near is None and best.fit < SURELY_FIT:
-        rival = elect(lanes, members, levels, balances, besides=elected.steps)
+        rival = elect(lanes, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
             other = _divided(lanes, rival, balances)
             best = max(best, other, key=lambda each: each.fit - each.empty)
-    if best.fit < (MOSTLY_FIT if best.steps <= FEWEST_STEPS else LEAST_FIT):
-        return without_steps(component)
+    if not best.is_believed:
+        return _without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
     for lane, bounds in zip(lanes, best.bounds, strict=True):
         step_of[lane.of_class][lane.rows] = _numbered(lane, bounds)
@@ -78,22 +81,32 @@ class _Division:
     empty: float
 
     @property
+    def level(self) -> Level:
+        """That of the lead lane."""
+        return self.election.levels[self.election.lead]
+
+    @property
     def quality(self) -> float:
         """How far the steps are to be believed, in [0, 1]."""
-        lead = self.election.levels[self.election.lead]
-        return min(float(np.sqrt(lead.quality)), self.fit)
+        return min(float(np.sqrt(self.level.quality)), self.fit)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether chance does not make such steps: a few parts have to be more alike."""
+        if self.steps > FEWEST_STEPS:
+            return self.fit >= LEAST_FIT and self.quality >= LEAST_QUALITY
+        return self.fit >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
 
 
 def _divided(lanes: list[Lane], elected: Election, balances: dict[int, Balance]) -> _Division:
     """Lanes cut at the borders of the ``elected`` steps."""
-    members = list(range(len(lanes)))
-    election = refine(lanes, members, elected, balances)
-    borders = find_borders(lanes, members, election, balances)
-    bounds = [cut_lane(lane, borders).bounds for lane in lanes]
+    election = refine(lanes, elected, balances)
+    borders = find_borders(lanes, election, balances)
+    bounds = [cut_lane(lane, borders) for lane in lanes]
     return _Division(election, borders.steps, bounds, _fit(lanes, bounds), _empty(lanes, bounds))
 
 
-def balances_of(lanes: list[Lane]) -> dict[int, Balance]:
+def _balances(lanes: list[Lane]) -> dict[int, Balance]:
     """Bytes under way of each lane that has one in the other direction."""
     back = {(lane.of_class, lane.couple, lane.forth): i for i, lane in enumerate(lanes)}
     balances: dict[int, Balance] = {}
@@ -104,7 +117,7 @@ def balances_of(lanes: list[Lane]) -> dict[int, Balance]:
     return balances
 
 
-def without_steps(component: Component) -> Stepping:
+def _without_steps(component: Component) -> Stepping:
     """No steps."""
     unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
     return Stepping(0, 0.0, -1, unknown, INTS, INTS)
@@ -142,14 +155,9 @@ def _extents(
 
 def _empty(lanes: list[Lane], cut: list[Ints]) -> float:
     """Share of the steps in which heavy lanes send nothing."""
-    heaviest = max(lane.bytes for lane in lanes)
-    return float(
-        np.mean([
-            np.mean(np.diff(bounds) == 0)
-            for lane, bounds in zip(lanes, cut, strict=True)
-            if lane.bytes >= HEAVY * heaviest
-        ])
-    )
+    least = HEAVY * max(lane.bytes for lane in lanes)
+    heavy = [bounds for lane, bounds in zip(lanes, cut, strict=True) if lane.bytes >= least]
+    return float(np.mean([np.mean(np.diff(bounds) == 0) for bounds in heavy]))
 
 
 def _fit(lanes: list[Lane], cut: list[Ints]) -> float:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.segment.lanes import Lane
-from llmprism.methods.prism.segment.parameters import (
+from llmprism.methods.prism.parameters import (
     BYTES_WEIGHT,
     CONTRAST_SCALE,
     DOUBTED,
@@ -16,6 +15,7 @@ from llmprism.methods.prism.segment.parameters import (
     QUALITY_WEIGHT,
     SAME_STEPS,
 )
+from llmprism.methods.prism.segment.lanes import Lane
 from llmprism.methods.prism.segment.levels import Level, preferred
 
 Vote = tuple[int, float, int, Level]
@@ -42,13 +42,12 @@ class Election:
 
 def elect(
     lanes: list[Lane],
-    members: list[int],
-    levels: dict[int, list[Level]],
+    levels: list[list[Level]],
     answered: Collection[int],
     near: int | None = None,
     besides: int | None = None,
 ) -> Election | None:
-    """Elect the number of steps of the lanes ``members``; None if nothing repeats.
+    """Elect the number of steps of the ``lanes``; None if nothing repeats.
 
     It is ``near`` a given number, or not near that which was elected ``besides``.
 
@@ -56,17 +55,17 @@ def elect(
     are silent for the shortest time at it.
     """
     votes: list[Vote] = []
-    for lane in members:
-        first = preferred(levels[lane], lane in answered)
-        weight = lanes[lane].bytes ** BYTES_WEIGHT
-        for level in levels[lane]:
+    for number, lane in enumerate(lanes):
+        first = preferred(levels[number], number in answered)
+        weight = lane.bytes**BYTES_WEIGHT
+        for level in levels[number]:
             strength = weight * level.quality**QUALITY_WEIGHT
             strength *= 1.1 - np.exp(-max(level.contrast, 0.0) / CONTRAST_SCALE)
             strength *= 1.0 if level is first else DOUBTED
             open_ = near is None or abs(level.parts / near - 1) <= SAME_STEPS
             open_ &= besides is None or abs(level.parts / besides - 1) > SAME_STEPS
             if strength > 0 and open_:
-                votes.append((level.parts, strength, lane, level))
+                votes.append((level.parts, strength, number, level))
     if not votes:
         return None
     parts = np.array([vote[0] for vote in votes], float)

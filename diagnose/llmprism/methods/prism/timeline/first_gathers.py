@@ -25,12 +25,12 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import EQUAL, MOSTLY, QUARTER, SMALL
 from llmprism.methods.prism.phases.moments import MISSING, Moments, moments_of, period_of, repaired
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 

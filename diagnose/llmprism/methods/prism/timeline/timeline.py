@@ -9,8 +9,8 @@ messages can be counted, and are not sent over TCP, where they may wait for othe
 are taken to do as much as those of the first stage do in the median. Parameters that are gathered
 in the next step show the begin of every stage. In a job without either, host work cannot be
 distinguished from computation. Only pauses can
-(:mod:`~llmprism.methods.prism.timeline.pauses`). An evaluation that gathers parameters shows itself
-(:mod:`~llmprism.methods.prism.cycles.evaluations`).
+(:mod:`~llmprism.methods.prism.timeline.pauses`). What an evaluation
+moves is no part of a step (:mod:`~llmprism.methods.prism.segment.steps`).
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
 before the first activation, or as long before the first data-parallel traffic as it usually

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.traffic import Traffic
 
 
 @pytest.mark.parametrize(

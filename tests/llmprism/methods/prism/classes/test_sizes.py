@@ -9,7 +9,7 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.sizes import gathers_shards
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.traffic import Traffic
 
 STEPS = 9
 STEP_BYTES = [300, 200, 200, 300, 400, 600]  # gathered in both passes, and reduced

@@ -14,7 +14,7 @@ from llmprism.methods.prism.classes.classes import find_components
 from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.jobs.together import twins_of
 from llmprism.methods.prism.records.connections import find_connections
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 from prism_common.early import INTS
 
 CLUSTER = """\

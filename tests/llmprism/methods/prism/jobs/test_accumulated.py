@@ -11,7 +11,8 @@ import pytest
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.jobs.accumulated import may_be_accumulated
 from llmprism.methods.prism.jobs.attempts import Job
-from llmprism.methods.prism.steps.stepping import Part, find_steps
+from llmprism.methods.prism.segment.stepping import Part
+from llmprism.methods.prism.segment.steps import find_steps
 from rings import ring
 from small import FOUR, job
 
@@ -35,7 +36,7 @@ def doubted(component: Component, lone: bool = False) -> bool:
     traffic = component.classes[0].traffic
     hops = np.arange(MEMBERS)
     connections = SimpleNamespace(src=hops, dst=(hops + 1) % MEMBERS, of_row=traffic.couple)
-    stepping = find_steps(component, single=lone)
+    stepping = find_steps(component)
     assert stepping.count
     found = Job(component.endpoints, ((Part(component, stepping),),))
     return may_be_accumulated(connections, found, np.full(MEMBERS, lone))

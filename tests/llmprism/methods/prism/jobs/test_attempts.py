@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.records.traffic import Traffic
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 
 MS = 1_000_000
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.kinds.unanswered import sends_ahead
+from llmprism.methods.prism.records.traffic import Traffic
 from scores import assert_exact
 
 MS = 1_000_000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.jobs.partial_steps import _are_buckets, _sure
-from llmprism.methods.prism.steps.stepping import Part
+from llmprism.methods.prism.jobs.partial_steps import _are_buckets
+from llmprism.methods.prism.segment.stepping import Part
 from rings import ring, stepping
 
 MS = 1_000_000
@@ -42,10 +42,3 @@ def test_steps_without_rest_that_are_slow_for_a_while_are_no_buckets():
     (one,) = ring([0.0, 1.0]).classes
     part = Part(Component(np.arange(4, dtype=np.int32), (one,)), own)
     assert not _are_buckets(part)
-
-
-@pytest.mark.parametrize(("qualities", "asked"), [([0.99, 0.9, 0.76], 2), ([0.8, 0.76], 2)])
-def test_rings_with_clear_steps_decide_whether_they_are_micro_batches(qualities, asked):
-    own = ring([0.0, 1.0])
-    parts = [Part(own, replace(stepping([100, 200]), quality=one)) for one in qualities]
-    assert len(_sure(parts)) == asked

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.jobs.same_rings import with_same_rings
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 from rings import ring, stepping
 
 STEPS, PERIOD_MS, MESSAGES = 8, 100.0, 4

@@ -7,7 +7,7 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
-from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.methods.prism.segment.stepping import Part, Stepping
 from rings import lines, stepping
 
 

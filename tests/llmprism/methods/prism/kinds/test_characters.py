@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.begins import shares_begun
 from llmprism.methods.prism.kinds.characters import Character
 from llmprism.methods.prism.kinds.outstanding import share_outstanding
+from llmprism.methods.prism.records.traffic import Traffic
 
 MS = 1_000_000
 STEPS, EXCHANGES, BYTES = 12, 4, 1000

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.begins import couples_begun
 from llmprism.methods.prism.kinds.members import reduced_at_member
+from llmprism.methods.prism.records.traffic import Traffic
 
 STEPS, STEP_NS = 8, 1000
 FIRST, MIDDLE, LAST = 3, 7, 5

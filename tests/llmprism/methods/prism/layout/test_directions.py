@@ -10,8 +10,8 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.layout.directions import gather_one_way
+from llmprism.methods.prism.records.traffic import Traffic
 
 PERIOD, STEPS = 1000, 5
 FORWARD, BACKWARD = {"begin": 0, "end": 700}, {"begin": 300, "end": 950}

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.phases.moments import (
     BUFFER,
     HELD,
@@ -17,6 +16,7 @@ from llmprism.methods.prism.phases.moments import (
     WRITABLE,
     moments_of,
 )
+from llmprism.methods.prism.records.traffic import Traffic
 
 STEPS, PERIOD = 6, 1000
 LEAVES = 40

@@ -10,7 +10,7 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.traffic import Traffic
 from llmprism.methods.prism.timeline.gathers import _in_one_step
 
 COUNT, EACH = 6, 30  # steps, and messages of a step: 20 of gradients, 10 of parameters

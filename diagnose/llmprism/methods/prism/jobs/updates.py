@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER
-from llmprism.numerics.arrays import Floats
+from llmprism.methods.prism.parameters import EQUAL, NEARLY
+from llmprism.methods.prism.records.traffic import Traffic
+from llmprism.numerics.arrays import Floats, Ints
 
 GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
 """Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
 MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
 
 
-def holds_updates(traffic: Traffic, parts: Division) -> bool:
-    """Whether every part reduces gradients, then gathers parameters."""
-    part = parts.part_of(len(traffic))
+def holds_updates(traffic: Traffic, cuts: Ints) -> bool:
+    """Whether every part, which the records ``cuts`` begin, reduces gradients, then gathers."""
+    firsts = np.concatenate(([0], cuts, [len(traffic)]))
+    part = np.repeat(np.arange(firsts.size - 1), np.diff(firsts))
     until = np.cumsum(traffic.size, dtype=np.float64)
-    before = np.concatenate(([0.0], until))[parts.firsts]
-    middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
+    before = np.concatenate(([0.0], until))[firsts]
+    middle = (until - traffic.size / 2 - before[part]) / np.diff(before)[part]
     scale = np.rint(np.log(traffic.size) / EQUAL).astype(np.int64)
     first, which = np.unique(scale, return_index=True, return_inverse=True)[1:]
     sizes = traffic.size[first].astype(np.float64)
@@ -54,12 +55,3 @@ def _are_gathers(sizes: Floats, moved: Floats, share: float) -> bool:
     doubled = 2 * sizes[gathers, None] / sizes[~gathers]
     halves = (np.abs(doubled - 1) <= 2 * EQUAL).any(axis=1)
     return bool(bytes_[gathers][halves].sum() >= NEARLY * bytes_[gathers].sum())
-
-
-def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:
-    """Whether no silence of the ``coarse`` division is longer than an update in each of ``parts``.
-
-    Silences longer than the usual ones, as around an evaluation, do not count.
-    """
-    part_ns = parts.usual_ns(traffic)
-    return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= QUARTER * part_ns)

@@ -1,1 +1,0 @@
-"""Steps of one component: how many there are, and which records belong to which."""

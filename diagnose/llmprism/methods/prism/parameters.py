@@ -268,7 +268,7 @@ SYSTEMATIC = 5.0
 ALIKE_BYTES = 0.25
 """Relative deviation of the bytes that a lane sends in one step."""
 
-LEAST_FIT, MOSTLY_FIT = 0.75, 0.9
+LEAST_FIT, MOSTLY_FIT = 0.75, 0.8
 """Share of the steps in which lanes send as much as usual, for steps to be believed; if few."""
 
 WIDTH_WORTH, LATE_COST = 0.25, 1.0
@@ -286,5 +286,5 @@ HEAVY = 0.1
 CUT_OFF = 0.5
 """Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
 
-LEAST_QUALITY, FEW_DEVIATE = 0.5, 0.02
+LEAST_QUALITY, FEW_DEVIATE = 0.4, 0.02
 """Least quality of steps, and most usual deviation of their bytes if they are few."""

@@ -117,7 +117,7 @@ def _between(ours: Ints, theirs: Ints) -> tuple[Floats, Ints]:
     usual = np.array([np.median(each) for each in distances])
     varies = np.array([np.abs(d - m).mean() for d, m in zip(distances, usual, strict=True)])
     steady = varies <= varies.min() + TOGETHER * float(np.median(np.diff(theirs)))
-    best = int(np.argmin(np.where(steady, np.abs(usual), np.inf)))
+    best = int(np.argmin(np.where(steady, np.abs(usual) + varies, np.inf)))
     return distances[best], pairs[best][1]
 
 

@@ -143,7 +143,7 @@ def _offers(
     last = np.array([_while_as_deep(depth, int(i)) for i in best])
     width = edges[last + 1] - edges[best]
     likely = likely[best] + _clean(middle[best], balances)
-    likely -= LATE_COST * (edges[best] - low) / period
+    likely -= LATE_COST * (edges[best] - low) / max(period, edges[-1] - low)
     likely += WIDTH_WORTH * np.log(width / width.max())
     return _Offers(edges[best], edges[last + 1], middle[best], likely)
 

@@ -129,5 +129,6 @@ def _floor_ns(classes: Sequence[TrafficClass], cut: Sequence[tuple[int, Ints]]) 
     )
     rests = rests[rests > 0]
     idle_ns = float(np.quantile(rests, IDLE_QUANTILE)) if rests.size else 0.0
-    tick_ns = min(clock_tick_ns(one.traffic.start_ns) for one in classes)
+    moments = [each for one in classes for each in (one.traffic.start_ns, one.traffic.end_ns)]
+    tick_ns = clock_tick_ns(np.concatenate(moments))
     return max(2.0 * tick_ns, LEAST_SILENCE_NS, idle_ns / 2)

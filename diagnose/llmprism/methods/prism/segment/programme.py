@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.parameters import (
-    ALIKE_BYTES,
     BORDER_WORTH,
     BYTES_COST,
     CANDIDATE_SILENCE,
@@ -100,8 +99,7 @@ def exactness(steps: Floats) -> Floats:
     ----------
     steps : bytes of each step in usual steps, shape (lanes, steps).
     """
-    away = np.minimum(np.abs(steps - 1), ALIKE_BYTES)
-    away = away.mean(axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
+    away = np.median(np.abs(steps - 1), axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
     exact: Floats = np.clip(away, *EXACT_BYTES)[:, None]
     return exact
 

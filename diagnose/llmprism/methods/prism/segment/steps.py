@@ -133,7 +133,8 @@ def _numbered(lane: Lane, bounds: Ints) -> Codes:
     usual = np.median(moved[moved > 0])
     noise = SYSTEMATIC * float(np.median(np.abs(moved / usual - 1)))
     excess = np.where(moved > (1 + max(EVALUATION_BYTES, noise)) * usual, moved - usual, 0.0)
-    excess[[0, -1]] = 0.0  # a step that is cut off may be part of it
+    lacks = np.pad(moved < (1 - ALIKE_BYTES) * usual, 1, constant_values=True)
+    excess[lacks[2:] | lacks[:-2]] = 0.0  # it may be of the step beside it, which lacks it
     until = lane.sent[bounds[:-1]] + (1 + EXACT_BYTES[0]) * excess
     early = lane.sent[1:] <= until[step]
     return np.where(early, -1, step).astype(np.int32)
@@ -161,7 +162,7 @@ def _empty(lanes: list[Lane], cut: list[Ints]) -> float:
 
 
 def _fit(lanes: list[Lane], cut: list[Ints]) -> float:
-    """Share of the steps in which lanes send no less than usual, by lane weighted as its vote.
+    """Share of the steps in which lanes send as usual, by lane weighted as its vote.
 
     A step may hold an evaluation besides, but a lane that takes part in steps does so in all.
     """
@@ -174,4 +175,4 @@ def _fit(lanes: list[Lane], cut: list[Ints]) -> float:
         lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
         more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
         share[i] = 1 - lacking - BESIDE * more if usual else 0.0
-    return float((weight * share).sum() / weight.sum())
+    return float(np.average(share, weights=weight))

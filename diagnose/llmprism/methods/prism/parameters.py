@@ -250,7 +250,7 @@ EXACT_BYTES = 0.001, 0.1
 BORDER_WORTH = 1.5
 """Most that a silence beyond the threshold of its level is worth, beside BYTES_COST."""
 
-COMPARED_LANES, CANDIDATE_SILENCES = 24, 24
+COMPARED_LANES, CANDIDATE_SILENCES = 24, 64
 """Lanes whose bytes are compared, and silences tried for one border of a lane: bounds of time."""
 
 EVALUATION_BYTES = 0.04

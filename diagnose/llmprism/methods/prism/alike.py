@@ -13,9 +13,9 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.links import parts_on
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, LACKING, NOISE_FLOOR, SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import spread
 
 
 def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:

@@ -32,8 +32,8 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.edges import add_up, take_waiting_out
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.edges import Usual, add_up, take_waiting_out
+from llmprism.numerics.missing import nanmedian, spread
 
 
 @dataclass(frozen=True)
@@ -193,24 +193,30 @@ class Reference:
     kind: Ints
     healthy: Bools
 
-    def normal(self, values: Floats) -> Floats:
+    def usual(self, values: Floats) -> Usual:
         """Normal value of each row in each step: the median over healthy steps of its kind."""
-        normal = np.empty_like(values)
-        for one in np.unique(self.kind).tolist():
-            own = self.kind == one
+        kinds, kind = np.unique(self.kind, return_inverse=True)
+        median = np.empty((len(values), kinds.size))
+        for place in range(kinds.size):
+            own = kind == place
             shown = own & self.healthy if (own & self.healthy).any() else own
-            normal[:, own] = nanmedian(values[:, shown], axis=1)[:, None]
-        return normal
+            median[:, place] = nanmedian(values[:, shown], axis=1)
+        return Usual(median, kind)
+
+    def normal(self, values: Floats) -> Floats:
+        """The same for every step, shape (rows, steps)."""
+        usual = self.usual(values)
+        return usual.median[:, usual.kind]
 
 
 def table_of(
     durations: Floats, row: Ints, rows: int, reference: Reference, tick_ns: float
 ) -> Table:
     """The excess of each row: edges of one ``row`` are taken together."""
-    normal = reference.normal(durations)
+    usual = reference.usual(durations)
     longer, whole = np.zeros((2, rows, durations.shape[1]))
     edges = np.zeros(rows, np.int64)
-    add_up(durations, normal, row, (longer, whole, edges))
+    add_up(durations, (usual.median, usual.kind), row, (longer, whole, edges))
     normal_ns = whole.max(axis=1, initial=0.0)
     shown = whole > QUARTER * normal_ns[:, None]
     excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
@@ -229,27 +235,15 @@ def errors_of(excess: Floats, rounding: Floats) -> Floats:
     return errors
 
 
-def spread(values: Floats) -> Floats:
-    """Standard deviation of each row that a lasting change does not inflate, shape (rows,).
-
-    Nor does a change in every other step.
-    """
-    apart = (values[:, far:] - values[:, :-far] for far in (1, 2) if values.shape[1] > far)
-    between = [nanmedian(np.abs(one), axis=1) * TO_SIGMA / np.sqrt(2) for one in apart]
-    around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
-    least: Floats = np.fmin.reduce([around, *between])
-    return least
-
-
-def without_waiting(graph: StepGraph, normal: Floats, rendezvous: Rendezvous) -> Floats:
+def without_waiting(graph: StepGraph, usual: Usual, rendezvous: Rendezvous) -> Floats:
     """Computation of each participation without waiting for others of the same rendezvous [ns].
 
-    Who waits takes longer than ``normal``, of the same shape.
+    Who waits takes longer than usual.
     """
     nodes, compute = graph.nodes, graph.compute.copy()
     met = rendezvous.of[nodes.operation]
     order = np.argsort(met, kind="stable")
     offsets = np.searchsorted(met[order], np.arange(len(nodes.begin) + 1))
-    times = compute, normal, nodes.begin, nodes.join
-    take_waiting_out(order, offsets, nodes.operation, rendezvous.together_ns, times)
+    times, normal = (compute, nodes.begin, nodes.join), (usual.median, usual.kind)
+    take_waiting_out((order, offsets), nodes.operation, rendezvous.together_ns, times, normal)
     return compute

@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import BUSY, ENDS_APART, FALSE_HIT, IDLE, LAST_ROUND, LATEST
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian, spread
 
 
 def bottlenecks(

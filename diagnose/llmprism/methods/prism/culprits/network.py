@@ -20,7 +20,6 @@ from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, 
 from llmprism.methods.prism.culprits.bottlenecks import bottlenecks, more_in, slowest_rings
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
@@ -33,7 +32,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import WITH_PAUSES, Window
 from llmprism.numerics.arrays import Bools, Floats
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import nanmedian, spread
 
 SEEN = float(np.log(HIT / FALSE_HIT))
 SYMPTOM = "slow_transfers"

@@ -69,9 +69,11 @@ def _inside_servers(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> 
     opens = np.full_like(nodes.begin, np.inf)
     np.minimum.at(opens, nodes.operation, np.nan_to_num(nodes.join, nan=np.inf))
     opens[np.isinf(opens)] = np.nan
-    known: dict[tuple[str, int], list[tuple[set[int], Ints]]] = {}
-    every = zip(nodes.communicators, *_members(nodes), strict=True)
-    for one, operations, parts in every:
+    known: dict[tuple[str, int], list[tuple[set[int], Codes]]] = {}
+    every = nodes.communicator, nodes.communicator[nodes.operation]
+    by = [grouped(of, len(nodes.communicators)) for of in every]
+    for number, one in enumerate(nodes.communicators):
+        operations, parts = (each.rows(number) for each in by)
         places = set() if one.kind == "pp" else set(servers[nodes.rank[parts]].tolist())
         if len(places) < 2 or parts.size != operations.size * len(places):
             continue
@@ -82,15 +84,6 @@ def _inside_servers(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> 
                 rendezvous[operations] = rendezvous[same]
         alike.append((places, operations))
     return rendezvous
-
-
-def _members(nodes: Nodes) -> tuple[list[Ints], list[Ints]]:
-    """Operations of each communicator, and participations in these."""
-    found = []
-    for of in (nodes.communicator, nodes.communicator[nodes.operation]):
-        by = grouped(of, len(nodes.communicators))
-        found.append(np.split(by.order.astype(np.int64), by.offsets[1:-1]))
-    return found[0], found[1]
 
 
 def _spacing(usual_ns: Floats) -> float:

@@ -22,6 +22,7 @@ from llmprism.methods.prism.parameters import MOSTLY, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
+from prism_common.threads import in_threads
 
 MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the step before
 
@@ -33,7 +34,7 @@ def within_passes(
     count: int,
 ) -> list[list[Judged]]:
     """``stages`` with the kind ``tp`` for gradients, if they are over before the passes are."""
-    shown = [_shown(connections, own, pipeline, count) for own in stages]
+    shown = in_threads(lambda own: _shown(connections, own, pipeline, count), stages)
     later = [begin for begin, over in shown if over]
     first = [begin for begin, over in shown if not over]
     if not later or max(first, default=-np.inf) >= min(later):

@@ -7,7 +7,7 @@ pipeline shows: without one, all ranks wait for each other, and a slow one looks
 
 So a diagnosis says for each job what was compared and what was not (:class:`Scope`). What is slow
 here is no finding: it may be as slow by design, and all members of a ring are as slow as its
-slowest hop. Where a finding names a part of such a ring, nothing is said about it again.
+slowest hop. A ring with a part that a finding names is not listed again.
 """
 
 from __future__ import annotations

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 
 from evaluation.ideas.scenes import Scene
-from llmprism.numerics.arrays import Codes, Floats
+from llmprism.methods.prism.segment.lanes import lanes_of
+from llmprism.methods.prism.segment.levels import Level, levels_of
+from llmprism.numerics.arrays import Codes
 from prism_sim.render import paint
 
 if TYPE_CHECKING:
+    from llmprism.methods.prism.classes.classes import TrafficClass
+    from llmprism.methods.prism.records.traffic import Traffic
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SCENARIO = "faults/slow-server"
 SHOWN = 4  # steps of the upper panel
-LEAST_NS = 1e5  # silences that are drawn
-TICKS = {0.1: "0.1", 0.3: "0.3", 1: "1", 3: "3", 10: "10", 30: "30"}
+TICKS = {1: "1", 3: "3", 10: "10", 30: "30", 100: "100"}
 
 
 @paint.styled
 def draw(scene: Scene) -> Figure:
-    """Bytes of one class by time with the steps found, and how equal parts are by threshold."""
+    """Bytes of one class by time with the steps found, and how equal the parts of each level are."""
     part = next(one for one in scene.job.phases.classes if one.kind == "pp")
     made = paint.figure(8, 4.6)
     above, below = made.subplots(2, 1, height_ratios=(3, 2))
     _curve(above, part.one.traffic, part.step)
-    _thresholds(below, part.one.traffic, scene.job.count)
+    _thresholds(below, part.one, scene.job.count)
     return made
 
 
@@ -56,39 +57,31 @@ def _curve(axes: Axes, traffic: Traffic, step: Codes) -> None:
     axes.grid(axis="y")
 
 
-def _thresholds(axes: Axes, traffic: Traffic, count: int) -> None:
-    """How equal the parts are, and their number, for every silence that may part steps."""
-    rests_ns = traffic.rests_ns()
-    before = np.concatenate(([0], np.cumsum(traffic.size))).astype(np.float64)
-    least_ns = np.unique(rests_ns[rests_ns > LEAST_NS])
-    parts = [divided(np.flatnonzero(rests_ns >= least) + 1, before, 1.0) for least in least_ns]
-    quality = np.array([part.quality for part in parts])
-    axes.step(least_ns / 1e6, quality, where="pre", color=paint.INK, linewidth=1.3)
-    edges_ms = np.concatenate(([LEAST_NS], least_ns)) / 1e6
-    for place in _labelled(parts, edges_ms, count):
-        words = f"{len(parts[place])} parts"
-        right = len(parts[place]) == count
-        middle = float(np.sqrt(edges_ms[place] * edges_ms[place + 1]))
-        shift = -12 if count < len(parts[place]) < 2 * count else 0
-        axes.annotate(f"{words}: the steps" if right else words, (middle, quality[place]),
-                      (shift, 4), textcoords="offset points", fontsize=8, ha="center",
-                      color=paint.REBUILT if right else paint.INK)  # fmt: skip
+def _thresholds(axes: Axes, one: TrafficClass, count: int) -> None:
+    """How equal the parts of one lane are, and their number, for every threshold on silences."""
+    levels = levels_of(lanes_of([one])[0], None)
+    silence_ms = np.array([level.silence_ns for level in levels]) / 1e6
+    quality = np.array([level.quality for level in levels])
+    axes.plot(silence_ms, quality, marker="o", color=paint.INK, linewidth=0, markersize=4)
+    for level in _labelled(levels, count):
+        words = f"{level.parts} parts"
+        right = level.parts == count
+        axes.annotate(f"{words}: the steps" if right else words,
+                      (level.silence_ns / 1e6, level.quality), (0, 6), textcoords="offset points",
+                      fontsize=8, ha="center", color=paint.REBUILT if right else paint.INK)  # fmt: skip
     axes.set_xscale("log")
     axes.set_xticks(list(TICKS), list(TICKS.values()))
     axes.set_xticks([], minor=True)
     axes.set_ylim(0, 1.25)
     axes.set_yticks([0, 0.5, 1])
-    axes.set_xlabel("shortest silence that parts two steps [ms]")
+    axes.set_xlabel("median silence between two parts [ms]")
     axes.set_ylabel("quality")
-    axes.set_title("Every threshold is tried; parts of equal bytes have a quality near 1")
+    axes.set_title("Levels of one direction of two stages; parts of equal bytes have a quality near 1")
     axes.grid(axis="y")
 
 
-def _labelled(parts: list[Division], edges_ms: Floats, count: int) -> Iterator[int]:
-    """The widest plateaus of the steps and of a few more parts, and the best of far more."""
-    quality = np.array([part.quality for part in parts])
-    width = np.diff(np.log(edges_ms)) * (quality > 0)
-    sizes = np.array([len(part) for part in parts])
-    yield int(np.argmax(width * (sizes == count)))
-    yield int(np.argmax(width * ((sizes > count) & (sizes < 2 * count))))
-    yield int(np.argmax(quality * (sizes > 10 * count)))
+def _labelled(levels: list[Level], count: int) -> list[Level]:
+    """The steps, and the finest other level."""
+    steps = [level for level in levels if level.parts == count][:1]
+    others = [level for level in levels if level.parts != count]
+    return [*steps, *others[:1]]

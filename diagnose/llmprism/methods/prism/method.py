@@ -1,10 +1,9 @@
 """The method ``prism``: steps are what repeats, jobs are what circulates.
 
 Its stages, each in a package of its own: records, which become connections that carry data or do
-not; cycles, which divide the traffic of a class into equal parts; classes of connections that
-behave alike; steps, which decide which equal parts are training steps; kinds of traffic; jobs,
-whose components take their steps together; phases, pipelines and the timeline of every rank;
-layout; tables; and findings, which explain slow steps.
+not; classes of connections that behave alike; segments of their lanes, which are the steps; kinds
+of traffic; jobs, whose components take their steps together; phases, pipelines and the timeline of
+every rank; layout; tables; and findings, which explain slow steps.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def _thresholds(axes: Axes, one: TrafficClass, count: int) -> None:
     axes.set_yticks([0, 0.5, 1])
     axes.set_xlabel("median silence between two parts [ms]")
     axes.set_ylabel("quality")
-    axes.set_title("Levels of one direction of two stages; parts of equal bytes have a quality near 1")
+    axes.set_title(
+        "Levels of one direction of two stages; parts of equal bytes have a quality near 1"
+    )
     axes.grid(axis="y")
 
 

@@ -283,7 +283,7 @@ BESIDE = 0.5
 HEAVY = 0.1
 """Of the bytes of the heaviest lane: lanes with more take part in every step."""
 
-CUT_OFF = 0.5
+CUT_OFF = 0.25
 """Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
 
 LEAST_QUALITY, FEW_DEVIATE = 0.4, 0.02

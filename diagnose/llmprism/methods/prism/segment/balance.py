@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from llmprism.methods.prism.segment.lanes import Lane
 from llmprism.methods.prism.parameters import ANSWERED, FORWARD_EVENTS, UNDER_WAY
+from llmprism.methods.prism.segment.lanes import Lane
 from llmprism.numerics.arrays import Bools, Floats
 
 

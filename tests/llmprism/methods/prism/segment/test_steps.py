@@ -131,7 +131,9 @@ def test_steps_that_fit_less_are_believed_less():
     """The quality of steps falls with the share of their records that is lost."""
     rng = np.random.default_rng(5)
     sure = [
-        find_steps(component(gradients(40, kept=lambda n, lost=lost: rng.random(n) >= lost))).quality
+        find_steps(
+            component(gradients(40, kept=lambda n, lost=lost: rng.random(n) >= lost))
+        ).quality
         for lost in (0.0, 0.05, 0.2)
     ]
     assert sure == sorted(sure, reverse=True)

@@ -259,7 +259,7 @@ EVALUATION_BYTES = 0.04
 FEWEST_STEPS = 4
 """So few parts may be equal by chance."""
 
-DEPTH_WORTH, CLEAN_WORTH, GRADIENTS_WORTH = 5.0, 3.0, 1.0
+DEPTH_WORTH, CLEAN_WORTH, GRADIENTS_WORTH = 5.0, 3.0, 3.0
 """Log likelihoods of a border: silence of all lanes, nothing under way, the end of gradients."""
 
 SYSTEMATIC = 5.0
@@ -288,3 +288,6 @@ CUT_OFF = 0.25
 
 LEAST_QUALITY, FEW_DEVIATE = 0.4, 0.02
 """Least quality of steps, and most usual deviation of their bytes if they are few."""
+
+AFTER = 0.05
+"""Of a silence of gradients: where bytes are parted, just after their last end."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.parameters import (
+    AFTER,
     BORDER_WORTH,
     BYTES_COST,
     CANDIDATE_SILENCE,
@@ -39,7 +40,8 @@ def refine(lanes: list[Lane], election: Election, balances: dict[int, Balance]) 
     low, high = lead.silence(at, extent)
     begin = np.where(at == 0, high - level.silence_ns, low)
     length = np.where((at > 0) & (at < lead.start.size), high - low, level.silence_ns)
-    moments = np.concatenate(([-np.inf], begin + SOON * length, [np.inf]))
+    part = SOON if election.lead in balances else AFTER
+    moments = np.concatenate(([-np.inf], begin + part * length, [np.inf]))
     heaviest = sorted(lanes, key=lambda lane: -lane.bytes)[:COMPARED_LANES]
     before = np.array([lane.before(moments) for lane in (*heaviest, lead)])
     nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1

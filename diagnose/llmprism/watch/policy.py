@@ -9,19 +9,24 @@ has changed.
 
 from __future__ import annotations
 
+import numpy as np
+
+from llmprism.numerics.arrays import Bools
 from llmprism.watch import habits
 from llmprism.watch.habits import Lengths
 from llmprism.watch.state import Incident, KnownJob
 from prism_common.quantities import EVEN
 
 PERSISTS = 3  # steps in a row
-RETURNS = 3  # separate stretches of steps at the same place, of RETURNING steps together
+RETURNS = 3  # runs of slow steps at the same place, of RETURNING steps together
 RETURNING = 5
 MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
+KNOWN = 10  # steps of a job show what is usual
 SHARE = 0.02
 """Of the time of its steps that an incident costs, at least."""
 LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
 _GPUS_LOST = {"critical": 8.0, "warning": 1.0}  # in an hour: those of a server, and one
+_VARIES = 2.0  # deviations of a step are nothing
 _PAUSES = 1.5  # times the longest pause of a habit is no habit
 SEVERITIES = ("info", "warning", "critical")
 
@@ -41,15 +46,15 @@ def persists(one: Incident, job: KnownJob, time_ns: int) -> bool:
         least_ns = max(PERSISTS * usual_ns, _PAUSES * habits.longest_pause_ns(job))
         return usual_ns > 0 and lasted_ns >= least_ns
     lengths = Lengths.of(job.recent_ns)
-    slow = []
+    runs: list[int] = []
     for first, last in one.ranges:
         if _is_usual(lengths, first, last):
-            slow.append(last - first + 1)
+            runs.append(last - first + 1)
         else:
             later = last - max(first - 1, int(lengths.step[-1]))
-            slow.append(_slow_steps(one, lengths, first, last) + max(later, 0))
-    returns = len(slow) >= RETURNS and sum(slow) >= RETURNING
-    return returns or max(slow, default=0) >= PERSISTS
+            unmeasured = np.ones(max(later, 0), np.bool_)
+            runs += _runs(np.append(_are_slow(one, lengths, first, last), unmeasured))
+    return _suffice(runs)
 
 
 def is_measured(one: Incident, job: KnownJob, time_ns: int) -> bool:
@@ -57,10 +62,23 @@ def is_measured(one: Incident, job: KnownJob, time_ns: int) -> bool:
     if one.cause in STOPS:
         return persists(one, job, time_ns)
     lengths = Lengths.of(job.recent_ns)
-    return any(
-        not _is_usual(lengths, first, last) and _slow_steps(one, lengths, first, last) >= PERSISTS
-        for first, last in one.ranges
-    )
+    measured = [each for each in one.ranges if not _is_usual(lengths, *each)]
+    return _suffice([run for each in measured for run in _runs(_are_slow(one, lengths, *each))])
+
+
+def _suffice(runs: list[int]) -> bool:
+    """Whether so many slow steps in a row, or in several runs, are more than hiccups."""
+    return max(runs, default=0) >= PERSISTS or (len(runs) >= RETURNS and sum(runs) >= RETURNING)
+
+
+def _runs(are_slow: Bools) -> list[int]:
+    """How many slow steps follow each other, each time.
+
+    >>> _runs(np.array([True, False, True, True]))
+    [1, 2]
+    """
+    edges = np.flatnonzero(np.diff(are_slow.astype(np.int8), prepend=0, append=0))
+    return np.diff(edges)[::2].tolist()
 
 
 def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
@@ -69,16 +87,18 @@ def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
     return not lengths.step.size or MOSTLY * int(own.sum()) >= lengths.step.size
 
 
-def _slow_steps(one: Incident, lengths: Lengths, first: int, last: int) -> int:
-    """How many measured steps of a stretch are slow.
+def _are_slow(one: Incident, lengths: Lengths, first: int, last: int) -> Bools:
+    """Which measured steps of a stretch are slow.
 
-    They cost half of what a step of the incident costs on average; or, while it grows, they are
-    clearly longer than usual.
+    They cost half of what a step of the incident costs on average, and more than steps vary by; or,
+    while it grows, they are clearly longer than usual.
     """
     average_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
+    least_ns = max(average_ns, _VARIES * lengths.deviation_ns)
     own = (lengths.step >= first) & (lengths.step <= last)
     extra_ns = lengths.length_ns[own] - lengths.usual_ns
-    return int((extra_ns >= min(average_ns, lengths.clear_ns)).sum())
+    are_slow: Bools = extra_ns >= min(least_ns, lengths.clear_ns)
+    return are_slow
 
 
 def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
@@ -89,6 +109,8 @@ def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
         return "the job had not begun"
     if one.confidence < EVEN:
         return "more likely wrong than right"
+    if one.cause not in STOPS and Lengths.of(job.recent_ns).step.size < KNOWN:
+        return "what is usual is not known yet"
     if not persists(one, job, time_ns):
         return HICCUP
     if one.cause in STOPS:

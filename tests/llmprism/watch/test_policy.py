@@ -108,8 +108,25 @@ def test_the_first_steps_of_a_job_do_not_show_yet_what_is_usual(steps: int, reas
 def test_slow_steps_of_one_stretch_count_if_they_follow_each_other_or_return(
     slow: list[int], reason: str
 ) -> None:
-    known = job(steady(90, dict.fromkeys(slow, 2.0)))
-    assert why(incident(50, 62, 2.0 * len(slow)), known) == reason
+    known = job(steady(90, dict.fromkeys(slow, 1.5)))
+    assert why(incident(50, 62, 1.5 * len(slow)), known) == reason
+
+
+def test_two_steps_suffice_that_are_each_half_as_long_again() -> None:
+    reasons = [
+        why(incident(30, last, sum(slow)), job(steady(60, dict(enumerate(slow, 30)))))
+        for last, slow in ((31, [2.5, 3.0]), (31, [0.5, 9.0]), (30, [9.0]))
+    ]
+    assert reasons == ["", policy.HICCUP, policy.HICCUP]
+
+
+def test_uneven_work_of_a_few_steps_is_the_luck_of_their_batches() -> None:
+    reasons = [
+        why(incident(30, last, 1.0 * (last - 29), cause="length_imbalance"), known)
+        for last in (33, 41)
+        for known in [job(steady(90, dict.fromkeys(range(30, last + 1), 1.0)))]
+    ]
+    assert reasons == [policy.HICCUP, ""]
 
 
 def test_what_steps_vary_by_is_not_slow() -> None:

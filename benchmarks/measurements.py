@@ -162,7 +162,7 @@ def job(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
         "job_seconds": seconds,
         "job_seconds_each": [round(run.seconds, 2) for run in runs],
         "job_records_per_s": records / seconds,
-        "job_records_per_cpu_s": records / median([run.cpu_seconds for run in runs]),
+        "job_records_per_cpu_s": records / _cpu_seconds(runs),
         "job_peak_rss_bytes": peak,
         "job_memory_ratio_vs_short": growth,
     }
@@ -187,7 +187,7 @@ def growth(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     figures: Figures = {}
     for name, runs in (("256", small), ("16384", large)):
         figures[f"growth_records_{name}"] = _records(runs[0])
-        cpu_s = median([run.cpu_seconds for run in runs])
+        cpu_s = _cpu_seconds(runs)
         figures[f"growth_cpu_s_per_record_{name}"] = cpu_s / _records(runs[0])
         figures[f"growth_bytes_per_record_{name}"] = _peak(runs) / _records(runs[0])
     rows = []
@@ -211,7 +211,7 @@ def startup(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     command += ["--out", str(folder / "tiny")]
     process.run(command)  # fills the caches
     runs = [process.run(command) for _ in range(sizes.short_repeats)]
-    seconds, cpu_s = _seconds(runs), median([run.cpu_seconds for run in runs])
+    seconds, cpu_s = _seconds(runs), _cpu_seconds(runs)
     cold = process.run(command, {"NUMBA_CACHE_DIR": str(folder / "cache")}).seconds
     figures = {"startup_s": seconds, "startup_cpu_s": cpu_s, "startup_first_s": cold}
     return [
@@ -232,21 +232,31 @@ def diagnose(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
         for _ in range(sizes.repeats):
             for method in SUFFIXES:
                 usages[method].append(process.run(_diagnosis(run, method)))
-            usages["duckdb"].append(process.run(grouped))
+            usages["duckdb"] += [process.run(grouped) for _ in range(sizes.short_repeats)]
     except FailedError as error:
         process.report(str(error))
         return [Row("diagnosis of the job's flows", "failed, see above", met="no")], {}
-    records, duckdb_s = _manifest(run)["records"], _seconds(usages["duckdb"])
+    records, duckdb = _manifest(run)["records"], usages["duckdb"]
+    duckdb_s, duckdb_cpu_s = _seconds(duckdb), _cpu_seconds(duckdb)
     rows: list[Row] = []
-    figures: Figures = {"diagnose_rows": records, "diagnose_duckdb_s": duckdb_s}
+    figures: Figures = {
+        "diagnose_rows": records,
+        "diagnose_duckdb_s": duckdb_s,
+        "diagnose_duckdb_cpu_s": duckdb_cpu_s,
+    }
     for method, suffix in SUFFIXES.items():
         seconds, peak = _seconds(usages[method]), _peak(usages[method])
         figures[f"diagnose_rows_per_s{suffix}"] = records / seconds
-        cpu_s = median([run.cpu_seconds for run in usages[method]])
+        cpu_s = _cpu_seconds(usages[method])
         figures[f"diagnose_rows_per_cpu_s{suffix}"] = records / cpu_s
+        figures[f"diagnose_cpu_time_vs_duckdb{suffix}"] = cpu_s / duckdb_cpu_s
         figures[f"diagnose_peak_rss_bytes{suffix}"] = peak
         figures[f"diagnose_time_vs_duckdb{suffix}"] = seconds / duckdb_s
         rows += _diagnosis_rows(method, records, seconds, peak, duckdb_s)
+        rows.append(
+            Row("  its CPU time", f"{cpu_s:.1f} s", f"DuckDB {duckdb_cpu_s:.2f} s",
+                f"{cpu_s / duckdb_cpu_s:.0f}")
+        )  # fmt: skip
     return rows, figures
 
 
@@ -280,7 +290,7 @@ def logs(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     runs = [_logs(folder / "logs", sizes.iterations) for _ in range(sizes.repeats)]
     short = [_logs(folder / "short-logs", sizes.short_iterations) for _ in range(sizes.repeats)]
     size_bytes = int(json.loads(runs[0].output)["bytes"])
-    rate = size_bytes / median([run.cpu_seconds for run in runs])
+    rate = size_bytes / _cpu_seconds(runs)
     growth = _peak(runs) / _peak(short)
     figures = {
         "logs_bytes": size_bytes,
@@ -318,7 +328,7 @@ def llmlog(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
         runs = [process.run(command) for _ in range(sizes.repeats)]
         found[name] = int(json.loads(written.output)["bytes"]), runs
     size_bytes, runs = found["long"]
-    rate = size_bytes / median([run.cpu_seconds for run in runs])
+    rate = size_bytes / _cpu_seconds(runs)
     growth = _peak(runs) / _peak(found["short"][1])
     figures = {
         "llmlog_bytes_per_cpu_s": rate,
@@ -425,6 +435,10 @@ def _manifest(run: Path) -> Figures:
 
 def _seconds(runs: list[Usage]) -> float:
     return median([run.seconds for run in runs])
+
+
+def _cpu_seconds(runs: list[Usage]) -> float:
+    return median([run.cpu_seconds for run in runs])
 
 
 def _peak(runs: list[Usage]) -> float:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from llmprism.persistent_deviations import Scope
 from llmprism.slow_steps import SlowSteps
-from llmprism.standing import Scope
 from prism_common.quantities import percent
 
 CALM, PARTLY, SLOW = "calm", "partly", "slow"

@@ -31,6 +31,7 @@ PHRASES: dict[str, str] = {
     "bundles": "{} groups in all",
     "kinds": "slow traffic: {}",
     "waiting_hops": "{} hops of its collectives wait for it",
+    "shown_by": "it {}",
     "chance_of_as_many": "healthy ranks pause as often with a probability of {}",
 }
 """A figure of the evidence in words, in the order in which they are read."""

@@ -29,7 +29,7 @@ from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.isolation.runner import LIMITS, Limits, Usage, run_apart
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
-from llmprism.standing import scopes_of
+from llmprism.persistent_deviations import scopes_of
 from llmprism.verdict import judge, without_servers
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved

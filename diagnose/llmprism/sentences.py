@@ -19,6 +19,7 @@ from llmprism.finding_fields import cost_share, evidence_of, names_in, number, p
 from llmprism.next_steps import next_step
 from llmprism.part_names import Parts
 from llmprism.tensor_groups import Groups, tensor_groups
+from prism_common.kinds import UNKNOWN
 from prism_common.quantities import clock_time, duration, percent, shortened
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ _ABBREVIATED = {
     "gc": "garbage-collection",
     "nic": "NIC",
     "ecmp": "chance (ECMP)",
-    "unknown": "another one",
     "nvlink": "NVLink",
 }
 
@@ -218,8 +218,9 @@ def _causes(finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
     """The causes that flows cannot tell apart, the likeliest first."""
     others = list(names_in(evidence.get("or_causes")))
     named = dict.fromkeys([text(finding.get("cause")), *others])
-    words = ", ".join(_cause_name(cause) for cause in named if cause)
-    return f"Causes that fit: {words}." if others else ""
+    known = [_cause_name(cause) for cause in named if cause and cause != UNKNOWN]
+    rest = ["or another cause"] if UNKNOWN in named else []
+    return f"Possible causes: {', '.join([*known, *rest])}." if others and known else ""
 
 
 def _cause_name(cause: str) -> str:

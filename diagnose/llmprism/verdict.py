@@ -39,7 +39,7 @@ from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
 from llmprism.numerics.independence import nothing_circulates
-from llmprism.standing import Scope
+from llmprism.persistent_deviations import Scope
 from prism_common.program import CANNOT_TELL_EXIT
 from prism_common.quantities import duration
 

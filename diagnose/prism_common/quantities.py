@@ -9,6 +9,15 @@ EVEN = 0.5  # a statement with less confidence is more likely wrong than right
 CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``number`` of ``noun``, whose plural is regular unless given.
+
+    >>> counted(1, "job"), counted(2, "job")
+    ('1 job', '2 jobs')
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def percent(fraction: float | None, digits: int = 1) -> str:
     """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash if undefined.
 

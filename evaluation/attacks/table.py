@@ -41,11 +41,12 @@ _TOKEN = "secret"
 
 @dataclass(frozen=True)
 class Attack:
-    """What others do, what must hold, and each try: whether it held."""
+    """What others do, what must hold, and each try: whether it held; a large one takes 10 s."""
 
     name: str
     promise: str
     tries: Callable[[], Iterator[bool]]
+    is_large: bool = False
 
 
 def _quota() -> Iterator[bool]:
@@ -150,7 +151,7 @@ def _names() -> Iterator[bool]:
 SINGLE = (
     Attack("records faster than a diagnosis", "files that wait stay below their quota", _quota),
     Attack("a line without an end", "it is set aside, and what follows is read", _endless_lines),
-    Attack("30,000 templates", "less than 3 MiB are remembered", _templates),
+    Attack("30,000 templates", "less than 3 MiB are remembered", _templates, is_large=True),
     Attack("half-open requests without the token", "the page answers who has it", _half_open),
     Attack("host names and redirects", "only this machine is answered; a redirect stays", _hosts),
     Attack("pickle bombs", "refused in bounded time and memory", _bombs),

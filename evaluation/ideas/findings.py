@@ -9,7 +9,7 @@ import numpy as np
 from evaluation.ideas.scenes import Scene
 from llmprism.methods.prism.culprits.base import Hypothesis
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.search import Found, search
+from llmprism.methods.prism.search import LocatedCulprit, search
 from prism_sim.render import paint
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def draw_windows(scene: Scene) -> Figure:
     return made
 
 
-def _steps(axes: Axes, durations: Durations, found: Found) -> None:
+def _steps(axes: Axes, durations: Durations, found: LocatedCulprit) -> None:
     """By what each step is longer, and what the culprit lost of that."""
     longer = durations.normal.longer_ns / 1e6
     best = found.scene.rivals[0].hypothesis.lost_ns / 1e6
@@ -78,7 +78,7 @@ def _steps(axes: Axes, durations: Durations, found: Found) -> None:
     paint.quiet(axes)
 
 
-def _shares(axes: Axes, found: Found) -> None:
+def _shares(axes: Axes, found: LocatedCulprit) -> None:
     """The posterior of the likeliest hypotheses."""
     durations, rivals = found.scene.durations, found.scene.rivals[:MOST_SHOWN]
     names = [_name(durations, rival.hypothesis) for rival in rivals]

@@ -80,7 +80,7 @@ class RankRecorder:
             length_s = self.plan.stages[self.stage].optimizer_ns * 1e-9
             self._wait(length_s - (time.monotonic() - start_s))
 
-    def slowness(self) -> float:
+    def duration_factor(self) -> float:
         """Return the factor on the duration of this step's passes."""
         factor = 1.0
         for slow in self.plan.slow:
@@ -152,7 +152,7 @@ class Passes:
         if first:
             self._start_ns[kind] = time.time_ns()
             jitter = recorder.jitter(kind, recorder.step, self._done[kind])
-            self._factor[kind] = jitter * recorder.slowness()
+            self._factor[kind] = jitter * recorder.duration_factor()
             self._spent_s, self._late_s = time.thread_time(), 0.0
         self._wait(pass_ns * 1e-9 * self._stage.shares[unit] * self._factor[kind])
         if last:

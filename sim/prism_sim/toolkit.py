@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prism_common.quantities import counted
     from prism_sim.cluster.topology import topology_of
     from prism_sim.commands import options
     from prism_sim.commands.command import Command
-    from prism_sim.commands.session import WRONG, Session, counted, open_session
+    from prism_sim.commands.session import WRONG, Session, open_session
     from prism_sim.draws import Draws
     from prism_sim.loading.bundled import find as find_scenario
     from prism_sim.loading.bundled import folder as scenarios_folder
@@ -120,7 +121,7 @@ _HOME = {
     "Session": "prism_sim.commands.session:Session",
     "Stream": "prism_sim.replay:Stream",
     "WRONG": "prism_sim.commands.session:WRONG",
-    "counted": "prism_sim.commands.session:counted",
+    "counted": "prism_common.quantities:counted",
     "default_processes": "prism_sim.studies.pool:default_processes",
     "did_you_mean": "prism_sim.scenario.words:did_you_mean",
     "do_missing": "prism_sim.studies.kept:do_missing",

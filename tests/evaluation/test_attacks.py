@@ -16,7 +16,10 @@ def test_what_others_leave_or_damage_breaks_no_promise(target: Target) -> None:
     assert attack(target, 23, EXAMPLES) >= EXAMPLES
 
 
-@pytest.mark.parametrize("single", SINGLE, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "single",
+    [pytest.param(one, marks=[pytest.mark.slow] * one.is_large, id=one.name) for one in SINGLE],
+)
 def test_a_single_attack_does_no_harm(single: Attack) -> None:
     held = list(single.tries())
     assert held

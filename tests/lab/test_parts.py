@@ -66,16 +66,16 @@ def test_a_rank_records_its_steps_its_passes_and_the_slow_ones(tmp_path: Path) -
         reports.bind(plan.reports)
         recorder = RankRecorder(plan, 1)
         passes = Passes(recorder)
-        slowness = []
+        factors = []
         for _ in recorder.steps():
             passes.begin_step()
             if recorder.step < 1:
                 passes.whole("fwd")
                 passes.whole("bwd")
-            slowness.append(recorder.slowness())
+            factors.append(recorder.duration_factor())
             if recorder.step == 8:
                 break
-    assert slowness == [1.0] * 6 + [2.5] * 3
+    assert factors == [1.0] * 6 + [2.5] * 3
     recorder.write()
     assert (tmp_path / "truth-A-1.json").exists()
 

@@ -169,10 +169,12 @@ def test_the_gpus_of_a_server_are_one_suspect():
 
 def test_causes_that_flows_cannot_tell_apart_are_both_named():
     row = finding(cause="slow_link", evidence={"or_causes": ["lossy_link", "slow_nic"]})
-    assert "Causes that fit: slow link, lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
+    assert "Possible causes: slow link, lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
     row = finding(cause="polarised_hashing", evidence={"or_causes": ["ecmp", "unknown"]})
     causes = finding_text(row, PARTS, JOB).causes
-    assert causes == "Causes that fit: polarised hashing, chance (ECMP), another one."
+    assert causes == "Possible causes: polarised hashing, chance (ECMP), or another cause."
+    row = finding(cause="unknown", evidence={"or_causes": ["slow_gpu"]})
+    assert finding_text(row, PARTS, JOB).causes == "Possible causes: slow GPU, or another cause."
 
 
 def test_pauses_cost_time_only_in_their_own_steps():

@@ -17,7 +17,7 @@ import pandas as pd
 from llmprism.counters import findings, verdict
 from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns, summed
 from llmprism.counters.curves import Curves, curves_of
-from llmprism.counters.findings import Found, JobView
+from llmprism.counters.findings import CounterFinding, JobView
 from llmprism.counters.jobs import PortJobs, find_jobs
 from llmprism.counters.naming import placed
 from llmprism.counters.peers import members_of
@@ -165,7 +165,7 @@ def _views(curves: Curves, jobs: PortJobs) -> tuple[list[JobView], list[Rhythm]]
 def _findings(
     view: JobView, curves: Curves, jobs: PortJobs, series: Sequence[PortSeries], codes: Ints,
     topology: Topology,
-) -> list[Found]:  # fmt: skip
+) -> list[CounterFinding]:  # fmt: skip
     in_job = np.zeros(len(curves.ports), bool)
     in_job[view.members.rows] = True
     return [

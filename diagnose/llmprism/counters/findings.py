@@ -66,7 +66,7 @@ FAULTY_EVENTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class CounterFinding:
     """One finding; times in ns, steps -1 if unknown."""
 
     symptom: str
@@ -102,7 +102,7 @@ class JobView:
     steps: JobSteps | None
 
 
-def of_job(view: JobView, curves: Curves) -> Iterator[Found]:
+def of_job(view: JobView, curves: Curves) -> Iterator[CounterFinding]:
     """What a job's own curves show."""
     rate = profile(curves, view.members.rows)
     yield from _stopped(view, curves, rate)
@@ -112,7 +112,7 @@ def of_job(view: JobView, curves: Curves) -> Iterator[Found]:
         yield from _longer_bursts(view, view.steps, curves)
 
 
-def _stopped(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
+def _stopped(view: JobView, curves: Curves, rate: Floats) -> Iterator[CounterFinding]:
     """A job that stops within a step, and moves nothing until the end of the recording.
 
     After a whole step, it may have ended as planned: that is no finding.
@@ -126,13 +126,13 @@ def _stopped(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
     if steps.rest < BEGUN or steps.evenness < EVEN_STEPS:
         return
     end, count = curves.start_ns + curves.span_ns, steps.durations_ns.size
-    yield Found(
+    yield CounterFinding(
         "hang", "hang", "job", view.name, end - silent_ns, end, 0.8, "job", count, count, 1.0,
         float(silent_ns), {"silent_ns": silent_ns, "share_of_last_step": steps.rest},
     )  # fmt: skip
 
 
-def _paused(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
+def _paused(view: JobView, curves: Curves, rate: Floats) -> Iterator[CounterFinding]:
     """Times within the training of a job without any traffic, much longer than between bursts."""
     first, last = active_part(rate)
     busy = first + np.flatnonzero(rate[first:last] >= SILENT * rate.mean())
@@ -142,13 +142,13 @@ def _paused(view: JobView, curves: Curves, rate: Floats) -> Iterator[Found]:
         start = curves.start_ns + int(busy[place] + 1) * curves.bin_ns
         end = start + int(gaps_ns[place]) - curves.bin_ns
         step = view.steps.step_at(start) if view.steps is not None else -1
-        yield Found(
+        yield CounterFinding(
             "pause", UNKNOWN, "job", view.name, start, end, 0.7, "job", step, step, 1.0,
             float(end - start), {"silent_ns": end - start},
         )  # fmt: skip
 
 
-def _slower(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[Found]:
+def _slower(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[CounterFinding]:
     """Runs of steps that are longer than usual."""
     took = steps.durations_ns.astype(np.float64)
     if took.size < FEWEST_STEPS:
@@ -160,7 +160,7 @@ def _slower(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[Found]:
         if longer * part.size < LOST_REFRESHES * curves.resolution_ns:
             continue
         sure = longer * np.sqrt(part.size) / max(noise, 1e-9)
-        yield Found(
+        yield CounterFinding(
             "slow_steps", UNKNOWN, "job", view.name,
             int(steps.edges_ns[first]), int(steps.edges_ns[last + 1]),
             float(np.clip(1 - STANDS_OUT / 2 / sure, 0.5, 0.95)), "step", first, last,
@@ -201,13 +201,13 @@ def slow_runs(took: Floats, usual: float, noise: float) -> list[tuple[int, int]]
     return [*before, (first, last), *((a + last + 1, b + last + 1) for a, b in after)]
 
 
-def _longer_bursts(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[Found]:
+def _longer_bursts(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[CounterFinding]:
     """NICs whose bursts take longer than those of their role."""
     share = burst_shares(curves, view.members.rows, steps)
     blurred = 2 * curves.resolution_ns / max(view.period_ns, 1)
     ratio, out = longer_bursts(share, view.members.role)
     for place in np.flatnonzero(out & (share > blurred)):
-        yield Found(
+        yield CounterFinding(
             "long_bursts", "slow_nic", "address", curves.ports[view.members.rows[place]],
             int(steps.edges_ns[0]), int(steps.edges_ns[-1]), 0.6, "port", 0,
             steps.durations_ns.size - 1, 1 - 1 / float(ratio[place]), 0.0,
@@ -217,7 +217,7 @@ def _longer_bursts(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[F
 
 def of_ports(
     curves: Curves, topology: Topology, codes: Ints, busy: Bools, in_job: Bools
-) -> Iterator[Found]:
+) -> Iterator[CounterFinding]:
     """Ports that do not do what the same NIC of the other servers does."""
     nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints], np.int64)
     servers = topology.servers[codes].astype(np.int64)
@@ -228,7 +228,7 @@ def of_ports(
     ):
         for port in ports:
             end = topology.endpoints[codes[port]]
-            yield Found(
+            yield CounterFinding(
                 symptom, cause, "address", end.address, curves.start_ns,
                 curves.start_ns + curves.span_ns, 0.6, magnitude=1.0,
                 evidence={
@@ -241,7 +241,7 @@ def of_ports(
 
 def of_events(
     view: JobView, series: Sequence[PortSeries], codes: Ints, topology: Topology
-) -> Iterator[Found]:
+) -> Iterator[CounterFinding]:
     """NICs of a job that count more errors, discards, marks or pause frames than their peers."""
     rows = view.members.rows
     for name, cause in FAULTY_EVENTS.items():
@@ -249,7 +249,7 @@ def of_events(
         least = max(FEWEST_EVENTS, EVENT_TIMES * float(np.median(counted)))
         for place in np.flatnonzero(counted >= least):
             port = series[rows[place]]
-            yield Found(
+            yield CounterFinding(
                 name, cause, "address", topology.endpoints[codes[rows[place]]].address,
                 int(port.time_ns[0]), int(port.time_ns[-1]), 0.6,
                 evidence={
@@ -258,7 +258,7 @@ def of_events(
             )  # fmt: skip
 
 
-def table_of(found: Iterable[tuple[str, Found]]) -> pd.DataFrame:
+def table_of(found: Iterable[tuple[str, CounterFinding]]) -> pd.DataFrame:
     """The table ``findings`` of pairs of a job and a finding, the surest first."""
     ordered = sorted(found, key=lambda pair: (-pair[1].confidence, pair[1].start_ns))
     rows = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.finding_fields import plain
 from llmprism.part_names import Parts, condensed
-from prism_common.quantities import duration, percent, shortened
+from prism_common.quantities import counted, duration, percent, shortened
 
 if TYPE_CHECKING:
     from llmprism.counters.diagnosing import CounterDiagnosis
@@ -59,7 +59,7 @@ def lines_of(result: CounterDiagnosis) -> Iterator[str]:
         yield from _lines_of_job(_job(result, number))
     for name in ("without a job", "idle"):
         if names := result.servers.get(name):
-            yield f"{name}: {len(names)} servers: {condensed(names)}"
+            yield f"{name}: {counted(len(names), 'server')}: {condensed(names)}"
     yield from _findings(result)
     yield from (result.diagnosis.conclusion.lines() if result.diagnosis.verdict.can_tell else ())
 

@@ -12,7 +12,7 @@ from typing import Any
 from llmprism.counters.cleaning import UNSURE_WRAPS
 from llmprism.counters.rhythm import SHORTEST, Rhythm
 from llmprism.counters.steps import SAMPLES
-from llmprism.standing import Scope
+from llmprism.persistent_deviations import Scope
 from llmprism.verdict import Reason
 from prism_common.quantities import duration
 

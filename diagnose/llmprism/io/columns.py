@@ -15,8 +15,13 @@ from llmprism.numerics.arrays import Array, Codes
 
 def numbers(column: pa.ChunkedArray) -> Array:
     """Return integers, nulls as -1 (screening decides whether a null is an error)."""
-    values: Array = pc.fill_null(column, -1).to_numpy()
+    values: Array = _without_nulls(column).to_numpy()
     return values
+
+
+def _without_nulls(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The same column, not a copy, if it has no nulls."""
+    return pc.fill_null(column, -1) if column.null_count else column
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
@@ -26,7 +31,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
     column = column.unify_dictionaries()
     if column.num_chunks == 0:
         return np.empty(0, dtype=np.int32), []
-    codes = [pc.fill_null(chunk.indices.cast(pa.int32()), -1) for chunk in column.chunks]
+    codes = [_without_nulls(chunk.indices.cast(pa.int32())) for chunk in column.chunks]
     texts: list[str | None] = column.chunk(0).dictionary.to_pylist()
     return np.concatenate([code.to_numpy() for code in codes]), texts
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -24,21 +27,37 @@ def write_table(
     columns are written after those of ``schema``.
     """
     parts = table.make() if isinstance(table, InParts) else iter([table])
-    part = next(parts)
+    first = next(parts)
     if further:
-        schema = _with_further_columns(part, schema)
-    stored = _with_categories(part, schema)
+        schema = _with_further_columns(first, schema)
+    stored = _with_categories(first, schema)
     with (
         replacing(path) as partial,
         pq.ParquetWriter(
             partial, stored, compression="zstd", store_schema=stored == schema
         ) as writer,
     ):
-        while part is not None:
-            for first in range(0, max(len(part), 1), ROWS):
-                writer.write_table(_conforming(part, first, stored))
-            part = None  # before the next one is made
-            part = next(parts, None)
+        groups = _row_groups(chain([first], parts), stored)
+        del first
+        _write_behind(writer, groups)
+
+
+def _row_groups(parts: Iterable[pd.DataFrame | pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """All ``parts``, a row group at a time."""
+    for part in parts:
+        for first in range(0, max(len(part), 1), ROWS):
+            yield _conforming(part, first, schema)
+        del part  # before the next one is made
+
+
+def _write_behind(writer: pq.ParquetWriter, groups: Iterator[pa.Table]) -> None:
+    """Write each of the ``groups`` while the next one is made."""
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(writer.write_table, next(groups))
+        for group in groups:
+            written.result()
+            written = pool.submit(writer.write_table, group)
+        written.result()
 
 
 def _with_further_columns(table: pd.DataFrame, schema: pa.Schema) -> pa.Schema:

@@ -10,9 +10,9 @@ import pandas as pd
 
 from llmprism.conclusion import conclude
 from llmprism.page.tables import Tables
+from llmprism.persistent_deviations import scopes_from
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
 from llmprism.slow_steps import least_shown, slow_steps
-from llmprism.standing import scopes_from
 from prism_common.kinds import PP
 from prism_common.quantities import clock_time
 

@@ -68,7 +68,8 @@ def _close_up(
     if stopped_ns is not None:
         usual = float((steps["end_ns"] - steps["start_ns"]).median())
         end = round(max(start, stopped_ns) + _AFTER_A_STOP * usual)
-        spans = pd.concat([spans, _unfinished(tables, rows, ends, end)], ignore_index=True)
+        whole = ends[ends["end_ns"] <= max(start, stopped_ns)]
+        spans = pd.concat([spans, _unfinished(tables, rows, whole, end)], ignore_index=True)
     return {
         "finding": number,
         "job": job,

@@ -1,7 +1,12 @@
-"""Rates by leaf: what the NICs of each leaf switch send and receive over time."""
+"""Rates by leaf: what the NICs of each leaf switch send and receive over time.
+
+A silence of all leaves, as after a crash, would fill most of the chart with nothing. So the longest
+one is cut out if it takes most of the time.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +19,23 @@ from llmprism.page.tables import Tables
 
 Ints = NDArray[np.int64]
 
+Floats = NDArray[np.float64]
+
 _BINS = 300
 _LEAVES = 32
+_LONG = 0.5  # of all time: a silence that lasts for longer is cut out
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A silence that a chart leaves out."""
+
+    start_ns: float
+    length_ns: float = 0.0
+
+    def shown(self, times_ns: Floats) -> Floats:
+        """Times on an axis without the silence [ns]."""
+        return times_ns - np.clip(times_ns - self.start_ns, 0.0, self.length_ns)
 
 
 def leaf_rates(tables: Tables) -> dict[str, Any] | None:
@@ -33,22 +53,53 @@ def leaf_rates(tables: Tables) -> dict[str, Any] | None:
     near = flows[(flows["end_ns"] >= first) & (flows["start_ns"] <= last)]
     if not len(near):
         return None
+    cut = _silence(near, first, last)
+    shown_ns = (first, last - cut.length_ns)
     several = bonds(tables.topology)
     every = {*leaf_of.values()}.union(*several.values())
     names = sorted(every, key=lambda name: (len(name), name))
     rates = {
-        side: _rates(_rows(near, end, leaf_of, several, names), near, len(names), (first, last))
+        side: _rates(_rows(near, end, leaf_of, several, names), near, len(names), shown_ns, cut)
         for side, end in (("sent", "src"), ("received", "dst"))
     }
     total = rates["sent"].sum(axis=1) + rates["received"].sum(axis=1)
     kept = sorted(np.argsort(-total, kind="stable")[:_LEAVES].tolist())
+    capacity = _capacities(tables.topology, leaf_of)
+    bin_ns = (shown_ns[1] - shown_ns[0]) / _BINS
+    silence = {"bin": (cut.start_ns - first) / bin_ns, "length_ms": cut.length_ns / 1e6}
     return {
         "names": [names[row] for row in kept],
+        "capacity": [capacity.get(names[row]) for row in kept],
         "omitted": len(names) - len(kept),
         "start_ms": (first - tables.origin_ns) / 1e6,
-        "bin_ms": (last - first) / _BINS / 1e6,
+        "bin_ms": bin_ns / 1e6,
+        "cut": silence if cut.length_ns else None,
         **{side: [_short(rate[row]) for row in kept] for side, rate in rates.items()},
     }
+
+
+def _silence(flows: pd.DataFrame, first: float, last: float) -> Cut:
+    """The longest time without records, if it takes most of the time from ``first`` to ``last``."""
+    start = np.append(flows["start_ns"].to_numpy(float), last)
+    end = np.append(flows["end_ns"].to_numpy(float), last)
+    order = np.argsort(start, kind="stable")
+    until = np.maximum.accumulate(np.append(first, end[order][:-1]))
+    silent = start[order] - until
+    longest = int(np.argmax(silent))
+    if silent[longest] <= _LONG * (last - first):
+        return Cut(last)
+    return Cut(float(until[longest]), float(silent[longest]))
+
+
+def _capacities(topology: dict[str, Any], leaf_of: dict[str, str]) -> dict[str, float]:
+    """What the NICs of each leaf carry in one direction [Gbit/s]; none if a rate is unknown."""
+    rates: dict[str, list[float | None]] = {}
+    for link in topology.get("links", []):
+        for end, other in ((link["a"], link["b"]), (link["b"], link["a"])):
+            if end in leaf_of:
+                rates.setdefault(str(other), []).append(link.get("gbps"))
+    known = {name: [one for one in each if one is not None] for name, each in rates.items()}
+    return {name: sum(known[name]) for name, each in rates.items() if len(known[name]) == len(each)}
 
 
 def _rows(
@@ -74,13 +125,14 @@ def _rows(
 
 
 def _rates(
-    row: Ints, flows: pd.DataFrame, leaves: int, extent: tuple[float, float]
-) -> NDArray[np.float64]:
-    start, end, size = (flows[name].to_numpy(float) for name in ("start_ns", "end_ns", "bytes"))
+    row: Ints, flows: pd.DataFrame, leaves: int, extent: tuple[float, float], cut: Cut
+) -> Floats:
+    start, end = (cut.shown(flows[name].to_numpy(float)) for name in ("start_ns", "end_ns"))
+    size = flows["bytes"].to_numpy(float)
     size = binned_bytes(row, start, end, size, (leaves, _BINS), extent)
     return size * 8 / max((extent[1] - extent[0]) / _BINS, 1.0)  # bit/ns is Gbit/s
 
 
-def _short(rates: NDArray[np.float64]) -> list[float]:
+def _short(rates: Floats) -> list[float]:
     """Four digits of each rate."""
     return [float(f"{rate:.4g}") for rate in rates.tolist()]

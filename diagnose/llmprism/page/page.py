@@ -48,14 +48,13 @@ def rendered(template: str, values: Mapping[str, Any], package: str | None = Non
     return filled(template, values, loaders, {"percent": percent, "duration": duration})
 
 
-def content(tables: Tables, name: str, origin_ns: int | None = None) -> dict[str, Any]:
+def content(tables: Tables, name: str) -> dict[str, Any]:
     """Everything that the template shows, as plain values.
 
     Parameters
     ----------
     origin_ns : time zero of the windows of findings; by default that of the charts.
     """
-    origin = tables.origin_ns if origin_ns is None else origin_ns
     return {
         "name": name,
         "method": tables.intake.get("method"),
@@ -63,19 +62,23 @@ def content(tables: Tables, name: str, origin_ns: int | None = None) -> dict[str
         "answers": answers(tables),
         "tiles": _tiles(tables),
         "jobs": found_jobs(tables),
-        "findings": _findings(tables, origin),
+        "findings": _findings(tables),
         "findings_total": len(tables.findings),
         "intake": tables.intake,
     }
 
 
-def window(start_ns: Any, end_ns: Any, origin: int) -> str:
-    """A stretch of time in seconds since ``origin``; "?" for an unknown border."""
-    borders = [
-        "?" if value is None or pd.isna(value) else f"{(value - origin) / 1e9:,.2f}"
+def window(start_ns: Any, end_ns: Any) -> str:
+    """A stretch of time by the collector's clock; "?" for an unknown border.
+
+    >>> window(1_767_225_621_900_000_000, None), window(1_500_000_000, 2_000_000_000)
+    ('00:00:21.900 UTC to ?', '1.50 s to 2.00 s')
+    """
+    first, last = (
+        "?" if value is None or pd.isna(value) else clock_time(int(value))
         for value in (start_ns, end_ns)
-    ]
-    return f"{borders[0]} - {borders[1]} s"
+    )
+    return f"{first.removesuffix(' UTC') if last.endswith(' UTC') else first} to {last}"
 
 
 def cut(text: str, length: int, file: str) -> str:
@@ -132,14 +135,14 @@ def _tiles(tables: Tables) -> list[dict[str, str]]:
     return [{"figure": f"{count:,}", "label": label} for count, label in counts]
 
 
-def _findings(tables: Tables, origin: int) -> list[dict[str, Any]]:
+def _findings(tables: Tables) -> list[dict[str, Any]]:
     """The most confident findings; among equals, those of the largest effect first."""
     table = tables.findings.assign(size=tables.findings["magnitude"].abs())
     table = table.sort_values(["confidence", "size", "finding"], ascending=[False, False, True])
     return [
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         | {
-            "window": window(row["start_ns"], row["end_ns"], origin),
+            "window": window(row["start_ns"], row["end_ns"]),
             "start": _instant(row["start_ns"]),
             "evidence": _pretty(row["evidence"]),
         }

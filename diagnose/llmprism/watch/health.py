@@ -14,7 +14,7 @@ from llmprism.watch import exporters
 from llmprism.watch.alerts import Alert, of_blindness
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Blindness, State
-from prism_common.quantities import duration, percent
+from prism_common.quantities import counted, duration, percent
 
 NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags", "DatagramsDropped"
 TOPOLOGY, NO_DIAGNOSIS = "TopologyRefused", "NoDiagnosis"
@@ -87,7 +87,9 @@ class Health:
         if is_end and state.watermark_ns is None:
             found[NO_RECORDS] = "no record has come"
         if self.files:
-            found[REFUSED] = f"{len(self.files)} files cannot be read, such as {self.files[0]}"
+            found[REFUSED] = (
+                f"{counted(len(self.files), 'file')} cannot be read, such as {self.files[0]}"
+            )
         elif self.refused > _REFUSED_SHARE * self.read:
             found[REFUSED] = (
                 f"{percent(self.refused / max(self.read, 1))} of the records are no use: most are "

@@ -29,6 +29,7 @@ for panel, (name, run) in zip(panels, runs.items(), strict=True):
     uplink = over["path"].str.split("|").str[1]
     table = pd.pivot_table(over, "bytes", second, uplink, "sum", 0) / 1e9
     table.plot.area(ax=panel, title=name, xlabel="time [s]", ylabel="bytes in 0.2 s [GB]")
+    panel.legend(title="over", loc="upper right", facecolor="white", frameon=True, framealpha=0.9)
 
 # %%
 # The diagnosis of the second one:

@@ -111,7 +111,7 @@ class SequenceTables:
         flow.
         """
         row = np.zeros(1, SEQUENCE)
-        row["number"], row["mailboxes"], row["slowness"] = number, mailboxes, 1.0
+        row["number"], row["mailboxes"], row["duration_factor"] = number, mailboxes, 1.0
         row["durations"] = self._extend("duration_ns", np.zeros(durations))
         row["sizes"] = self._extend("size_bytes", np.array(sizes, np.int64))
         return self._extend("sequence", row)

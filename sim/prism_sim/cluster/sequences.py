@@ -35,7 +35,7 @@ PIECE = np.dtype(
 )
 SEQUENCE = np.dtype(
     [
-        ("slowness", "f8"),  # factor on durations
+        ("duration_factor", "f8"),  # factor on durations
         ("stall_ns", "i8"),  # wait before the next piece, once
         ("begun_ns", "i8"),  # begin of the present piece
         ("step", "i8"),
@@ -182,7 +182,7 @@ def go_on(of: Sequences, s: int, now: int) -> bool:
     if row["held"]:
         row["state"] = IDLE
         return True
-    takes_ns = of.duration_ns[row["durations"] + piece["duration"]] * row["slowness"]
+    takes_ns = of.duration_ns[row["durations"] + piece["duration"]] * row["duration_factor"]
     wait_ns = to_int64(np.rint(takes_ns)) + row["stall_ns"]
     row["stall_ns"] = 0
     row["begun_ns"] = now

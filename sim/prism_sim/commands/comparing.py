@@ -9,8 +9,9 @@ import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.options import MemoryLimit, TimeLimit
+from prism_common.quantities import counted
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import Session, counted, open_session
+from prism_sim.commands.session import Session, open_session
 
 if TYPE_CHECKING:
     from prism_sim.render.comparison import Block

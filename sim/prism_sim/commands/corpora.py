@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from prism_common.quantities import counted
 from prism_sim.commands.comparing import Families, Worlds
 from prism_sim.commands.options import Debug, Json, Quiet, folder_name, out_folder
-from prism_sim.commands.session import WRONG, counted, open_session
+from prism_sim.commands.session import WRONG, open_session
 
 
 def corpus(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.quantities import counted
 from prism_sim.commands.options import (
     Debug,
     Json,
@@ -18,7 +19,7 @@ from prism_sim.commands.options import (
     folder_name,
     out_folder,
 )
-from prism_sim.commands.session import Session, counted, open_session
+from prism_sim.commands.session import Session, open_session
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prism_common.command import PLAIN_WIDTH
-from prism_sim.commands.session import counted
+from prism_common.quantities import counted
 from prism_sim.loading.bundled import bundled, bundled_operations, bundled_studies, question_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.quantities import counted
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import WRONG, Session, counted, open_session
+from prism_sim.commands.session import WRONG, Session, open_session
 
 if TYPE_CHECKING:
     from prism_sim.operations.study import Study

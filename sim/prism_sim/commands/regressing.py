@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prism_common.errors import Problem, UserError
+from prism_common.quantities import counted
 from prism_sim.commands.options import Debug, Json, Processes, Quiet
-from prism_sim.commands.session import BELOW, Session, counted, open_session
+from prism_sim.commands.session import BELOW, Session, open_session
 
 if TYPE_CHECKING:
     from rich.table import Table

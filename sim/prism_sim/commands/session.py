@@ -24,6 +24,7 @@ from prism_common.command import PLAIN_WIDTH
 from prism_common.errors import Problem, UserError
 from prism_common.escapes import printable
 from prism_common.program import is_memory_error
+from prism_common.quantities import counted
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes: success; scenario or data is wrong; wrong usage; a bound of the score is missed;
@@ -175,15 +176,6 @@ _REMEDIES = {
 def as_data(problem: Problem) -> dict[str, str]:
     """``problem`` for a JSON document."""
     return {"where": problem.where, "what": problem.what, "how": problem.how}
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """``number`` of ``noun``, whose plural is regular unless given.
-
-    >>> counted(1, "job"), counted(2, "job")
-    ('1 job', '2 jobs')
-    """
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _print_rich(shown: Iterable[Any]) -> None:

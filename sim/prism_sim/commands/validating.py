@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prism_common.errors import Problem, UserError
-from prism_sim.commands.session import as_data, counted
+from prism_common.quantities import counted
+from prism_sim.commands.session import as_data
 from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load_with_warnings, parse_override
 

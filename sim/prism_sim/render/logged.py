@@ -42,18 +42,15 @@ def reports(run: Run) -> pd.DataFrame:
 
 
 def failures(run: Run) -> list[dict[str, Any]]:
-    """A row for each failure of a simulated job, with times in seconds since the first step."""
-    table, origin_ns = look.logs_truth(run, "logs_failures"), look.origin_ns(run)
+    """A row for each failure of a simulated job."""
+    table = look.logs_truth(run, "logs_failures")
     found = reports(run)
     own = table[table["job"].isin(found["job"]) | table["flow_fault"].notna()]
     if own.empty:
         return []
     answers = _answers(run, set(own["job"]))
     rows = own.to_dict("records")
-    return [
-        _failure(row, found, origin_ns) | {"answer": answers.get(row["job"], "nothing")}
-        for row in rows
-    ]
+    return [_failure(row, found) | {"answer": answers.get(row["job"], "nothing")} for row in rows]
 
 
 def _answers(run: Run, jobs: set[str]) -> dict[str, str]:
@@ -87,7 +84,7 @@ def _sentence(failure: Failure) -> str:
     return " ".join(part for part in parts if part) + (f": {causes}" if causes else "") + silent
 
 
-def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[str, Any]:
+def _failure(row: dict[Any, Any], found: pd.DataFrame) -> dict[str, Any]:
     mine = found[found["job"] == row["job"]]
     begin_ns, rank = int(row["begin_ns"]), row["rank"]
     others = mine[(mine["role"] == "cascade") & mine["rank"].notna() & (mine["rank"] != rank)]
@@ -99,7 +96,7 @@ def _failure(row: dict[Any, Any], found: pd.DataFrame, origin_ns: int) -> dict[s
         "place": place,
         "begin_ns": begin_ns,
         "end_ns": int(row["end_ns"]),
-        "window": window(begin_ns, int(row["end_ns"]), origin_ns),
+        "window": window(begin_ns, int(row["end_ns"])),
         "iteration": None if pd.isna(row["iteration"]) else int(row["iteration"]),
         "shown_after_s": _seconds(row["reported_ns"], begin_ns),
         "others_after_s": _seconds(others["time_ns"].min(), begin_ns),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from prism_common import kinds
 from prism_common.files import replacing
+from prism_common.quantities import CLOCK_FROM_NS, clock_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,6 +212,31 @@ def quiet(axes: Axes) -> None:
     """Remove axes, ticks and grid."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
+
+
+def clock_axis(axes: Axes, origin_ns: int) -> None:
+    """Label an x axis in seconds since ``origin_ns`` with the times of the collector's clock.
+
+    The axis has its final limits.
+    """
+    from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
+
+    is_utc = abs(origin_ns) >= CLOCK_FROM_NS
+    day_ns = 86_400 * 10**9
+    since_midnight_s = origin_ns % day_ns / 1e9 if is_utc else origin_ns / 1e9
+    first, last = (limit + since_midnight_s for limit in axes.get_xlim())
+    marks = [at for at in MaxNLocator(7).tick_values(first, last) if first <= at <= last]
+    digits = 0 if all(float(at).is_integer() for at in marks) else 3
+    midnight_ns = origin_ns - round(since_midnight_s * 1e9)
+    names = [
+        clock_time(midnight_ns + round(at * 1e9)).removesuffix(" UTC") if is_utc else f"{at:g}"
+        for at in marks
+    ]
+    if is_utc and not digits:
+        names = [name.partition(".")[0] for name in names]
+    axes.xaxis.set_major_locator(FixedLocator([at - since_midnight_s for at in marks]))
+    axes.xaxis.set_major_formatter(FixedFormatter(names))
+    axes.set_xlabel("time (UTC)" if is_utc else "time [s]")
 
 
 def fault_windows(

@@ -73,7 +73,7 @@ def _content(run: Run, drawn: Mapping[str, Figure], tables: Tables) -> dict[str,
     """Everything that the template shows, as plain values."""
     score, manifest = read_score(run), look.json_of(run, "manifest")
     scenario = manifest.get("scenario") or {}
-    own = content(tables, look.name_of(run), look.origin_ns(run))
+    own = content(tables, look.name_of(run))
     figures, empty = _figures(run, drawn)
     return own | {
         "description": scenario.get("description") or manifest.get("text") or "",
@@ -87,7 +87,7 @@ def _content(run: Run, drawn: Mapping[str, Figure], tables: Tables) -> dict[str,
         "overview": overview(score) if score else [],
         "error_columns": ERROR_COLUMNS,
         "errors": error_rows(score.timeline) if score else [],
-        "faults": _faults(run, score),
+        "faults": _faults(score),
         "findings": _alarms(own["findings"], score),
         "figures": figures,
         "not_drawn": empty,
@@ -124,13 +124,12 @@ def _tiles(score: Score) -> list[dict[str, str]]:
     return [{"figure": figure, "label": label} for figure, label in tiles]
 
 
-def _faults(run: Run, score: Score | None) -> list[dict[str, Any]]:
-    """The result for each fault, with times in seconds since the first step."""
+def _faults(score: Score | None) -> list[dict[str, Any]]:
+    """The result for each fault."""
     if score is None:
         return []
-    origin = look.origin_ns(run)
     return [
-        vars(match) | {"window": window(match.start_ns, match.end_ns, origin)}
+        vars(match) | {"window": window(match.start_ns, match.end_ns)}
         for match in score.faults.matches
     ]
 

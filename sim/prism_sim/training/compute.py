@@ -2,7 +2,7 @@
 
 A worker takes all factors on its computation from here. Factors common to a job (random draws,
 warm-up) are in :class:`ComputeTimes`; the faults that slow down one worker are in
-:class:`ComputeSpeed`.
+:class:`SpeedFactors`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_TAIL = 100.0
 """Maximum factor of a heavy tail."""
 
 
-class ComputeSpeed:
+class SpeedFactors:
     """The speed of one worker: what active faults do to it.
 
     Parameters
@@ -37,8 +37,8 @@ class ComputeSpeed:
     factors : on its speed, one for each active fault.
     own : constant factor on the duration of its computation: healthy GPUs differ.
 
-    >>> speed = ComputeSpeed([0.5, 0.5])
-    >>> speed.slowness
+    >>> speed = SpeedFactors([0.5, 0.5])
+    >>> speed.duration_factor
     4.0
 
     Attributes
@@ -81,12 +81,12 @@ class ComputeSpeed:
         return stall_ns
 
     @property
-    def slowness(self) -> float:
+    def duration_factor(self) -> float:
         """Factor on the duration of all present computation of the worker."""
         return self.own / float(np.prod(self._factors)) if self._factors else self.own
 
     @classmethod
-    def of_gpus(cls, gpus: Iterable[int], spread: float, draws: Draws) -> ComputeSpeed:
+    def of_gpus(cls, gpus: Iterable[int], spread: float, draws: Draws) -> SpeedFactors:
         """The speed of GPUs in lock-step, which is that of the slowest."""
         speed = cls()
         if spread:

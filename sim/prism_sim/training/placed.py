@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.network import Network
 from prism_sim.scenario.names import server_name
 from prism_sim.scenario.traced_job import AnyJobConfig
-from prism_sim.training.compute import ComputeSpeed, Varied
+from prism_sim.training.compute import SpeedFactors, Varied
 from prism_sim.training.steps import StepRecord
 from prism_sim.truth import SpanLog, by_rank
 
@@ -27,7 +27,7 @@ class JobWorker(Protocol):
 
     number: int
     first_rank: int
-    slowdowns: ComputeSpeed
+    speed_factors: SpeedFactors
     step: int
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ import simpy
 from prism_sim.clock import Clock
 from prism_sim.scenario.graph import Graph, Task
 from prism_sim.scenario.traced_job import TracedJobConfig
-from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.compute import SpeedFactors
 from prism_sim.training.steps import StepRecord
 from prism_sim.truth import NO_MICRO_BATCH, SpanLog
 
@@ -73,7 +73,7 @@ class Player:
         self.job = job
         self.first_rank = rank
         self.number = number
-        self.slowdowns = ComputeSpeed()
+        self.speed_factors = SpeedFactors()
         self.step = 0
         self._program = program
         self._after: list[list[int]] = [[] for _ in program]
@@ -162,8 +162,8 @@ class Player:
         number = heapq.heappop(lane.ready)
         task, env = self._program[number], self.job.env
         start_ns = env.now
-        stall_ns = self.slowdowns.take_stall() if kind == "compute" else 0
-        timeout = env.timeout(round(task.amount * self._slowness(kind)) + stall_ns)
+        stall_ns = self.speed_factors.take_stall() if kind == "compute" else 0
+        timeout = env.timeout(round(task.amount * self._duration_factor(kind)) + stall_ns)
 
         def over(_: simpy.Event) -> None:
             step = self._step(task)
@@ -176,8 +176,8 @@ class Player:
         assert timeout.callbacks is not None
         timeout.callbacks.append(over)
 
-    def _slowness(self, kind: str) -> float:
-        return self.slowdowns.slowness if kind == "compute" else 1.0
+    def _duration_factor(self, kind: str) -> float:
+        return self.speed_factors.duration_factor if kind == "compute" else 1.0
 
     def _send(self, number: int, task: Task) -> None:
         turn = self._turns[number]

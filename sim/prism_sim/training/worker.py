@@ -17,7 +17,7 @@ import simpy
 from numpy.typing import NDArray
 
 from prism_sim.cluster.sequence_tables import SequenceTables
-from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.compute import SpeedFactors
 from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
@@ -62,7 +62,7 @@ class Worker:
     sequence, pieces : its sequence in the fabric, and the first piece of its plan there.
     plan, programs, parts : a step's passes, in order; their programs; and their parts.
     final : the collectives between the last reduction of gradients and the update.
-    slowdowns : factors on its speed.
+    speed_factors : factors on its speed.
     step : the step that it is in, or begins next.
     """
 
@@ -84,13 +84,13 @@ class Worker:
     parts: Sequence[Part] = ()
     final: list[FinalCollective] = field(default_factory=list)
     measured: Measured | None = None
-    slowdowns: ComputeSpeed = field(default_factory=ComputeSpeed)
+    speed_factors: SpeedFactors = field(default_factory=SpeedFactors)
     step: int = 0
     _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.slowdowns.on_change = self._take_speed
+        self.speed_factors.on_change = self._take_speed
         self._take_speed()
 
     @property
@@ -115,7 +115,7 @@ class Worker:
 
     def take_over(self, before: Worker, step: int) -> None:
         """Replace ``before``, whose attempt ended; the first step is ``step``."""
-        self.slowdowns = before.slowdowns
+        self.speed_factors = before.speed_factors
         self._row["stall_ns"] = before._row["stall_ns"]
         self.__post_init__()
         for due, calls in sorted(before._at_step.items()):
@@ -167,7 +167,7 @@ class Worker:
                     if arrival is not None:
                         yield arrival
                 start_ns = env.now
-                wait_ns = round(nominal_ns * self.slowdowns.slowness)
+                wait_ns = round(nominal_ns * self.speed_factors.duration_factor)
                 yield from self._follow(program, wait_ns, step, [mb])
                 log.add(self.number, step, mb, EVALUATION, start_ns, env.now)
                 if item.receiver is not None:
@@ -203,7 +203,7 @@ class Worker:
         fabric = self.context.fabric
         ended: simpy.Event | None = fabric.play(self.sequence, first, stop)
         try:
-            while (waits_for := ended or self.slowdowns.held) is not None:
+            while (waits_for := ended or self.speed_factors.held) is not None:
                 yield waits_for
                 ended = fabric.resume(self.sequence) if self._row["piece"] < stop else None
         except simpy.Interrupt:
@@ -218,8 +218,8 @@ class Worker:
                 arrival = self.mail.receive(item.mailbox, step, item.work.micro_batch)
                 if arrival is not None:
                     yield arrival
-        if self.slowdowns.held is not None:
-            yield self.slowdowns.held
+        if self.speed_factors.held is not None:
+            yield self.speed_factors.held
         start_ns, wait_ns = env.now, self._take_duration_ns(items)
         if program is None:
             yield env.timeout(wait_ns)
@@ -236,10 +236,10 @@ class Worker:
 
     def _take_duration_ns(self, items: Sequence[PlannedPass]) -> int:
         """Time that ``items`` compute, and the stall before them."""
-        row, slowness = self._row, self.slowdowns.slowness
+        row, duration_factor = self._row, self.speed_factors.duration_factor
         healthy_ns = self._tables.now.duration_ns[row["durations"] :]
         stall_ns, row["stall_ns"] = int(row["stall_ns"]), 0
-        return stall_ns + sum(round(float(healthy_ns[i.duration]) * slowness) for i in items)
+        return stall_ns + sum(round(float(healthy_ns[i.duration]) * duration_factor) for i in items)
 
     @property
     def _tables(self) -> SequenceTables:
@@ -252,8 +252,8 @@ class Worker:
 
     def _take_speed(self) -> None:
         """Pass changes of the speed to the sequence."""
-        row, speed = self._row, self.slowdowns
-        row["slowness"] = speed.slowness
+        row, speed = self._row, self.speed_factors
+        row["duration_factor"] = speed.duration_factor
         row["stall_ns"] += speed.take_stall()
         row["held"] = speed.held is not None
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prism_common.kinds import PP
 from prism_sim.cluster.network import Connection
-from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.compute import SpeedFactors
 from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost, pipeline_message_bytes, sharded_costs
 from prism_sim.training.data_parallel import DataParallel, ParameterSet, Pass
@@ -120,7 +120,7 @@ class Assembly:
                 Worker(
                     self._context, stage, member, number, first_rank, cost, replicas, own_ns,
                     flow_bytes, self._habits, mail, sequence, measured=measured,
-                    slowdowns=self._speed(stage, member, measured),
+                    speed_factors=self._speed(stage, member, measured),
                 )
             )  # fmt: skip
         return made
@@ -139,11 +139,11 @@ class Assembly:
             return QueuedMail(context.fabric, context.log, mailboxes), sequence
         return AgreedMail(context.fabric, context.log, context.rendezvous, number), sequence
 
-    def _speed(self, stage: int, member: int, measured: Measured | None) -> ComputeSpeed:
+    def _speed(self, stage: int, member: int, measured: Measured | None) -> SpeedFactors:
         """The speed of a worker's GPUs; measured durations contain it."""
         context = self._context
         spread = context.layout.cluster.gpu_spread if measured is None else 0.0
-        return ComputeSpeed.of_gpus(context.gpus[stage, member].tolist(), spread, context.draws)
+        return SpeedFactors.of_gpus(context.gpus[stage, member].tolist(), spread, context.draws)
 
     def _exchanges(self, groups: JobGroups, stage: int) -> list[list[Exchange]]:
         """The exchanges of each member of ``stage`` inside its passes."""

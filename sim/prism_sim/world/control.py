@@ -213,11 +213,11 @@ class ClusterCompute:
         return self.jobs[job].address_of(rank)
 
     def slow(self, job: str, rank: int, factor: float) -> Undo:
-        self.jobs[job].worker_of(rank).slowdowns.slow(factor)
+        self.jobs[job].worker_of(rank).speed_factors.slow(factor)
         return partial(self._restore, job, rank, factor)
 
     def _restore(self, job: str, rank: int, factor: float) -> None:
-        self.jobs[job].worker_of(rank).slowdowns.restore(factor)  # the worker may be new
+        self.jobs[job].worker_of(rank).speed_factors.restore(factor)  # the worker may be new
 
     def workers_on(self, server: str) -> list[tuple[str, int]]:
         number = server_index(server)
@@ -247,7 +247,7 @@ class ClusterCompute:
 
     def hold(self, job: str, rank: int) -> Undo:
         placed = self.jobs[job]
-        speed = placed.worker_of(rank).slowdowns  # a successor takes it over
+        speed = placed.worker_of(rank).speed_factors  # a successor takes it over
         held = placed.env.event()
         speed.hold(held)
 
@@ -262,7 +262,7 @@ class ClusterCompute:
             self.jobs[job].fail(rank, noticed_after_ns, down_ns)
 
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
-        self.jobs[job].worker_of(rank).slowdowns.stall(stall_ns)
+        self.jobs[job].worker_of(rank).speed_factors.stall(stall_ns)
 
     def step_of_rank(self, job: str, rank: int) -> int:
         step: int = self.jobs[job].worker_of(rank).step

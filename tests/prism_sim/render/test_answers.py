@@ -42,6 +42,15 @@ def delayed(run, address="10.0.0.2", step=3, by_ms=150):
     run.write_diagnosis("steps", steps)
 
 
+def shifted(run, steps, flows, from_ms, by_ms):
+    """Let all that begins after a moment begin later: the job stood still."""
+    since = run.diagnosis("steps")["start_ns"].min() + from_ms * MS
+    for table in (steps, flows):
+        table.loc[table["start_ns"] >= since, ["start_ns", "end_ns"]] += by_ms * MS
+    run.write_diagnosis("steps", steps)
+    flows.to_parquet(run.flows)
+
+
 def grid(one, measure):
     """Delays [ms] of a map, shape (servers, columns)."""
     packed = one["measures"][measure]
@@ -136,6 +145,23 @@ def test_the_timeline_shows_the_culprit_and_its_pipeline_around_the_finding(run)
     assert part["length_ms"] == pytest.approx(3000)
 
 
+def test_the_timeline_of_a_stop_shows_what_was_sent_of_the_step_that_began_again(run):
+    """Ranks send in step 4 at 4.20 s; then the job stops, and makes the step a minute later."""
+    findings, steps = run.diagnosis("findings").head(1), run.diagnosis("steps")
+    start_ns = steps["start_ns"].min()
+    stop_ns = start_ns + 4300 * MS
+    run.write_diagnosis("findings", findings.assign(
+        symptom="stopped", first_step=4, last_step=4, start_ns=stop_ns, end_ns=stop_ns + 60_000 * MS
+    ))  # fmt: skip
+    later = steps["step"] >= 4
+    steps.loc[later, ["start_ns", "end_ns"]] += 60_000 * MS
+    run.write_diagnosis("steps", steps)
+    part = made_of(run)["data"]["close_ups"][0]
+    begins_ms = part["start_ms"] + np.array(part["spans"]["start"]) / 1e3
+    origin_ms = part["start_ms"] - 3000
+    assert {round(at - origin_ms) for at in begins_ms if at - origin_ms > 4000} >= {4200}
+
+
 def test_the_shares_of_a_server_are_those_of_its_spans(run):
     """h0: 200 + 150 + 50 ms of computation, and 40 + 40 + 100 + 150 ms of communication."""
     delayed(run)
@@ -152,6 +178,19 @@ def test_the_rates_of_a_leaf_are_the_bytes_of_its_nics(run):
     own = flows[flows["src"].isin(["10.0.0.0", "10.0.0.2", "10.0.0.4"])]
     total = sum(leaves["sent"][0]) * leaves["bin_ms"] / 1e3 * 1e9 / 8
     assert total == pytest.approx(own["bytes"].sum(), rel=0.02)
+    assert leaves["capacity"] == [1200, 1200]  # three NICs of 400 Gbit/s
+    assert leaves["cut"] is None
+
+
+def test_a_long_silence_is_left_out_of_the_rates_and_no_byte_with_it(run):
+    before = made_of(run)["data"]["leaves"]
+    flows = pd.read_parquet(run.flows)
+    shifted(run, run.diagnosis("steps"), flows, from_ms=3000, by_ms=60_000)
+    leaves = made_of(run)["data"]["leaves"]
+    assert leaves["cut"]["length_ms"] >= 60_000
+    assert leaves["bin_ms"] < 2 * before["bin_ms"]
+    moved = [sum(one["sent"][0]) * one["bin_ms"] for one in (before, leaves)]
+    assert moved[1] == pytest.approx(moved[0], rel=0.02)
 
 
 def healthy(run, **verdict):

@@ -108,7 +108,7 @@ def test_axes_have_units(drawn):
     assert "time in these steps [ms]" in words(drawn["timeline"])
     text = words(drawn["step_durations"])
     assert "step [ms]" in text
-    assert "time since the first step [s]" in text
+    assert "time (UTC)" in text
     assert "[Gbit/s]" in words(drawn["switch_bandwidth"])
 
 

@@ -68,7 +68,7 @@ def test_the_page_shows_the_scores(run):
     text = page_of(run).words()
     assert "2 / 2 jobs exact" in text
     assert "1 / 1 faults detected" in text
-    assert "slow gpu 10.0.0.2 3.00 - 5.00 s A yes , finding 7 yes 0 1" in text
+    assert "slow gpu 10.0.0.2 01:36:43.000 to 01:36:45.000 UTC A yes , finding 7 yes 0 1" in text
     assert "1 of 1 detected" in text
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from faulty import CLUSTER, compute_ms, run_with
 from prism_sim.draws import Draws
-from prism_sim.training.compute import ComputeSpeed, ComputeTimes
+from prism_sim.training.compute import ComputeTimes, SpeedFactors
 from prism_sim.training.config import TrainingConfig
 from tiny import TINY_MODEL
 
@@ -30,10 +30,10 @@ def test_every_gpu_has_a_constant_speed_of_its_own(tmp_path):
 
 def test_a_group_in_lock_step_is_as_slow_as_its_slowest_gpu():
     draws = Draws(3)
-    alone = [ComputeSpeed.of_gpus([gpu], 0.1, draws).slowness for gpu in range(8)]
-    assert ComputeSpeed.of_gpus(range(8), 0.1, draws).slowness == max(alone)
+    alone = [SpeedFactors.of_gpus([gpu], 0.1, draws).duration_factor for gpu in range(8)]
+    assert SpeedFactors.of_gpus(range(8), 0.1, draws).duration_factor == max(alone)
     assert min(alone) < 1 < max(alone)
-    assert ComputeSpeed.of_gpus(range(8), 0.0, draws).slowness == 1
+    assert SpeedFactors.of_gpus(range(8), 0.0, draws).duration_factor == 1
 
 
 def noise_of(seed: int = 0, **fields) -> tuple[ComputeTimes, int]:

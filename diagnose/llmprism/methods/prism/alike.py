@@ -4,7 +4,7 @@ Three things make steps differ without any fault. A program saves or evaluates a
 *habit*). A save is seen in the records, as bytes that go to servers of no rank. And another job
 that runs on the same links takes its share of them while it runs. Steps with the same answer to all
 three are of one kind, and each is compared with its own kind only. Another job that changes nothing
-makes no kind.
+is ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.links import parts_on
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, LACKING, NOISE_FLOOR, SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import spread
 
 
 def kinds_of(context: Context, job: JobView, habit: Ints) -> Ints:

@@ -19,8 +19,8 @@ from llmprism.methods.prism.normal import (
     Normal,
     Reference,
     Table,
-    habits,
     normal_of,
+    periodic_steps,
     table_of,
     without_waiting,
 )
@@ -33,6 +33,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.units import own_work_ns
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.edges import Usual
 
 
 @dataclass(frozen=True)
@@ -106,18 +107,20 @@ class Durations:
         at = int(np.flatnonzero(self.servers == server)[0])
         return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].home
 
-    def with_normal(self, normal: Floats) -> Durations:
-        """The same where ``normal`` durations of computations tell who waits for whom."""
-        graph, compute, transfer, on_path = _compared(
-            self.job, self.measured, self.rendezvous, self.reference, self.tick_ns, normal
-        )
-        return replace(self, graph=graph, compute=compute, transfer=transfer, on_path=on_path)
+    def compute_beside(self, usual: Usual) -> Table:
+        """Excess of each rank where ``usual`` durations tell who waits for whom."""
+        graph = _without_waiting(self.measured, usual, self.rendezvous)
+        ranks = self.job.phases.endpoints.size
+        return table_of(graph.compute, graph.nodes.rank, ranks, self.reference, self.tick_ns)
 
 
 def durations_of(context: Context, job: JobView) -> Durations | None:
     """Measure ``job``; None if it has no traffic in steps."""
+    if job.count < 2:
+        return None
+    work = own_work_ns(context, job)  # before the graph: both are large
     nodes = nodes_of(context, job)
-    if nodes is None or job.count < 2:
+    if nodes is None:
         return None
     tick = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     tick_ns = float(tick) if tick > 1 else 0.0
@@ -126,16 +129,14 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
     graph = with_durations(nodes, role, job.phases.first_of_epoch, tick_ns)
     at_once_ns = max(tick_ns, min(TOGETHER_NS, TOGETHER * job.period_ns))
     rendezvous = rendezvous_of(nodes, servers, at_once_ns)
-    met = rendezvous.of[nodes.operation]
-    graph.compute[graph.after_join & (met[graph.parent] == met[:, None])] = np.nan  # at once
-    work = own_work_ns(context, job)
+    _forget_at_once(graph, rendezvous.of[nodes.operation])
     kind = kinds_of(context, job, np.zeros(job.count, np.int64))
     normal = normal_of(job.between_ends_ns, kind, tick_ns)
     reference = Reference(kind, normal.healthy)
     compared = _compared(job, graph, rendezvous, reference, tick_ns)
     alone = _lost_alone(job, normal, compared[1], work - reference.normal(work))
     is_none = alone | saving_steps(context, job)  # the kind of saves is known
-    habit = habits(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
+    habit = periodic_steps(np.where(is_none, np.nan, normal.longer_ns), normal.noise_ns)
     if habit.any():
         kind = kinds_of(context, job, habit)
         normal = normal_of(job.between_ends_ns, kind, tick_ns)
@@ -146,6 +147,16 @@ def durations_of(context: Context, job: JobView) -> Durations | None:
         context, job, graph, without_waits, rendezvous, reference, normal, work, compute, transfer,
         on_path, traffic_of(context, job), tick_ns,
     )  # fmt: skip
+
+
+def _forget_at_once(graph: StepGraph, met: Ints) -> None:
+    """Computations since a join of the same rendezvous, at the same moment, are unknown.
+
+    ``met`` is the rendezvous of each participation.
+    """
+    for step in range(graph.compute.shape[1]):
+        at = np.flatnonzero(graph.after_join[:, step])
+        graph.compute[at[met[graph.parent[at, step]] == met[at]], step] = np.nan
 
 
 def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: Floats) -> Floats:
@@ -182,18 +193,23 @@ def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) ->
 
 def _compared(
     job: JobView, measured: StepGraph, rendezvous: Rendezvous, reference: Reference,
-    tick_ns: float, normal: Floats | None = None,
+    tick_ns: float,
 ) -> tuple[StepGraph, Table, Table, PathTimes]:  # fmt: skip
     """Compare the durations of ``measured`` with those of the reference."""
-    compute = reference.normal(measured.compute) if normal is None else normal
-    without = without_waiting(measured, compute, rendezvous)
-    without[measured.holds_waiting] = np.nan
-    graph = replace(measured, compute=without)
+    usual = reference.usual(measured.compute)
+    graph = _without_waiting(measured, usual, rendezvous)
     nodes, ranks = graph.nodes, job.phases.endpoints.size
     communicators = len(nodes.communicators)
     return (
         graph,
         table_of(graph.compute, nodes.rank, ranks, reference, tick_ns),
         table_of(graph.transfer, nodes.communicator, communicators, reference, tick_ns),
-        times_on_path(measured, (compute, reference.normal(measured.transfer)), ranks, rendezvous),
+        times_on_path(measured, (usual, reference.usual(measured.transfer)), ranks, rendezvous),
     )
+
+
+def _without_waiting(measured: StepGraph, usual: Usual, rendezvous: Rendezvous) -> StepGraph:
+    """The graph whose computations hold no waiting for others of the same rendezvous."""
+    without = without_waiting(measured, usual, rendezvous)
+    without[measured.holds_waiting] = np.nan
+    return replace(measured, compute=without)

@@ -50,7 +50,7 @@ class Explanation:
     evidence : the numbers behind it.
     cost : None where it only tells why transfers are slow.
     extent_ns : begin and end where they are known better than by steps [ns].
-    spared : steps from the first to the last in which it does not act.
+    unaffected : steps from the first to the last in which it does not act.
     """
 
     job: JobView
@@ -66,13 +66,13 @@ class Explanation:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     cost: Cost | None = None
     extent_ns: tuple[int, int] | None = None
-    spared: Ints | tuple[()] = ()
+    unaffected: Ints | tuple[()] = ()
 
     def acts_at(self, moment_ns: Ints) -> Bools:
         """Whether it holds up its job at each moment."""
         step = np.searchsorted(self.job.end_ns, moment_ns)
         acts: Bools = (step >= self.first) & (step <= self.last)
-        return acts & ~np.isin(step, self.spared)
+        return acts & ~np.isin(step, self.unaffected)
 
 
 def row_of(one: Explanation, cost: Cost) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from llmprism.methods.prism.outside import Outside, outside_of
 from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
 from llmprism.methods.prism.persistent import Persistent, persistent
-from llmprism.methods.prism.search import Found, search
+from llmprism.methods.prism.search import LocatedCulprit, search
 from llmprism.methods.prism.stages import long_stages
 from llmprism.methods.prism.windows import LEVEL, Window
 from prism_common.threads import both
@@ -66,7 +66,7 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
 
 
 def _explained(
-    durations: Durations, others: Sequence[Durations], outside: Outside, one: Found
+    durations: Durations, others: Sequence[Durations], outside: Outside, one: LocatedCulprit
 ) -> Explanation | None:
     """A culprit as an explanation, by all that is known; None if something else explains it."""
     job, window = durations.job, one.scene.window
@@ -85,20 +85,20 @@ def _explained(
     evidence = {
         **named.evidence, "lost_share_of_a_step": round(lost, 4), "log_odds": round(one.odds, 1),
     }  # fmt: skip
-    if window.spared:
-        evidence["steps"] = np.flatnonzero(one.scene.hit).tolist()
+    if window.unaffected:
+        evidence["steps"] = np.flatnonzero(one.scene.affected).tolist()
     return Explanation(
         job, named.level, named.symptom, named.cause, named.kind, named.name, window.first,
         window.last, window.level / (1 + window.level), min(sure, 1.0), evidence,
     )  # fmt: skip
 
 
-def _cost(durations: Durations, one: Found) -> Cost:
+def _cost(durations: Durations, one: LocatedCulprit) -> Cost:
     """What a window costs the job."""
     window, normal_ns = one.scene.window, durations.usual_ns
     slow_ns = normal_ns + one.lost_ns / (window.last - window.first + 1)
-    hits = int(one.scene.hit.sum())
-    deviations = one.lost_ns / hits / durations.normal.noise_ns * np.sqrt(hits)
+    affected = int(one.scene.affected.sum())
+    deviations = one.lost_ns / affected / durations.normal.noise_ns * np.sqrt(affected)
     return Cost(normal_ns, slow_ns, one.lost_ns, float(deviations))
 
 

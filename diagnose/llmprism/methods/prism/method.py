@@ -65,7 +65,7 @@ from llmprism.methods.prism.records.connections import Connections, find_connect
 from llmprism.methods.prism.records.joining import joining_pairs
 from llmprism.methods.prism.records.sampled import are_single_packets
 from llmprism.methods.prism.tables.by_job import tables_of
-from llmprism.methods.prism.tables.found import Found
+from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
@@ -138,7 +138,7 @@ class StagedPrism:
         progress(0.2, "finding jobs and their steps")
         jobs = self._jobs_and_stepless(flows, topology, connections)
         give_back()
-        found: list[Found] = []
+        found: list[DiagnosedJob] = []
         stepless: dict[str, Stepless] = {}
         for i in range(len(jobs)):
             one = jobs.pop(0)  # its classes are half of all memory; only those of the phases stay
@@ -181,7 +181,7 @@ class StagedPrism:
 
     def _look_into(
         self, flows: FlowTable, topology: Topology, connections: Connections, job: Job, name: str
-    ) -> Found:
+    ) -> DiagnosedJob:
         """Work out kinds, pipelines, timeline and layout of one job."""
         phases = self.phases(flows, topology, connections, job)
         pipelines = self.pipelines(flows, connections, phases)
@@ -204,10 +204,10 @@ class StagedPrism:
         ranks = self.updates(connections, phases, pipelines, ranks, sharing)
         ranks = after_pauses(flows, phases, pipelines, ranks)
         layout = of_packets(layout) if are_single_packets(flows) else layout
-        return Found(name, phases, pipelines, ranks, layout, groups, steps_sure)
+        return DiagnosedJob(name, phases, pipelines, ranks, layout, groups, steps_sure)
 
 
-def _with_updates(one: Found) -> Found:
+def _with_updates(one: DiagnosedJob) -> DiagnosedJob:
     """``one`` with steps that include their update where the next step shows its end."""
     if one.layout.pp > 1 or one.layout.sharding not in SHARDED:
         return one

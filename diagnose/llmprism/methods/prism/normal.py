@@ -1,4 +1,4 @@
-"""What steps take when nothing is wrong: the fast common level, and the habits of a program.
+"""What steps take when nothing is wrong: the fast common level, and periodic longer steps.
 
 Most steps of a healthy job take the same time. Where a fault slows most of them, the healthy ones
 are a smaller group that is faster. So the *normal* length is that of the fastest group which is no
@@ -32,7 +32,8 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.edges import Usual, add_up, take_waiting_out
+from llmprism.numerics.missing import nanmedian, spread
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ def fast_level(values: Floats, noise: float) -> float:
     return low if middle - low > within else middle
 
 
-def habits(longer_ns: Floats, noise_ns: float) -> Ints:
+def periodic_steps(longer_ns: Floats, noise_ns: float) -> Ints:
     """A number for the habit of each step; 0 for steps without one, shape (steps,).
 
     They are found one by one.
 
-    >>> habits(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), 1.0).tolist()
+    >>> periodic_steps(np.array([0.0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0]), 1.0).tolist()
     [0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0]
     """
     found = np.zeros(longer_ns.size, np.int64)
@@ -192,30 +193,34 @@ class Reference:
     kind: Ints
     healthy: Bools
 
-    def normal(self, values: Floats) -> Floats:
+    def usual(self, values: Floats) -> Usual:
         """Normal value of each row in each step: the median over healthy steps of its kind."""
-        normal = np.empty_like(values)
-        for one in np.unique(self.kind).tolist():
-            own = self.kind == one
+        kinds, kind = np.unique(self.kind, return_inverse=True)
+        median = np.empty((len(values), kinds.size))
+        for place in range(kinds.size):
+            own = kind == place
             shown = own & self.healthy if (own & self.healthy).any() else own
-            normal[:, own] = nanmedian(values[:, shown], axis=1)[:, None]
-        return normal
+            median[:, place] = nanmedian(values[:, shown], axis=1)
+        return Usual(median, kind)
+
+    def normal(self, values: Floats) -> Floats:
+        """The same for every step, shape (rows, steps)."""
+        usual = self.usual(values)
+        return usual.median[:, usual.kind]
 
 
 def table_of(
     durations: Floats, row: Ints, rows: int, reference: Reference, tick_ns: float
 ) -> Table:
     """The excess of each row: edges of one ``row`` are taken together."""
-    normal = reference.normal(durations)
-    known = np.isfinite(durations) & (normal > 0)
+    usual = reference.usual(durations)
     longer, whole = np.zeros((2, rows, durations.shape[1]))
-    np.add.at(longer, row, np.where(known, durations - normal, 0.0))
-    np.add.at(whole, row, np.where(known, normal, 0.0))
+    edges = np.zeros(rows, np.int64)
+    add_up(durations, (usual.median, usual.kind), row, (longer, whole, edges))
     normal_ns = whole.max(axis=1, initial=0.0)
     shown = whole > QUARTER * normal_ns[:, None]
     excess = np.where(shown, longer / np.where(whole > 0, whole, 1.0), np.nan)
     excess -= reference.normal(excess)
-    edges = np.bincount(row[known.any(axis=1)], minlength=rows)
     rounding = np.sqrt(np.maximum(edges, 1)) * tick_ns / 2 / np.maximum(normal_ns, 1.0)
     return Table(excess, normal_ns, errors_of(excess, rounding))
 
@@ -230,36 +235,15 @@ def errors_of(excess: Floats, rounding: Floats) -> Floats:
     return errors
 
 
-def spread(values: Floats) -> Floats:
-    """Standard deviation of each row that a lasting change does not inflate, shape (rows,).
-
-    Nor does a change in every other step.
-    """
-    apart = (values[:, far:] - values[:, :-far] for far in (1, 2) if values.shape[1] > far)
-    between = [nanmedian(np.abs(one), axis=1) * TO_SIGMA / np.sqrt(2) for one in apart]
-    around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
-    least: Floats = np.fmin.reduce([around, *between])
-    return least
-
-
-def without_waiting(graph: StepGraph, normal: Floats, rendezvous: Rendezvous) -> Floats:
+def without_waiting(graph: StepGraph, usual: Usual, rendezvous: Rendezvous) -> Floats:
     """Computation of each participation without waiting for others of the same rendezvous [ns].
 
-    Who waits takes longer than ``normal``, of the same shape.
+    Who waits takes longer than usual.
     """
     nodes, compute = graph.nodes, graph.compute.copy()
-    longer = compute - normal
-    latest = np.full(nodes.begin.shape, -np.inf)
-    np.maximum.at(latest, rendezvous.of, np.nan_to_num(nodes.begin, nan=-np.inf))
     met = rendezvous.of[nodes.operation]
-    begins = latest[met] - rendezvous.together_ns[met][:, None]
-    at_once = np.isfinite(longer) & (nodes.join >= begins)
-    shape = (len(nodes.begin), compute.shape[1])
-    members = np.zeros(shape, np.int64)
-    np.add.at(members, met, at_once.astype(np.int64))
-    least = np.full(shape, np.inf)
-    np.minimum.at(least, met, np.where(at_once, longer, np.inf))
-    waited = longer - least[met]
-    several = at_once & (members[met] > 1)
-    without: Floats = np.where(several & (waited > 0), compute - waited, compute)
-    return without
+    order = np.argsort(met, kind="stable")
+    offsets = np.searchsorted(met[order], np.arange(len(nodes.begin) + 1))
+    times, normal = (compute, nodes.begin, nodes.join), (usual.median, usual.kind)
+    take_waiting_out((order, offsets), nodes.operation, rendezvous.together_ns, times, normal)
+    return compute

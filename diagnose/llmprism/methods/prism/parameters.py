@@ -36,7 +36,7 @@ VARIES = 0.2
 """Of a level: by which it differs between steps, which also covers what lies between two LEVELS."""
 
 PAUSES = 0.5
-"""Share of the steps of a window that pauses hit, before anything is known."""
+"""Share of the steps of a window that pauses affect, before anything is known."""
 
 LEAST_COST = 0.01
 """Of a step: what costs its job less is no finding. Faults below 3 % are hard to act on, and a
@@ -103,7 +103,7 @@ MOST_NAMED = 6
 SLOW_DEVIATIONS, SLOW_SHARE = 4.0, 0.03
 """What makes a communicator slow in a window: this many deviations, and this share of its time."""
 
-BOTTLENECK_ENDS = 0.35
+LATEST = 0.35
 """Of the longest delay at the end of a ring: hops that end so near the last are bottlenecks."""
 
 BUSY, IDLE = 0.75, 0.25
@@ -135,10 +135,10 @@ on one network, synchronised by NTP, differ by up to a millisecond."""
 WARM_UP = 5
 """Steps in which programs compile and fill caches; a job may be slow in as many, as in profiles."""
 
-SURELY = 6.0
+ENDS_APART = 6.0
 """Deviations by which the ends of hops differ for one of them to be slow."""
 
-ROUNDS = 1e-4
+LAST_ROUND = 1e-4
 """Of what a ring takes longer: a slow hop ends later by one of at most ten thousand rounds (64
 layers of 64 ranks)."""
 
@@ -158,7 +158,7 @@ ALWAYS_SURE = 0.8
 EVEN = 0.6
 """By which a stage is longer than the others: the output layer of a small model adds half."""
 
-WORTH = 0.1
+SAVED = 0.1
 """Of a step: what an even division has to save; for less, nobody starts the job again with another
 one."""
 

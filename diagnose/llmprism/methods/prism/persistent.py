@@ -22,6 +22,7 @@ from llmprism.methods.prism.culprits.bottlenecks import bottlenecks
 from llmprism.methods.prism.culprits.network import Seen, name_part
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Cost
+from llmprism.methods.prism.normal import Table
 from llmprism.methods.prism.parameters import (
     ALWAYS_SHARE,
     ALWAYS_SURE,
@@ -33,6 +34,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density, penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.edges import Usual
 from llmprism.numerics.missing import TO_SIGMA, group_medians, nanmedian
 
 
@@ -90,7 +92,7 @@ def _beside_peers(durations: Durations) -> tuple[Floats, Floats]:
     """By how much each unit takes longer than its peers, as a share and in ns."""
     healthy = durations.normal.healthy
     work = nanmedian(np.where(healthy, durations.work_ns, np.nan), axis=1)
-    normal_ns = _without_waiting(durations).compute.normal_ns
+    normal_ns = _without_waiting(durations).normal_ns
     edges = np.where(normal_ns > 0, normal_ns, np.nan)
     role = _roles(durations)
     ratio = [beside_peers(one, role) for one in (edges, work)]
@@ -100,16 +102,15 @@ def _beside_peers(durations: Durations) -> tuple[Floats, Floats]:
     return level, longer
 
 
-def _without_waiting(durations: Durations) -> Durations:
-    """The same without waiting for what is slow in every step.
+def _without_waiting(durations: Durations) -> Table:
+    """Computations without waiting for what is slow in every step.
 
     Who waits in every step takes longer than others of the same operation, not than itself.
     """
     graph = durations.measured
-    normal = durations.reference.normal(graph.compute)
-    _, shown, kind = np.unique(durations.reference.kind, return_index=True, return_inverse=True)
-    of_kinds = [group_medians(normal[:, step], graph.nodes.operation) for step in shown.tolist()]
-    return durations.with_normal(np.column_stack(of_kinds)[:, kind])
+    usual = durations.reference.usual(graph.compute)
+    of_kinds = [group_medians(one, graph.nodes.operation) for one in usual.median.T]
+    return durations.compute_beside(Usual(np.column_stack(of_kinds), usual.kind))
 
 
 def _slow_parts(durations: Durations) -> Iterator[Persistent]:

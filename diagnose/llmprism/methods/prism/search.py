@@ -42,7 +42,7 @@ WHOLE = ("job", *UNNAMED)  # kinds that need not be the same in all steps
 
 
 @dataclass(frozen=True)
-class Found:
+class LocatedCulprit:
     """One culprit in one window of a job.
 
     Attributes
@@ -71,7 +71,7 @@ class Found:
         return float((1 - np.exp(-max(self.odds, 0.0)) / 2) * self.share)
 
 
-def search(durations: Durations) -> Iterator[Found]:
+def search(durations: Durations) -> Iterator[LocatedCulprit]:
     """Culprits of longer steps, the likeliest first."""
     if durations.steps < FEWEST:
         return
@@ -81,15 +81,15 @@ def search(durations: Durations) -> Iterator[Found]:
         if not np.isfinite(longer).any():
             return
         window, odds, hypotheses = _likeliest_window(lost)
-        hit = window.hit(durations.steps) & np.isfinite(longer)
-        if odds <= 0 or not hit.any():
+        affected = window.affected(durations.steps) & np.isfinite(longer)
+        if odds <= 0 or not affected.any():
             return
-        if longer[hit].mean() < LEAST_COST * durations.usual_ns:
-            longer = np.where(hit, np.nan, longer)
+        if longer[affected].mean() < LEAST_COST * durations.usual_ns:
+            longer = np.where(affected, np.nan, longer)
             continue
         found = _judged(lost, window, hypotheses, odds)
         if found is None:
-            longer = np.where(hit, np.nan, longer)
+            longer = np.where(affected, np.nan, longer)
             continue
         yield found
         longer = _left(lost, found)
@@ -104,7 +104,7 @@ def _likeliest_window(lost: Lost) -> tuple[Window, float, list[Hypothesis]]:
     best, most = Window(0, 0, 0.0, 0.0, LEVEL), -np.inf
     for one in hypotheses:
         window = best_window(np.where(known, one.lost_ns / usual_ns, np.nan), error)
-        gain = window.ratio + one.prior - one.choice * int(window.hit(durations.steps).sum())
+        gain = window.ratio + one.prior - one.choice * int(window.affected(durations.steps).sum())
         if gain > most:
             best, most = window, gain
     return best, most - penalty(1, durations.steps), hypotheses
@@ -112,38 +112,38 @@ def _likeliest_window(lost: Lost) -> tuple[Window, float, list[Hypothesis]]:
 
 def _judged(
     lost: Lost, window: Window, hypotheses: Sequence[Hypothesis], odds: float
-) -> Found | None:
+) -> LocatedCulprit | None:
     """The hypothesis that fits a window best, of those that have a name; None if none has."""
-    hit = window.hit(lost.durations.steps) & np.isfinite(lost.longer_ns)
+    affected = window.affected(lost.durations.steps) & np.isfinite(lost.longer_ns)
     left = list(hypotheses)
-    while left and hit.any():
-        fits = [_fit(lost, one, hit) for one in left]
+    while left and affected.any():
+        fits = [_fit(lost, one, affected) for one in left]
         best = left[int(np.argmax([_score(one, fit) for one, fit in zip(left, fits, strict=True)]))]
-        own = _own_steps(best, left, fits, hit)
+        own = _own_steps(best, left, fits, affected)
         if not own.all():
-            steps = np.flatnonzero(hit)[own]
+            steps = np.flatnonzero(affected)[own]
             return _judged(lost, _within(window, steps), left, odds) if steps.size else None
-        scene = Scene(lost.durations, window, hit, _rivals(left, fits))
+        scene = Scene(lost.durations, window, affected, _rivals(left, fits))
         attribution = best.attributed(scene, best)
         if attribution is not None:
             share = sum(r.share for r in scene.rivals if best.covers(r.hypothesis))
-            losses = float(lost.longer_ns[hit].sum()), float(best.lost_ns[hit].sum())
-            return Found(attribution, scene, *losses, odds, share)
+            losses = float(lost.longer_ns[affected].sum()), float(best.lost_ns[affected].sum())
+            return LocatedCulprit(attribution, scene, *losses, odds, share)
         left = [one for one in left if one.kind != best.kind]
     return None
 
 
-def _fit(lost: Lost, one: Hypothesis, hit: Bools) -> Floats:
-    """Log likelihood of each step that is hit, by what the hypothesis lost in it.
+def _fit(lost: Lost, one: Hypothesis, affected: Bools) -> Floats:
+    """Log likelihood of each affected step, by what the hypothesis lost in it.
 
     Half of the measures are exact, the others hide a part.
     """
     noise = lost.durations.normal.noise_ns
-    ratio = (lost.bound_ns[hit] + noise) / (one.lost_ns[hit] + noise)
+    ratio = (lost.bound_ns[affected] + noise) / (one.lost_ns[affected] + noise)
     off = np.log(ratio) / FITS
     exact = log_density(off / SMALL) - np.log(SMALL)
     fit: Floats = np.logaddexp(log_density(off), exact) - one.choice
-    return fit if one.shown is None else fit + one.shown[hit]
+    return fit if one.shown is None else fit + one.shown[affected]
 
 
 def _score(one: Hypothesis, fit: Floats) -> float:
@@ -161,9 +161,9 @@ def _rivals(hypotheses: Sequence[Hypothesis], fits: Sequence[Floats]) -> list[Ri
 
 
 def _own_steps(
-    best: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats], hit: Bools
+    best: Hypothesis, hypotheses: Sequence[Hypothesis], fits: Sequence[Floats], affected: Bools
 ) -> Bools:
-    """The steps of a window that are those of the culprit, shape (hit steps,).
+    """The steps of a window that are those of the culprit, shape (affected steps,).
 
     Not those that another one explains clearly better. Nor those in which most units lost as much,
     if others of the window show the difference.
@@ -171,7 +171,7 @@ def _own_steps(
     if best.kind in UNNAMED:
         return _of_one_culprit(best, hypotheses, fits)
     if best.kind in WHOLE:
-        return np.ones(int(hit.sum()), np.bool_)
+        return np.ones(int(affected.sum()), np.bool_)
     each = list(zip(hypotheses, fits, strict=True))
     own = next(fit for one, fit in each if one is best)
     parts = [fit for one, fit in each if one.kind not in WHOLE]
@@ -201,13 +201,13 @@ def _of_one_culprit(
 
 
 def _within(window: Window, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:
-    """A window in which only some ``steps`` are hit."""
+    """A window in which only some ``steps`` are affected."""
     first, last = int(steps[0]), int(steps[-1])
-    spared = tuple(np.setdiff1d(np.arange(first, last + 1), steps).tolist())
-    return replace(window, first=first, last=last, spared=spared)
+    unaffected = tuple(np.setdiff1d(np.arange(first, last + 1), steps).tolist())
+    return replace(window, first=first, last=last, unaffected=unaffected)
 
 
-def _left(lost: Lost, found: Found) -> Floats:
+def _left(lost: Lost, found: LocatedCulprit) -> Floats:
     """By what each step is longer that is not explained yet; NaN where nothing more is known.
 
     Measures hide a part of what a culprit lost. So who lost most of what a step is longer by lost
@@ -216,7 +216,7 @@ def _left(lost: Lost, found: Found) -> Floats:
     best = found.scene.rivals[0].hypothesis
     explained = best.lost_ns > HALF * lost.longer_ns
     rest = np.where(explained & (best.kind not in WHOLE), 0.0, np.nan)
-    return np.where(found.scene.hit, rest, lost.longer_ns)
+    return np.where(found.scene.affected, rest, lost.longer_ns)
 
 
 def warm_up(durations: Durations) -> Bools:

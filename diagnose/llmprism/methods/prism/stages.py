@@ -27,7 +27,7 @@ from llmprism.methods.prism.culprits.base import Attribution
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Cost
 from llmprism.methods.prism.graph.durations import STEP_BEFORE
-from llmprism.methods.prism.parameters import EVEN, FEWEST, UNEVEN_SURE, WORTH
+from llmprism.methods.prism.parameters import EVEN, FEWEST, SAVED, UNEVEN_SURE
 from llmprism.methods.prism.persistent import Persistent
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
@@ -55,7 +55,7 @@ def long_stages(durations: Durations) -> Iterator[Persistent]:
     errors = [abs(np.log(takes(one) / seen_ns)) for one in (work, np.full(work.size, longest))]
     if errors[0] > errors[1]:
         return
-    if level < max(1 + EVEN, _gradients(durations, stage)) or saved_ns < WORTH * durations.usual_ns:
+    if level < max(1 + EVEN, _gradients(durations, stage)) or saved_ns < SAVED * durations.usual_ns:
         return
     name = f"{durations.job.name} stage {stage}"
     evidence = {"stage_work_ns": np.rint(work).astype(int).tolist()}

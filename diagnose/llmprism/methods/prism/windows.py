@@ -1,9 +1,9 @@
 """Which steps differ? Windows of a series, by likelihood.
 
 A series is what a culprit lost in each step, as a share of a step. Noise has Student's t
-distribution. A fault does not hit all steps alike, so its level varies by a share of itself. A
+distribution. A fault does not affect all steps alike, so its level varies by a share of itself. A
 hypothesis is a window of steps and a *shape*: a level (every step of the window is longer by one
-share), or pauses (each of its steps is hit or not). For one share, the best window is the
+share), or pauses (each of its steps is affected or not). For one share, the best window is the
 contiguous part with the largest sum of log likelihood ratios (Bentley, Programming pearls, CACM
 1984), so all windows are tried in linear time.
 
@@ -31,8 +31,8 @@ ENDS = (3, 4, 5, 7, 10)  # steps of a warm-up
 class Window:
     """Steps ``first`` to ``last``, longer by the share ``level``.
 
-    ``ratio`` is the log likelihood ratio against no difference at all. ``spared`` are steps of the
-    window that were not hit: pauses do not hit every step.
+    ``ratio`` is the log likelihood ratio against no difference at all. ``unaffected`` are
+    steps of the window that are not longer: pauses do not affect every step.
     """
 
     first: int
@@ -40,7 +40,7 @@ class Window:
     level: float
     ratio: float
     shape: str
-    spared: tuple[int, ...] = ()
+    unaffected: tuple[int, ...] = ()
 
     def steps(self, count: int) -> Bools:
         """Which of ``count`` steps are in the window."""
@@ -48,10 +48,10 @@ class Window:
         inside[self.first : self.last + 1] = True
         return inside
 
-    def hit(self, count: int) -> Bools:
+    def affected(self, count: int) -> Bools:
         """Which of ``count`` steps are longer."""
         inside = self.steps(count)
-        inside[list(self.spared)] = False
+        inside[list(self.unaffected)] = False
         return inside
 
 
@@ -81,10 +81,10 @@ def best_window(excess: Floats, error: float) -> Window:
         return replace(best, ratio=best.ratio - SINGLE)
     if best.shape != WITH_PAUSES:
         return best
-    spared = best.first + np.flatnonzero(
+    unaffected = best.first + np.flatnonzero(
         gains[LEVELS.index(best.level), best.first : best.last + 1] <= 0
     )
-    return replace(best, spared=tuple(spared.tolist()))
+    return replace(best, unaffected=tuple(unaffected.tolist()))
 
 
 def fading(excess: Floats, error: float) -> int:

@@ -93,6 +93,16 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     return [1, 2, 5, 10].map(by => by * power).find(size => size >= rough);
   }
+  const AXIS = 36;  // height of a time axis with its title
+  /** Draw the title of an axis below its labels. */
+  function axisTitle(context, text, left, right, top) {
+    context.fillStyle = theme("muted");
+    context.font = font(11);
+    context.textAlign = "center";
+    context.fillText(text, (left + right) / 2, top + 27);
+    context.textAlign = "left";
+  }
+  const timeTitle = () => (data.origin_ms < 1e11 ? "time [s]" : "time (UTC)");
   /** Draw a time axis below a chart; times in ms since the origin. */
   function timeAxis(context, first, last, left, right, top) {
     const step = nice(last - first, (right - left) / 110);
@@ -256,7 +266,7 @@
 
   function timeline() {
     const canvas = section("close-up").querySelector("canvas");
-    const ROW = 30, AXIS = 22;
+    const ROW = 30;
     let part = data.close_ups[0], view = [0, part.length_ms], left = 0, width = 0;
 
     const bounded = (from, to) => {
@@ -294,6 +304,7 @@
         if (at) context.fillRect(0, at * ROW, width, 1);
       });
       timeAxis(context, part.start_ms + view[0], part.start_ms + view[1], left, width, part.rows.length * ROW + 2);
+      axisTitle(context, timeTitle(), left, width, part.rows.length * ROW + 2);
       const other = part.omitted ? ` ${part.omitted} other NICs of the job are not shown.` : "";
       const about = part.finding === null ? "the middle of the records" : "the finding";
       note("close-up", `${part.job} around ${about}: ${utc(part.start_ms + view[0])} to ${utc(part.start_ms + view[1])}.${other}`);
@@ -373,49 +384,98 @@
 
   // ---- rates by leaf -------------------------------------------------------------------------
   function leaves() {
-    const rates = data.leaves, ROW = rates.names.length > 12 ? 44 : 64, AIR = 12, AXIS = 22;
+    const rates = data.leaves, count = rates.names.length;
+    const ROW = count <= 12 ? 64 : count <= 24 ? 44 : 26, AIR = ROW < 40 ? 6 : 12;
     const canvas = section("leaves").querySelector("canvas");
-    const bins = rates.sent[0].length, last = rates.start_ms + bins * rates.bin_ms;
+    const bins = rates.sent[0].length, cut = rates.cut, border = cut ? Math.round(cut.bin) : bins;
     const most = Math.max(...rates.sent.flat(), ...rates.received.flat(), 1e-12);
-    let left = 0, width = 0;
+    const largest = Math.max(...rates.capacity.map(value => value || 0));
+    const isFull = most > largest / 20;  // a line far above the rates would flatten them
+    const top = isFull && largest >= most ? largest : nice(most * 1.001, 1), unit = rate(top);
+    const begin_ms = bin => rates.start_ms + bin * rates.bin_ms + (cut && bin >= border ? cut.length_ms : 0);
+    let left = 0, width = 0, silent = 0, across = 1;
+    const toX = bin => left + bin * across + (bin >= border ? silent : 0);
+    /** Stretches of bins without the silence in between. */
+    const stretches = cut ? [[0, border], [border, bins]].filter(([from, to]) => to > from) : [[0, bins]];
+
     function draw() {
-      const height = rates.names.length * ROW + AXIS;
+      const height = count * ROW + AXIS;
       const [context, whole] = sized(canvas, height);
       width = whole;
-      const unit = rate(nice(most * 1.001, 1)), top = nice(most * 1.001, 1);
       const names = labelWidth(context, rates.names, width);
+      const silence = cut ? [lasting(cut.length_ms), "no traffic"] : [];
+      context.font = font(11);
+      silent = Math.max(0, ...silence.map(text => context.measureText(text).width + 14));
       context.font = font(10);
       left = names + Math.ceil(context.measureText(unit).width) + 10;
-      shade(context, rates.start_ms, last, left, width, 0, height - AXIS);
-      const across = (width - left) / bins;
-      rates.names.forEach((name, row) => {
-        const middle = (row + 0.5) * ROW, half = (ROW - AIR) / 2, scale = half / top;
-        context.fillStyle = theme("rate");
-        rates.sent[row].forEach((value, bin) => context.fillRect(left + bin * across, middle - value * scale, across + 0.3, value * scale));
-        context.fillStyle = theme("back");
-        rates.received[row].forEach((value, bin) => context.fillRect(left + bin * across, middle, across + 0.3, value * scale));
-        context.fillStyle = theme("grid");
-        for (const at of [middle - half, middle, middle + half]) context.fillRect(left, at, width - left, 1);
-        context.font = font(10);
-        context.fillStyle = theme("muted");
-        context.textAlign = "right";
+      across = (width - left - silent) / bins;
+      for (const [from, to] of stretches) {
+        const ends = [begin_ms(from), rates.start_ms + to * rates.bin_ms + (cut && to > border ? cut.length_ms : 0)];
+        const sides = [toX(from), toX(to - 1) + across];
+        shade(context, ...ends, ...sides, 0, count * ROW);
+        timeAxis(context, ...ends, ...sides, count * ROW + 2);
+      }
+      rates.names.forEach((_, row) => drawRow(context, row, names));
+      drawSilence(context, silence);
+      axisTitle(context, timeTitle(), left, width, count * ROW + 2);
+    }
+    function drawRow(context, row, names) {
+      const middle = (row + 0.5) * ROW, half = (ROW - AIR) / 2, scale = half / top;
+      context.fillStyle = theme("rate");
+      rates.sent[row].forEach((value, bin) => context.fillRect(toX(bin), middle - value * scale, across + 0.3, value * scale));
+      context.fillStyle = theme("back");
+      rates.received[row].forEach((value, bin) => context.fillRect(toX(bin), middle, across + 0.3, value * scale));
+      context.fillStyle = theme("grid");
+      for (const at of isFull ? [middle] : [middle - half, middle, middle + half]) context.fillRect(left, at, width - left, 1);
+      drawCapacity(context, rates.capacity[row], middle, scale);
+      context.font = font(10);
+      context.fillStyle = theme("muted");
+      context.textAlign = "right";
+      if (ROW > 40 || row === 0) {
         context.fillText(unit, left - 4, middle - half + 4);
-        context.fillText("0", left - 4, middle);
-        if (ROW > 50) context.fillText(unit, left - 4, middle + half - 4);
-        context.textAlign = "left";
-        context.font = font(12);
-        context.fillStyle = theme("ink");
-        context.fillText(fitted(context, name, names - 6), 0, middle);
-      });
-      timeAxis(context, rates.start_ms, last, left, width, rates.names.length * ROW + 2);
+        context.fillText("0", left - 4, middle + (ROW > 40 ? 0 : 3));
+      }
+      if (ROW > 50) context.fillText(unit, left - 4, middle + half - 4);
+      context.textAlign = "left";
+      context.font = font(12);
+      context.fillStyle = theme("ink");
+      context.fillText(fitted(context, rates.names[row], names - 6), 0, middle);
+    }
+    function drawCapacity(context, capacity, middle, scale) {
+      if (!isFull || !capacity) return;
+      context.strokeStyle = theme(ROW > 40 ? "muted" : "grid");
+      context.lineWidth = 1;
+      context.setLineDash([4, 3]);
+      for (const side of [-1, 1]) {
+        context.beginPath();
+        context.moveTo(left, middle + side * capacity * scale);
+        context.lineTo(width, middle + side * capacity * scale);
+        context.stroke();
+      }
+      context.setLineDash([]);
+    }
+    function drawSilence(context, lines) {
+      if (!cut) return;
+      const from = toX(border) - silent;
+      context.fillStyle = theme("paper");
+      context.fillRect(from, 0, silent, count * ROW);
+      context.fillStyle = theme("muted");
+      context.font = font(11);
+      context.textAlign = "center";
+      lines.forEach((text, at) => context.fillText(text, from + silent / 2, (count * ROW) / 2 + (at - 0.5) * 14));
+      context.textAlign = "left";
     }
     hover(canvas, (x, y) => {
-      const bin = Math.floor(((x - left) / (width - left)) * bins), row = Math.floor(y / ROW);
-      if (bin < 0 || bin >= bins || row >= rates.names.length) return "";
-      return `${rates.names[row]}, ${utc(rates.start_ms + bin * rates.bin_ms)}\n` +
-        `sent ${rate(rates.sent[row][bin])}, received ${rate(rates.received[row][bin])}`;
+      const after = x >= toX(border), row = Math.floor(y / ROW);
+      const bin = Math.floor((x - left - (after ? silent : 0)) / across);
+      if (bin < 0 || bin >= bins || row >= count || (!after && bin >= border)) return "";
+      const full = rates.capacity[row] ? `; capacity ${rate(rates.capacity[row])} each way` : "";
+      return `${rates.names[row]}, ${utc(begin_ms(bin))}\n` +
+        `sent ${rate(rates.sent[row][bin])}, received ${rate(rates.received[row][bin])}${full}`;
     });
-    note("leaves", `All rows have the same scale; the highest rate is ${rate(most)}. Each value is a mean over ${lasting(rates.bin_ms)}.` +
+    section("leaves").querySelector("[data-capacity]").hidden = !isFull || !largest;
+    note("leaves", `All rows have the same scale, up to ${unit}; the highest rate is ${rate(most)}. Each value is a mean over ${lasting(rates.bin_ms)}.` +
+      (largest && !isFull ? ` The NICs of a leaf carry up to ${rate(largest)}.` : "") +
       (rates.omitted ? ` ${rates.omitted} leaves with less traffic are not shown.` : ""));
     charts.push({ draw, follow: draw });
   }
@@ -432,8 +492,10 @@
     const sum = times => times.reduce((a, b) => a + b, 0);
     function draw() {
       const shown = rows();
-      ROW = shown.length > 1 ? 34 : 24;
-      const [context, whole] = sized(canvas, part.servers.length * ROW + 20);
+      const few = part.servers.length <= 24;
+      ROW = shown.length > 1 ? (few ? 34 : 22) : (few ? 24 : 14);
+      const air = few ? 8 : 4;
+      const [context, whole] = sized(canvas, part.servers.length * ROW + AXIS);
       width = whole;
       left = labelWidth(context, part.servers, width);
       most = Math.max(...shown.flatMap(([, times]) => times.map(sum)), 1e-9);
@@ -442,14 +504,14 @@
         context.font = font(12, culprits.has(name));
         context.fillStyle = theme(culprits.has(name) ? "finding" : "ink");
         context.fillText(fitted(context, name, left - 6), 0, (row + 0.5) * ROW);
-        const thick = (ROW - 8) / shown.length;
+        const thick = (ROW - air) / shown.length;
         shown.forEach(([, times], at) => {
           let x = left;
           times[row].forEach((time, kind) => {
             const length = (time / most) * (width - left);
             context.globalAlpha = at === 0 && shown.length > 1 ? 0.55 : 1;
             context.fillStyle = theme(colours[kind]);
-            context.fillRect(x, row * ROW + 4 + at * thick, length, thick - 1);
+            context.fillRect(x, row * ROW + air / 2 + at * thick, length, thick - 1);
             x += length;
           });
           context.globalAlpha = 1;
@@ -460,7 +522,7 @@
       context.fillText("0", left, part.servers.length * ROW + 10);
       context.textAlign = "right";
       context.fillText(lasting(most), width, part.servers.length * ROW + 10);
-      context.textAlign = "left";
+      axisTitle(context, "mean time in a step", left, width, part.servers.length * ROW);
       note("shares", ` Shown: ${part.job}.` + (shown.length > 1 ? " Upper bar: outside of findings; lower bar: in the finding." : "") +
         (part.omitted ? ` ${part.omitted} servers are not shown.` : ""));
     }

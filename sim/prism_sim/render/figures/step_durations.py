@@ -59,7 +59,7 @@ def draw(run: Run) -> Figure:
         panel.set_ylim(0, top / max(free - 0.05, 0.3))
     _draw_findings(axes[-1], run, rows, origin)
     paint.fault_windows(axes[-1], faults, origin)
-    axes[-1].set_xlabel("time since the first step [s]")
+    paint.clock_axis(axes[-1], origin)
     made.legend(handles=_entries(run), loc="outside lower left", ncols=6)
     paint.title(made, _finding(run, len(lines)))
     return made
@@ -127,16 +127,25 @@ def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int
         tops.append(float(dots["length_ms"].quantile(0.99)))
     if "true" in kinds:
         line = kinds["true"]
-        sns.lineplot(
-            x=(line["end_ns"] - origin) / 1e9, y=line["length_ms"], color=paint.INK, linewidth=1,
-            estimator="median", errorbar=("pi", 90), err_kws={"linewidth": 0}, ax=axes,
-        )  # fmt: skip
+        for _, attempt in line.groupby(_attempts(line)):
+            sns.lineplot(
+                x=(attempt["end_ns"] - origin) / 1e9, y=attempt["length_ms"], color=paint.INK,
+                linewidth=1, estimator="median", errorbar=("pi", 90), err_kws={"linewidth": 0},
+                ax=axes,
+            )  # fmt: skip
         tops.append(float(line["length_ms"].groupby(line["step"]).quantile(0.95).max()))
     axes.set(xlabel="", ylabel="step [ms]")
     lacking = "" if "rebuilt" in kinds else ": no found job stands for it"
     axes.set_title(paint.job_heading(name) + lacking)
     axes.grid(axis="y")
     return max(tops) * 1.05
+
+
+def _attempts(steps: pd.DataFrame) -> pd.Series:
+    """Number of the attempt of each row: no line crosses the time in which a job did not train."""
+    borders = steps.groupby("end_ns")["length_ms"].median()
+    silent_ms = np.diff(borders.index.to_numpy(float), prepend=borders.index[0]) / 1e6 - borders
+    return steps["end_ns"].map((silent_ms > borders.median()).cumsum())
 
 
 def _rows(findings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

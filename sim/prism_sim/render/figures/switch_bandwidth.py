@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from llmprism.numerics.arrays import Ints
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
 from prism_sim.score.culprits import culprit_of
@@ -29,6 +30,7 @@ OWN_CAPTION = (
     "others are grey."
 )
 
+_SILENT = 3  # slices without traffic that end a line
 _SLICES = 120
 _LOUD = 5
 _HUSH = 0.1  # of a switch's usual bytes in a slice; with fewer, the rate is not shown
@@ -61,7 +63,7 @@ def draw(run: Run) -> Figure:
     _draw_lines(axes, middle, rates / size, switches, named)
     free = paint.fault_windows(axes, look.truth(run, "faults"), origin, look.truth(run, "ranks"))
     axes.set_ylim(0, float(np.nanmax(rates)) / size / max(free - 0.03, 0.3))
-    axes.set_xlabel("time since the first step [s]")
+    paint.clock_axis(axes, origin)
     axes.set_ylabel(f"mean rate of {which} [{unit}]")
     axes.grid(axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
@@ -169,13 +171,15 @@ def _draw_lines(
 ) -> None:
     import seaborn as sns
 
-    table = pd.DataFrame(rates.T, columns=switches).assign(time=x)
-    table = table.melt("time", var_name="switch", value_name="rate").dropna()
+    table = pd.DataFrame(rates.T, columns=switches).assign(time=x, stretch=_stretches(rates))
+    table = table.melt(["time", "stretch"], var_name="switch", value_name="rate").dropna()
+    table["line"] = table["switch"] + " " + table["stretch"].astype(str)
     others = table[~table["switch"].isin(named)]
     style: dict[str, Any] = {"estimator": None, "drawstyle": "steps-mid", "ax": axes}
+    style["units"] = "line"
     if len(others):
         dim: dict[str, Any] = {"color": paint.MUTED, "alpha": 0.45, "linewidth": 0.9}
-        sns.lineplot(others, x="time", y="rate", units="switch", **dim, **style)
+        sns.lineplot(others, x="time", y="rate", **dim, **style)
         count = others["switch"].nunique()
         axes.lines[0].set_label(f"{'other ' if named else ''}switches ({count})")
     palette = dict(zip(named, _COLOURS, strict=False))
@@ -183,6 +187,13 @@ def _draw_lines(
     if len(shown):
         hues: dict[str, Any] = {"hue": "switch", "hue_order": named, "palette": palette}
         sns.lineplot(shown, x="time", y="rate", linewidth=1.8, **hues, **style)
+
+
+def _stretches(rates: Floats) -> Ints:
+    """Number of each slice's stretch of traffic; no line crosses a silence of all switches."""
+    busy = np.flatnonzero(np.isfinite(rates).any(axis=0))
+    begins = busy[1:][np.diff(busy) > _SILENT]
+    return np.searchsorted(begins, np.arange(rates.shape[1]), "right")
 
 
 def _in_fault(run: Run, middle: Floats) -> Flags:

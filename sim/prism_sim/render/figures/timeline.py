@@ -105,6 +105,9 @@ def _window(steps: pd.DataFrame, hit: pd.DataFrame) -> tuple[int, int]:
         onset = onset if pd.isna(first) else int(np.searchsorted(borders.index, first))
         place = min(max(onset - 1, 0), max(len(borders) - _STEPS, 0))
     last = min(place + _STEPS, len(borders)) - 1
+    start, end = (borders[name].to_numpy(np.int64) for name in ("start", "end"))
+    if last > place and start[last] - end[place] > np.median(end - start):
+        place, last = max(place - 1, 0), place  # the job stood still after the step
     return int(borders["start"].iloc[place]), int(borders["end"].iloc[last])
 
 

@@ -1,11 +1,11 @@
-"""What steps take when nothing is wrong: the fast common level, and habits."""
+"""What steps take when nothing is wrong: the fast common level, and periodic steps."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.normal import fast_level, habits, normal_of
+from llmprism.methods.prism.normal import fast_level, normal_of, periodic_steps
 
 NOISE = 1.0
 
@@ -36,7 +36,7 @@ def test_one_step_that_was_cut_off_is_no_healthy_group() -> None:
 def test_steps_that_are_longer_at_equal_distances_are_a_habit(period: int, first: int) -> None:
     longer = steps(36) - 1000
     longer[first::period] += 50
-    found = habits(longer, NOISE)
+    found = periodic_steps(longer, NOISE)
     assert (found > 0).tolist() == [step % period == first for step in range(36)]
 
 
@@ -45,21 +45,21 @@ def test_a_level_that_lasts_is_no_habit(length: int) -> None:
     """Its steps have equal distances as well."""
     longer = steps(50) - 1000
     longer[17 : 17 + length] += 500
-    assert not habits(longer, NOISE).any()
+    assert not periodic_steps(longer, NOISE).any()
 
 
 def test_two_habits_have_a_number_each() -> None:
     longer = steps(60, seed=3) - 1000
     longer[4::10] += 50
     longer[7::15] += 200
-    found = habits(longer, NOISE)
+    found = periodic_steps(longer, NOISE)
     assert len({*found[4::10].tolist()} - {*found[7::15].tolist()}) >= 1
     assert (found[7::15] > 0).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_is_no_habit(seed: int) -> None:
-    assert not habits(steps(60, seed) - 1000, NOISE).any()
+    assert not periodic_steps(steps(60, seed) - 1000, NOISE).any()
 
 
 def test_each_kind_of_steps_has_a_level_of_its_own() -> None:

@@ -103,7 +103,7 @@ class Hypothesis:
     lost_ns : what it lost in each step, no more than the step is longer by, shape (steps,).
     attributed : names it for a window.
     prior : log probability before anything is known, beside others.
-    choice : log number of ways to choose who is hit, in each step that is.
+    choice : log number of ways to choose who is affected, in each affected step.
     shown : log likelihood ratio of what else each step shows, shape (steps,).
     who : unit, server or stage, of those that have numbers.
     server : of a unit, or the server itself; -1 for others.
@@ -139,12 +139,12 @@ class Scene(NamedTuple):
 
     Attributes
     ----------
-    hit : steps of the window that are longer, shape (steps,).
+    affected : steps of the window that are longer, shape (steps,).
     """
 
     durations: Durations
     window: Window
-    hit: Bools
+    affected: Bools
     rivals: Sequence[Rival]
 
     def near(self, kinds: Sequence[str], share: float) -> list[Rival]:

@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.normal import spread
-from llmprism.methods.prism.parameters import BOTTLENECK_ENDS, BUSY, FALSE_HIT, IDLE, ROUNDS, SURELY
+from llmprism.methods.prism.parameters import BUSY, ENDS_APART, FALSE_HIT, IDLE, LAST_ROUND, LATEST
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian, spread
 
 
 def bottlenecks(
@@ -47,7 +46,7 @@ def slowest_rings(durations: Durations, rings: Sequence[Ints], inside: Bools) ->
         np.array([np.fmax.reduce(one) for one in both]) for both in zip(*measured, strict=True)
     )
     apart = np.abs(last - nanmedian(last, axis=0))[:, ~inside]
-    if not np.isfinite(apart).any() or np.nanmedian(apart) > ROUNDS * np.nanmedian(busy):
+    if not np.isfinite(apart).any() or np.nanmedian(apart) > LAST_ROUND * np.nanmedian(busy):
         return None
     return _by_ends(last, busy, inside)
 
@@ -59,15 +58,16 @@ def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     ahead = np.fmax.reduce(more) - more
     longest = float(np.nan_to_num(np.fmax.reduce(ahead)))
     noise = float(np.nan_to_num(np.nanmedian(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
-    if longest <= max(SURELY * noise, ROUNDS * more_in(nanmedian(busy, axis=0), inside, inside)):
+    last_round_ns = LAST_ROUND * more_in(nanmedian(busy, axis=0), inside, inside)
+    if longest <= max(ENDS_APART * noise, last_round_ns):
         return None
-    return np.where(np.nan_to_num(ahead, nan=np.inf) < BOTTLENECK_ENDS * longest, 1.0, FALSE_HIT)
+    return np.where(np.nan_to_num(ahead, nan=np.inf) < LATEST * longest, 1.0, FALSE_HIT)
 
 
-def more_in(values: Floats, inside: Bools, hit: Bools) -> float:
-    """By how much the median of the steps that are hit exceeds that of those outside."""
+def more_in(values: Floats, inside: Bools, affected: Bools) -> float:
+    """By how much the median of the affected steps exceeds that of those outside."""
     usual = np.nan_to_num(finite_median(values[~inside]))
-    return float(np.nan_to_num(finite_median(values[hit]) - usual))
+    return float(np.nan_to_num(finite_median(values[affected]) - usual))
 
 
 def _by_sending(busy: Floats, inside: Bools) -> Floats | None:
@@ -77,7 +77,7 @@ def _by_sending(busy: Floats, inside: Bools) -> Floats | None:
     longer = during - before
     noise = float(np.nan_to_num(np.nanmedian(spread(busy)))) / np.sqrt(max(int(inside.sum()), 1))
     most = float(np.nanmax(longer)) if np.isfinite(longer).any() else 0.0
-    share = np.nan_to_num(longer / most) if most > SURELY * noise else np.ones(longer.size)
+    share = np.nan_to_num(longer / most) if most > ENDS_APART * noise else np.ones(longer.size)
     if share.min() > IDLE:
         return None
     return np.clip((share - IDLE) / (BUSY - IDLE), FALSE_HIT, 1.0)

@@ -20,7 +20,6 @@ from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, 
 from llmprism.methods.prism.culprits.bottlenecks import bottlenecks, more_in, slowest_rings
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
     DIRECTED,
@@ -33,7 +32,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import WITH_PAUSES, Window
 from llmprism.numerics.arrays import Bools, Floats
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import nanmedian, spread
 
 SEEN = float(np.log(HIT / FALSE_HIT))
 SYMPTOM = "slow_transfers"
@@ -81,10 +80,10 @@ def seen_within(durations: Durations, window: Window) -> list[Mapping[int, Seen]
 
     A pause holds up whatever is sent at that moment, which is another transfer in every step.
     """
-    inside, hit = window.steps(durations.steps), window.hit(durations.steps)
+    inside, affected = window.steps(durations.steps), window.affected(durations.steps)
     if window.shape != WITH_PAUSES:
-        return [seen_in(durations, inside, hit)]
-    each = np.eye(durations.steps, dtype=np.bool_)[hit]
+        return [seen_in(durations, inside, affected)]
+    each = np.eye(durations.steps, dtype=np.bool_)[affected]
     return [seen_in(durations, inside, one) for one in each]
 
 
@@ -126,18 +125,18 @@ def unnamed(part: Attribution, job: JobView) -> Attribution:
     return Attribution("job", SYMPTOM, "unknown", "job", job.name, part.evidence)
 
 
-def seen_in(durations: Durations, inside: Bools, hit: Bools) -> dict[int, Seen]:
-    """What each communicator shows that sends in the steps that are hit.
+def seen_in(durations: Durations, inside: Bools, affected: Bools) -> dict[int, Seen]:
+    """What each communicator shows that sends in the affected steps.
 
     Where its operations are not known in them, how long its connections send is.
     """
     judged = np.flatnonzero(durations.transfer.normal_ns > 0).tolist()
-    seen = {number: _seen(durations, number, inside, hit) for number in judged}
-    return seen | dict(_of_collectives(durations, seen, hit))
+    seen = {number: _seen(durations, number, inside, affected) for number in judged}
+    return seen | dict(_of_collectives(durations, seen, affected))
 
 
 def _of_collectives(
-    durations: Durations, seen: Mapping[int, Seen], hit: Bools
+    durations: Durations, seen: Mapping[int, Seen], affected: Bools
 ) -> Iterator[tuple[int, Seen]]:
     """What slow communicators show, of which several are rings of one collective."""
     nodes, together = durations.graph.nodes, durations.rendezvous.of
@@ -147,7 +146,7 @@ def _of_collectives(
     for met in np.unique(meets).tolist():
         rings = slow[meets == met]
         of_rings = [nodes.communicators[ring].connections for ring in rings.tolist()]
-        chances = slowest_rings(durations, of_rings, hit) if rings.size > 1 else None
+        chances = slowest_rings(durations, of_rings, affected) if rings.size > 1 else None
         if chances is None:
             continue
         for ring, hops, chance in zip(rings.tolist(), of_rings, chances.tolist(), strict=True):
@@ -157,26 +156,26 @@ def _of_collectives(
                 yield ring, Seen(True, {hop: chance * own for hop, own in known.items()})
 
 
-def _seen(durations: Durations, number: int, inside: Bools, hit: Bools) -> Seen:
-    """What a communicator shows in the steps of a window that are hit."""
+def _seen(durations: Durations, number: int, inside: Bools, affected: Bools) -> Seen:
+    """What a communicator shows in the steps of a window that are affected."""
     table = durations.transfer
     own = table.excess[number]
-    error = table.error[number] / np.sqrt(max(np.isfinite(own[hit]).sum(), 1))
-    known = np.isfinite(own[hit]).any()
-    if known and more_in(own, inside, hit) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
+    error = table.error[number] / np.sqrt(max(np.isfinite(own[affected]).sum(), 1))
+    known = np.isfinite(own[affected]).any()
+    if known and more_in(own, inside, affected) < max(SLOW_DEVIATIONS * error, SLOW_SHARE):
         return Seen(False, None)
     connections = durations.graph.nodes.communicators[number].connections
-    if not _sends_longer(durations.traffic.of(connections)[0], inside, hit):
+    if not _sends_longer(durations.traffic.of(connections)[0], inside, affected):
         return Seen(False, None)
-    return Seen(True, bottlenecks(durations, connections, hit))
+    return Seen(True, bottlenecks(durations, connections, affected))
 
 
-def _sends_longer(busy: Floats, inside: Bools, hit: Bools) -> bool:
-    """Whether any connection sends for longer in the steps that are hit than in those outside."""
+def _sends_longer(busy: Floats, inside: Bools, affected: Bools) -> bool:
+    """Whether any connection sends for longer in the affected steps than in those outside."""
     usual = nanmedian(busy[:, ~inside], axis=1)
     own = busy / np.where(usual > 0, usual, np.nan)[:, None]
-    more = np.array([more_in(series, inside, hit) for series in own])
-    least = SLOW_DEVIATIONS * np.nan_to_num(spread(own)) / np.sqrt(max(int(hit.sum()), 1))
+    more = np.array([more_in(series, inside, affected) for series in own])
+    least = SLOW_DEVIATIONS * np.nan_to_num(spread(own)) / np.sqrt(max(int(affected.sum()), 1))
     return bool((more > np.maximum(least, SLOW_SHARE)).any())
 
 

@@ -1,7 +1,7 @@
 """Units that compute slowly: one by itself, those of a server, or of a stage.
 
 A unit is a NIC and stands for the GPUs behind it. Units of one tensor group lose the same in every
-step, so none of them is likelier than the others, and all are named. A server may be hit as a
+step, so none of them is likelier than the others, and all are named. A server may be slow as a
 whole, or by any of its units in each step.
 """
 

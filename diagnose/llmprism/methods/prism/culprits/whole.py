@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Scene, hidden
-from llmprism.methods.prism.normal import spread
 from llmprism.methods.prism.parameters import (
     EXACT,
     HEALTHY_DEVIATIONS,
@@ -17,7 +16,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import nanmedian, nanquantile
+from llmprism.numerics.missing import nanmedian, nanquantile, spread
 
 CAUSES = ("length_imbalance", "expert_imbalance")
 

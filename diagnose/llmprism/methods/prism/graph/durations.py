@@ -24,10 +24,10 @@ import numpy as np
 
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 from prism_common.compiled import compiled
-from prism_common.early import BOOLS, FLOATS, INTS, compile_early
+from prism_common.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 NONE, STEP_BEFORE = -2, -1
 OWN_JOINS = 2  # joins of a rank before another one that are tried: it does one thing at a time
@@ -51,7 +51,7 @@ class StepGraph:
 
     nodes: Nodes
     compute: Floats
-    parent: Ints
+    parent: Codes
     after_join: Bools
     transfer: Floats
     position: Ints
@@ -78,7 +78,7 @@ def with_durations(
     ``role`` is that of each rank, and ``tolerance_ns`` by how much times may be wrong.
     """
     shape = nodes.join.shape
-    compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int64)
+    compute, parent = np.full(shape, np.nan), np.full(shape, NONE, np.int32)
     after_join: Bools = np.zeros(shape, np.bool_)
     position, places = np.full(shape[0], -1), _places(nodes)
     for own in _alike(nodes, role):
@@ -88,7 +88,7 @@ def with_durations(
         joins, join_at = _in_order(join - opening)
         arrivals, arrive_at = _in_order(arrive - opening)
         position[own[:, joins]] = np.arange(joins.size)
-        found, which = np.full(join.shape, np.nan), np.full(join.shape, NONE)
+        found, which = np.full(join.shape, np.nan), np.full(join.shape, NONE, np.int32)
         of_join: Bools = np.zeros(join.shape, np.bool_)
         _learn(
             (joins, arrivals), (join_at, arrive_at), (join, arrive), places[own[0]],
@@ -135,10 +135,10 @@ def _places(nodes: Nodes) -> Ints:
 def _alike(nodes: Nodes, role: Ints) -> Iterator[Ints]:
     """Participations of ranks with one role that do the same, shape (ranks, participations)."""
     kinds = np.unique([one.kind for one in nodes.communicators], return_inverse=True)[1]
-    roles = _partners(nodes, role)
     does = np.isfinite(nodes.join).any(axis=1), np.isfinite(nodes.arrive).any(axis=1)
-    what = np.column_stack((kinds[nodes.communicator[nodes.operation]], *does, roles))
-    number = np.unique(what, axis=0, return_inverse=True)[1].ravel()
+    roles, least, most = int(role.max()) + 1, *_partners(nodes, role)
+    what = (kinds[nodes.communicator[nodes.operation]] * 2 + does[0]) * 2 + does[1]
+    number = np.unique((what * roles + least) * roles + most, return_inverse=True)[1]
     order = np.lexsort((nodes.operation, number, nodes.rank))
     alike: dict[tuple[int, bytes], list[Ints]] = {}
     for own in np.split(order, np.flatnonzero(np.diff(nodes.rank[order])) + 1):
@@ -147,12 +147,12 @@ def _alike(nodes: Nodes, role: Ints) -> Iterator[Ints]:
         yield np.array(members)
 
 
-def _partners(nodes: Nodes, role: Ints) -> Ints:
+def _partners(nodes: Nodes, role: Ints) -> tuple[Ints, Ints]:
     """Least and greatest role of those who take part in the same operation, by participation."""
     least, most = np.full(len(nodes.begin), role.max()), np.full(len(nodes.begin), role.min())
     np.minimum.at(least, nodes.operation, role[nodes.rank])
     np.maximum.at(most, nodes.operation, role[nodes.rank])
-    return np.column_stack((least, most))[nodes.operation]
+    return least[nodes.operation], most[nodes.operation]
 
 
 def _side_by_side(times: Floats) -> Floats:
@@ -189,13 +189,14 @@ def _in_order(since: Floats) -> tuple[Ints, Floats]:
 def _learn(
     order: tuple[Ints, Ints], middle: tuple[Floats, Floats], times: tuple[Floats, Floats],
     places: Ints, before: Floats, ranks: int, tolerance_ns: float,
-    found: tuple[Floats, Ints, Bools],
+    found: tuple[Floats, Codes, Bools],
 ) -> None:  # fmt: skip
     """Write the duration and the parent of each join of ``ranks`` that do the same."""
     joins, arrivals = order
     join, arrive = times
     compute, parent, after_join = found
     steps = join.shape[1]
+    latest_ns, best = np.empty(steps), np.empty(steps, np.int64)
     tried = np.empty(NEAREST + OWN_JOINS + 1, np.int64)
     of_join = np.empty(NEAREST + OWN_JOINS + 1, np.bool_)
     wins = np.empty(NEAREST + OWN_JOINS + 1, np.int64)
@@ -222,21 +223,22 @@ def _learn(
             count += 1
         if count == 0:
             continue
-        wins[:count] = 0
+        latest_ns[:], best[:], wins[:count] = -np.inf, -1, 0
+        for i in range(count):
+            happened_ns = _times(tried[i], of_join[i], join, arrive, before)
+            for step in range(steps):
+                if happened_ns[step] > latest_ns[step]:
+                    latest_ns[step], best[step] = happened_ns[step], i
         for step in range(steps):
-            latest = -np.inf
-            best = -1
-            for i in range(count):
-                at_ns = _time(tried[i], of_join[i], join, arrive, before, step)
-                if at_ns > latest:
-                    latest, best = at_ns, i
-            if best >= 0 and np.isfinite(join[node, step]):
-                wins[best] += 1
-                compute[node, step] = max(join[node, step] - latest, 0.0)
-                parent[node, step], after_join[node, step] = tried[best], of_join[best]
+            if best[step] >= 0 and np.isfinite(join[node, step]):
+                wins[best[step]] += 1
+                compute[node, step] = max(join[node, step] - latest_ns[step], 0.0)
+                parent[node, step] = tried[best[step]]
+                after_join[node, step] = of_join[best[step]]
         usual = np.argmax(wins[:count])
+        happened_ns = _times(tried[usual], of_join[usual], join, arrive, before)
         for step in range(steps):
-            if np.isnan(_time(tried[usual], of_join[usual], join, arrive, before, step)):
+            if np.isnan(happened_ns[step]):
                 compute[node, step] = np.nan  # what it usually waits for last is not known
 
 
@@ -253,15 +255,12 @@ def _comes_later(
 
 
 @compiled
-def _time(
-    node: int, of_join: bool, join: Floats, arrive: Floats, before: Floats, step: int
-) -> float:
-    """When a parent happened [ns]."""
+def _times(node: int, of_join: bool, join: Floats, arrive: Floats, before: Floats) -> Floats:
+    """When a parent happened in each step [ns]."""
     if node == STEP_BEFORE:
-        at_ns: float = before[step]
-    else:
-        at_ns = join[node, step] if of_join else arrive[node, step]
-    return at_ns
+        return before
+    happened_ns: Floats = join[node] if of_join else arrive[node]
+    return happened_ns
 
 
 @compiled
@@ -287,6 +286,6 @@ compile_early(
     _learn,
     lambda: (
         (INTS, INTS), (FLOATS, FLOATS), (FLOATS[:, None], FLOATS[:, None]), INTS[:, None],
-        FLOATS, 0, 0.0, (FLOATS[:, None], INTS[:, None], BOOLS[:, None]),
+        FLOATS, 0, 0.0, (FLOATS[:, None], CODES[:, None], BOOLS[:, None]),
     ),
 )  # fmt: skip

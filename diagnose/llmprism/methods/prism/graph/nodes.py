@@ -135,7 +135,8 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     every = [one for one in every if one[2].place.size]
     paces = [_paces(bursts, part.one.connections.size) for part, _, bursts in every]
     fastest = max((float(np.nanmax(pace)) for pace in paces), default=0.0)
-    for (part, label, bursts), pace in zip(every, paces, strict=True):
+    for pace in paces:
+        part, label, bursts = every.pop(0)  # they are as large as all records
         slots = slots_of(bursts, part.one.connections.size, job.count, job.ranks.origin_ns)
         if part.kind == "pp" and np.nanmedian(pace) < MERGED * fastest:
             slots = replace(slots, regular=np.zeros_like(slots.regular))

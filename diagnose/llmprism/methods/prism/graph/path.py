@@ -19,6 +19,7 @@ from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.edges import Usual
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PathTimes:
 
 
 def times_on_path(
-    graph: StepGraph, normal: tuple[Floats, Floats], ranks: int, rendezvous: Rendezvous
+    graph: StepGraph, normal: tuple[Usual, Usual], ranks: int, rendezvous: Rendezvous
 ) -> PathTimes:
     """Walk the critical path of each step; ``normal`` durations of computations and transfers.
 
@@ -50,11 +51,10 @@ def times_on_path(
     members = order, np.searchsorted(meets[order], np.arange(len(nodes.begin) + 1))
     compute = np.zeros((ranks, steps))
     transfer, transfer_longer = np.zeros((2, len(nodes.communicators), steps))
-    longer = graph.compute - normal[0]
     for step in range(steps):
-        for node, together, duration in _path(graph, rendezvous, members, longer, step):
+        for node, together, duration in _path(graph, rendezvous, members, normal[0], step):
             if together is None:
-                usual = normal[1][node, step]
+                usual = normal[1].at(node, step)
                 at = nodes.communicator[node], step
                 transfer[at] += duration
                 transfer_longer[at] += duration - usual if np.isfinite(usual) else 0.0
@@ -74,7 +74,7 @@ def _known(nodes: Nodes, operation: int, step: int) -> int:
 
 
 def _path(
-    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], longer: Floats, step: int
+    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], normal: Usual, step: int
 ) -> Iterator[tuple[int, Ints | None, float]]:
     """Edges of one step, from its end: node, who joined with it, and duration.
 
@@ -97,7 +97,8 @@ def _path(
         if not np.isfinite(joins).any():
             return
         together = own[joins >= np.nanmax(joins) - rendezvous.together_ns[met]]
-        least = np.nan_to_num(longer[together, step], nan=np.inf)
+        longer = graph.compute[together, step] - normal.at(together, step)
+        least = np.nan_to_num(longer, nan=np.inf)
         node = int(together[np.argmin(least)])
         yield operation, None, max(until - float(nodes.join[node, step]), 0.0)
         while True:

@@ -17,7 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.parameters import AT_ONCE, RENDEZVOUS
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints, grouped
 from llmprism.numerics.missing import nanmedian, nanquantile
 
 
@@ -69,13 +69,13 @@ def _inside_servers(nodes: Nodes, servers: Codes | Ints, together_ns: float) -> 
     opens = np.full_like(nodes.begin, np.inf)
     np.minimum.at(opens, nodes.operation, np.nan_to_num(nodes.join, nan=np.inf))
     opens[np.isinf(opens)] = np.nan
-    known: dict[tuple[str, int], list[tuple[set[int], Ints]]] = {}
+    known: dict[tuple[str, int], list[tuple[set[int], Codes]]] = {}
+    every = nodes.communicator, nodes.communicator[nodes.operation]
+    by = [grouped(of, len(nodes.communicators)) for of in every]
     for number, one in enumerate(nodes.communicators):
-        operations = np.flatnonzero(nodes.communicator == number)
-        parts = np.flatnonzero(np.isin(nodes.operation, operations))
-        at = servers[nodes.rank[parts]]
-        places = set(at.tolist())
-        if one.kind == "pp" or len(places) < 2 or parts.size != operations.size * len(places):
+        operations, parts = (each.rows(number) for each in by)
+        places = set() if one.kind == "pp" else set(servers[nodes.rank[parts]].tolist())
+        if len(places) < 2 or parts.size != operations.size * len(places):
             continue
         alike = known.setdefault((one.kind, operations.size), [])
         for same in [other for servers, other in alike if servers & places]:
@@ -100,10 +100,12 @@ def _lanes(nodes: Nodes) -> dict[tuple[int, int], Ints]:
     source[nodes.operation[sends & ~arrives]] = nodes.rank[sends & ~arrives]
     target[nodes.operation[arrives & ~sends]] = nodes.rank[arrives & ~sends]
     messages = np.flatnonzero((members == 2) & (source >= 0) & (target >= 0))
-    found: dict[tuple[int, int], list[int]] = {}
-    for one in messages.tolist():
-        found.setdefault((int(source[one]), int(target[one])), []).append(one)
-    return {ends: np.array(own) for ends, own in found.items()}
+    if not messages.size:
+        return {}
+    order = messages[np.lexsort((target[messages], source[messages]))]
+    changes = np.diff(source[order]) | np.diff(target[order])
+    lanes = np.split(order, np.flatnonzero(changes) + 1)
+    return {(int(source[own[0]]), int(target[own[0]])): own for own in lanes}
 
 
 def _apart(nodes: Nodes, own: Ints, other: Ints) -> Floats:

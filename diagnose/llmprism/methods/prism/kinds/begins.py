@@ -92,10 +92,10 @@ def _openings(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Ints, I
     never = np.iinfo(np.int64).max
     first, arrived = np.full((couples * count, 2), never), np.full((couples * count, 2), never)
     last = np.full(couples * count, -never)
-    cell = traffic.couple * count + step
-    forth = traffic.forth.astype(np.int64)
-    np.minimum.at(first, (cell, forth), traffic.start_ns)
-    np.minimum.at(arrived, (cell, forth), traffic.end_ns)
+    cell = traffic.couple.astype(np.int64) * count + step
+    way = 2 * cell + traffic.forth
+    np.minimum.at(first.ravel(), way, traffic.start_ns)
+    np.minimum.at(arrived.ravel(), way, traffic.end_ns)
     np.maximum.at(last, cell, traffic.end_ns)
     whole: Bools = first.max(axis=1) < never
     return whole, first[whole], arrived[whole], last[whole] - first[whole].min(axis=1)

@@ -35,7 +35,7 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
     period = period_of_begins(np.fmin.reduce([characters[i].first_ns for i in large]))
     end = np.fmax.reduce([characters[i].last_ns for i in large])
 
-    def standing(i: int) -> tuple[bool, bool, bool, int, float, float]:
+    def preference(i: int) -> tuple[bool, bool, bool, int, float, float]:
         one = characters[i]
         ends = float(np.nanmedian(end - one.last_ns)) <= EQUAL * period
         rests = _is_late(one, [characters[j] for j in large])
@@ -48,7 +48,7 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
             own[i][0].bytes,
         )
 
-    return max(large, key=standing)
+    return max(large, key=preference)
 
 
 def large_classes(own: Sequence[tuple[TrafficClass, Codes]], least: float = SMALL) -> list[int]:

@@ -41,6 +41,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
+from prism_common.threads import in_threads
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
@@ -68,7 +69,9 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Jud
     """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     own = list(zip(classes, stepping.step_of, strict=True))
-    characters = [character_of(connections, *each, stepping.count, nodes) for each in own]
+    characters = in_threads(
+        lambda each: character_of(connections, *each, stepping.count, nodes), own
+    )
     whole = [
         np.quantile(one.volumes(connections, step, stepping.count), WHOLE, axis=1)
         for one, step in own
@@ -87,7 +90,9 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Jud
         else:
             collectives.append((one, step))
     stages = by_stage(connections, collectives) if pipeline else [collectives]
-    judged = [kinds_of_collectives(connections, each, stepping.count, nodes) for each in stages]
+    judged = in_threads(
+        lambda each: kinds_of_collectives(connections, each, stepping.count, nodes), stages
+    )
     if pipeline:
         messages = [own[i] for i in sorted(pipeline)]
         judged = within_passes(connections, judged, messages, stepping.count)

@@ -22,6 +22,7 @@ from llmprism.methods.prism.parameters import MOSTLY, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
+from prism_common.threads import in_threads
 
 MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the step before
 
@@ -33,7 +34,7 @@ def within_passes(
     count: int,
 ) -> list[list[Judged]]:
     """``stages`` with the kind ``tp`` for gradients, if they are over before the passes are."""
-    shown = [_shown(connections, own, pipeline, count) for own in stages]
+    shown = in_threads(lambda own: _shown(connections, own, pipeline, count), stages)
     later = [begin for begin, over in shown if over]
     first = [begin for begin, over in shown if not over]
     if not later or max(first, default=-np.inf) >= min(later):
@@ -70,9 +71,9 @@ def _sent(
 ) -> tuple[Floats, Floats]:
     """When ``members`` begin to send their first and last message of a step; not finite if none."""
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    sends = np.isin(connections.src, members)
     for one, step in pipeline:
-        sender = connections.src[connections.of_row[one.traffic.row]]
-        own: Bools = np.isin(sender, members) & (step >= 0)
+        own: Bools = sends[connections.of_row[one.traffic.row]] & (step >= 0)
         start = one.traffic.start_ns[own].astype(np.float64)
         np.minimum.at(first, step[own], start)
         np.maximum.at(last, step[own], start)

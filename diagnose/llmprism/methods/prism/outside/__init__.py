@@ -61,8 +61,8 @@ class Outside:
         """
         if named.level != "network":
             return named
-        hit = window.hit(job.count)
-        middle_ns = (job.start_ns[hit] + job.end_ns[hit]) // 2
+        affected = window.affected(job.count)
+        middle_ns = (job.start_ns[affected] + job.end_ns[affected]) // 2
         of_job = [
             one for one in self.shared
             if one.job is job or job.name in one.evidence.get("with_jobs", ())

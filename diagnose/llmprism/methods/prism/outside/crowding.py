@@ -2,7 +2,7 @@
 
 Those who share a link take as long as all of their bytes need. A step in which transfers of other
 jobs fall into those of this one may be longer than one in which they do not, and nothing is wrong.
-So what a transfer takes longer is explained as far as others have a larger share of the speed of
+So what a transfer takes longer is crowded as far as others have a larger share of the speed of
 one of its links than in any step that is not slow. A slow link takes longer with the same share.
 """
 
@@ -22,24 +22,24 @@ from llmprism.numerics.arrays import Codes, Floats
 
 def is_crowded(durations: Durations, window: Window) -> bool:
     """Whether others explain what the transfers of a window take longer."""
-    hit, nodes = window.hit(durations.steps), durations.graph.nodes
+    affected, nodes = window.affected(durations.steps), durations.graph.nodes
     sent = _sent_by_others(durations.context, durations.job)
     speed, flows = link_speed(durations.context, durations.job), durations.context.flows
     lost = np.maximum(durations.on_path.transfer_longer, 0.0)
-    explained = np.zeros_like(lost)
-    for number in np.flatnonzero(lost[:, hit].any(axis=1)).tolist() if sent and speed else ():
+    crowded = np.zeros_like(lost)
+    for number in np.flatnonzero(lost[:, affected].any(axis=1)).tolist() if sent and speed else ():
         own = nodes.communicator == number
         begin, end = np.nan_to_num(nodes.begin[own]), np.nan_to_num(nodes.end[own])
         by, connections = durations.context.connections.by, nodes.communicators[number].connections
         rows = np.concatenate([by.rows(one) for one in connections.tolist()])
-        calm = ~hit & (lost[number] < np.median(lost[number][hit]) / 2)
+        calm = ~affected & (lost[number] < np.median(lost[number][affected]) / 2)
         lasting = np.maximum((end - begin).sum(axis=0), 1.0)
         for link in _links_on(flows, flows.path[rows]) & set(sent):
             size = np.interp(end, *sent[link]) - np.interp(begin, *sent[link])
             share = size.sum(axis=0) / speed / lasting
             more = (share - share[calm].max(initial=0.0)) * lasting
-            explained[number] = np.maximum(explained[number], more)
-    return bool(np.minimum(explained, lost)[:, hit].sum() > OWN_SHARE * lost[:, hit].sum())
+            crowded[number] = np.maximum(crowded[number], more)
+    return bool(np.minimum(crowded, lost)[:, affected].sum() > OWN_SHARE * lost[:, affected].sum())
 
 
 def _links_on(flows: FlowTable, codes: Codes) -> set[str]:

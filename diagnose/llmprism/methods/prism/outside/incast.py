@@ -44,7 +44,7 @@ def incast(context: Context) -> Iterator[Explanation]:
             yield Explanation(
                 job, "network", SYMPTOM, "incast_burst", "address", context.topology.addresses[end],
                 int(at[0]), int(at[-1]), min(float(busy[at].mean()), 1.0), SURE, known,
-                spared=np.flatnonzero(busy <= LEAST_COST),
+                unaffected=np.flatnonzero(busy <= LEAST_COST),
             )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ SPLIT, WHOLE = 1.25, 1.12  # later answers over early ones: 4/3 or 3/2, and 1
 BLOCKED = 1.2  # ... 1 if answers may have to wait until the last one has left
 TCP = 6
 TICKS = 8  # of the clock: ratios of shorter times are not known to an eighth
-SURELY = 2.0  # standard errors by which later answers are longer
+SPLIT_ERRORS = 2.0  # standard errors by which later answers are longer
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _times(late: list[float], early: list[float], tick_ns: int) -> float:
         return float("nan")  # a clock that is too coarse for them
     ratio = float(np.median(late) / np.median(early))
     error = float(np.hypot(_error(late), _error(early)))
-    return float("nan") if ratio >= SPLIT > ratio * (1 - SURELY * error) else ratio
+    return float("nan") if ratio >= SPLIT > ratio * (1 - SPLIT_ERRORS * error) else ratio
 
 
 def _error(values: list[float]) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.outstanding import share_together
@@ -185,25 +186,28 @@ def are_whole(size: Ints, one_message: float) -> bool:
 
 def usual_size(size: Ints) -> float:
     """Size of a message: that in which most bytes travel, or of which they are multiples."""
-    usual = _most_common(size)
+    of, value = pd.factorize(size)
+    records = np.bincount(of, minlength=value.size)
+    usual = _most_common(value, records)
     for parts in range(COUPLE, MOST_MERGED + 1):
         one = usual / parts
-        near = np.abs(size - one) <= BIN * one
-        if near.mean() < SOME:
+        near = np.abs(value - one) <= BIN * one
+        if records[near].sum() / size.size < SOME:
             continue
-        held = size / one
+        held = value / one
         whole = np.abs(held - np.rint(held)) <= BIN * np.maximum(held, 1)
-        if size[whole & (held > 1 / COUPLE)].sum() >= MULTIPLES * size.sum():
-            return float(np.median(size[near]))
+        whole &= held > 1 / COUPLE
+        if (records * value)[whole].sum() >= MULTIPLES * size.sum():
+            return float(np.median(np.repeat(value[near], records[near])))
     return usual
 
 
-def _most_common(size: Ints) -> float:
-    """The size in which most bytes travel."""
+def _most_common(size: Ints, records: Ints) -> float:
+    """The size in which most bytes travel, of so many ``records`` of each size."""
     bins = np.rint(np.log(np.maximum(size, 1)) / BIN).astype(np.int64)
-    weight = np.bincount(bins, size)
-    best = int(np.argmax(weight))
-    return float(np.median(size[np.abs(bins - best) <= 1]))
+    weight = np.bincount(bins, size * records)
+    near = np.abs(bins - int(np.argmax(weight))) <= 1
+    return float(np.median(np.repeat(size[near], records[near])))
 
 
 def divided(messages: int, chunks: int) -> tuple[int, int]:

@@ -41,8 +41,9 @@ def forward_of_middle_ns(
         arrived_ns = start_ns + _first_message_ns(
             flows.lengths_ns(row), one.one.traffic.size[known]
         )
-        np.fmin.at(sent, (src[forward], step[forward]), start_ns[forward])
-        np.fmin.at(got, (dst[forward], step[forward]), arrived_ns[forward])
+        from_cell, to_cell = (side[forward] * phases.count + step[forward] for side in (src, dst))
+        np.fmin.at(sent.ravel(), from_cell, start_ns[forward])
+        np.fmin.at(got.ravel(), to_cell, arrived_ns[forward])
     return finite_median(sent - got)
 
 

@@ -53,7 +53,7 @@ def passes_of_steps(
         back = stage[dst] == stage[src] - 1
         _latest(found["last_sent"], src[back], step[back], start[back])
         _latest(found["last_got"], dst[back], step[back], end[back])
-        np.fmin.at(found["answered"], (dst[back], step[back]), start[back])
+        np.fmin.at(found["answered"].ravel(), dst[back] * phases.count + step[back], start[back])
         out = (stage[src] == 0) & (stage[dst] == 1)
         if out.any():
             got = back & (stage[dst] == 0)
@@ -151,4 +151,4 @@ def _turns(into: Floats, sent: tuple[Ints, Codes, Floats], got: tuple[Ints, Code
 
 
 def _latest(into: Floats, who: Ints, step: Codes, when: Floats) -> None:
-    np.fmax.at(into, (who, step), when)
+    np.fmax.at(into.ravel(), who * into.shape[1] + step, when)

@@ -148,12 +148,10 @@ def _after_all(by_hop: list[Floats]) -> list[float]:
     A record also ends where its hop waits for others, which each does after other bytes.
     """
     first, *others = by_hop
-    ends = [
-        at
-        for at in first.tolist()
-        if all((np.abs(own - at) <= EQUAL * first[-1]).any() for own in others)
-    ]
-    return ends or [float(first[-1])]
+    common = np.ones(first.size, np.bool_)
+    for own in others:
+        common &= (np.abs(own - first[:, None]) <= EQUAL * first[-1]).any(axis=1)
+    return first[common].tolist() or [float(first[-1])]
 
 
 def _hidden_ns(lengths_ns: Ints, size: Floats) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.context import Context, JobView
@@ -62,10 +63,10 @@ class Sizes:
 
 def message_sizes(flows: FlowTable, rows: Ints | Codes, step: Ints | Codes, messages: int) -> Sizes:
     """How large messages are, from records of whole steps with ``messages`` each."""
-    pair, at = np.unique(_pairs(flows, rows), return_inverse=True)
+    at, pair = pd.factorize(_pairs(flows, rows), sort=True)
     if not pair.size:
         return Sizes(pair, np.empty(0))
-    at, steps = at.ravel(), int(step.max()) + 1
+    steps = int(step.max()) + 1
     size = flows.bytes[rows].astype(np.float64)
     volume = np.bincount(at * steps + step, size, pair.size * steps).reshape(-1, steps)
     usual = nanmedian(np.where(volume > 0, volume, np.nan), axis=1) / max(messages, 1)
@@ -88,6 +89,9 @@ def _messages_of(
 ) -> Messages:
     share = flows.bytes[rows] / sizes.of(_pairs(flows, rows))
     held = np.maximum(np.rint(share), 1).astype(np.int64)
+    if held.max(initial=1) == 1:
+        ends, times = (flows.src[rows], flows.dst[rows]), (flows.start_ns[rows], flows.end_ns[rows])
+        return Messages(*ends, step, *times)
     of = np.repeat(np.arange(rows.size), held)
     number = np.arange(of.size) - np.repeat(np.cumsum(held) - held, held)
     start, lasts = flows.start_ns[rows][of], flows.lengths_ns(rows)[of]

@@ -32,6 +32,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_group
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
 KEPT = 64  # endpoints whose messages are kept: those of all would be a copy of the records
 NEVER = np.iinfo(np.int64).max
+_Steps = tuple[Ints | Codes, Ints | Codes]  # rows, and the step of each
 
 
 def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -102,30 +103,36 @@ class Needs:
         lines = job.pipelines
         held = max(lines.messages, 1)
         own, step = _rows_of(job, number)
-        sizes = message_sizes(flows, own, step, held)
+        self._flows = flows
+        self._sizes = message_sizes(flows, own, step, held)
         self._steps = int(number.max(initial=-1))  # the last one may be unfinished
-        self._learned = messages_of(flows, own, step, sizes)
-        self._tail = messages_of(flows, rows, np.zeros(rows.size, np.int64), sizes)
+        self._learned: _Steps = own, step
+        self._tail: _Steps = rows, np.zeros(rows.size, np.int64)
         self._begin_ns = begin_ns
         self._shown_ns = int(flows.start_ns[rows].min(initial=NEVER))
         self._first_ns = np.full(self._steps + 1, NEVER)
-        np.minimum.at(self._first_ns, self._learned.step, self._learned.begin_ns)
+        np.minimum.at(self._first_ns, step, flows.start_ns[own])
         addresses = len(flows.addresses)
         self._by_end = [
-            [grouped(side, addresses) for side in (held_in.src, held_in.dst)]
-            for held_in in (self._learned, self._tail)
+            [grouped(side[held_in], addresses) for side in (flows.src, flows.dst)]
+            for held_in in (own, rows)
         ]
 
     def of(self, end: int) -> Progress:
         """How far ``end`` came, and what it does in finished steps."""
         learned, tail = (
-            every.rows(np.unique(np.concatenate([by.rows(end) for by in grouped_by])))
+            self._messages(every, np.concatenate([by.rows(end) for by in grouped_by]))
             for every, grouped_by in zip((self._learned, self._tail), self._by_end, strict=True)
         )
         learned = learned.rows(learned.step < self._steps)
         return Progress(
             end, learned, self._first_ns, tail, max(self._steps, 0), self._begin_ns, self._shown_ns
         )
+
+    def _messages(self, every: _Steps, chosen: Codes) -> Messages:
+        """The messages of ``chosen`` records."""
+        (rows, step), at = every, np.unique(chosen)
+        return messages_of(self._flows, rows[at], step[at], self._sizes)
 
 
 def _rows_of(job: JobView, number: Codes) -> tuple[Codes, Codes]:

@@ -41,7 +41,7 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     last_ns = _last_ends_ns(context, ends, since_ns)
     longer = last_ns.max() - last_ns > QUARTER * job.period_ns
     order = ends[np.lexsort((-received[ends], ~longer, -number[ends]))].tolist()
-    return Stuck(order[0], since_ns, "a transfer waited", tuple(order[1:NAMED]), "stopped_nic")
+    return Stuck(order[0], since_ns, "waited with a transfer", tuple(order[1:NAMED]), "stopped_nic")
 
 
 def _last_ends_ns(context: Context, ends: Ints, before_ns: int) -> Ints:

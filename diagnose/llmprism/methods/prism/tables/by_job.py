@@ -14,8 +14,8 @@ from llmprism.methods.prism.jobs.silent import with_silent_places
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.methods.prism.tables.ended import ended_steps
-from llmprism.methods.prism.tables.found import Found
 from llmprism.methods.prism.tables.pair_table import pairs_of
 from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
 from llmprism.numerics.arrays import Codes
@@ -23,7 +23,7 @@ from llmprism.numerics.arrays import Codes
 
 def tables_of(
     topology: Topology,
-    found: list[Found],
+    found: list[DiagnosedJob],
     stepless: Mapping[str, Stepless],
     connections: Connections,
 ) -> dict[str, pd.DataFrame]:
@@ -60,7 +60,7 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
     return frame.assign(micro_batches=micro_batches)
 
 
-def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
+def _groups(topology: Topology, one: DiagnosedJob, names: Any) -> pd.DataFrame:
     """Rows of the table ``groups`` for one job."""
     ends = names[one.phases.endpoints]
     unseen = (one.dp_group < 0) & (one.pipelines.number < 0)
@@ -79,7 +79,7 @@ def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
     return both.assign(position=both["position"].astype("Int64").mask(both["position"] < 0))
 
 
-def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
+def _steps(connections: Connections, one: DiagnosedJob, names: Any) -> pd.DataFrame:
     """Rows of the table ``steps`` for one job: those that were ended."""
     ranks = one.ranks
     ends, count = ranks.end.shape
@@ -102,7 +102,7 @@ def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
     return frame[ended_steps(connections, one).ravel()].reset_index(drop=True)
 
 
-def _layout(one: Found) -> pd.DataFrame:
+def _layout(one: DiagnosedJob) -> pd.DataFrame:
     """The row of the table ``layouts`` for one job."""
     layout = one.layout
     row = {

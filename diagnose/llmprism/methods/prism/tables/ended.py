@@ -12,13 +12,13 @@ import numpy as np
 from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.phases.phases import LOST
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.tables.found import Found
+from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 MISSED = 0.5  # of a message: what is missing is at least one
 
 
-def ended_steps(connections: Connections, one: Found) -> Bools:
+def ended_steps(connections: Connections, one: DiagnosedJob) -> Bools:
     """Which steps each endpoint of a job ended, shape (endpoints, steps)."""
     last = np.append(one.phases.first_of_epoch[1:], one.phases.count) - 1
     missing = np.isnan(one.ranks.dp_end)
@@ -32,7 +32,7 @@ def ended_steps(connections: Connections, one: Found) -> Bools:
     return ended
 
 
-def _passed(connections: Connections, one: Found, last: Ints) -> Bools:
+def _passed(connections: Connections, one: DiagnosedJob, last: Ints) -> Bools:
     """Whether each endpoint had moved all its messages in the ``last`` steps of attempts.
 
     Where messages of other steps are missing as well, records were lost.
@@ -47,7 +47,7 @@ def _passed(connections: Connections, one: Found, last: Ints) -> Bools:
     return passed
 
 
-def _messages(connections: Connections, one: Found) -> tuple[Floats, float]:
+def _messages(connections: Connections, one: DiagnosedJob) -> tuple[Floats, float]:
     """Bytes of the pipeline that each endpoint sends or gets in each step, and of a message."""
     ends, count = one.phases.endpoints, one.phases.count
     volume = np.zeros((ends.size, count))

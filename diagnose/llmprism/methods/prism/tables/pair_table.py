@@ -7,7 +7,7 @@ that they acknowledge. All else is ``other``: services, control messages, and ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import LIGHT_BYTES, LIGHTER, Connections
 from llmprism.methods.prism.records.shapes import CONFIDENCE
-from llmprism.methods.prism.tables.found import Found, members
+from llmprism.methods.prism.tables.diagnosed import DiagnosedJobs, members
 from llmprism.methods.prism.tables.mirror import mirrored
 from llmprism.methods.prism.tables.without_steps import kinds_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -38,7 +38,7 @@ Kinds = tuple[NDArray[Any], Floats]
 
 def pairs_of(
     topology: Topology,
-    found: Sequence[Found],
+    found: DiagnosedJobs,
     stepless: Mapping[str, Stepless],
     connections: Connections,
     names: Any,
@@ -73,7 +73,7 @@ def pairs_of(
     )
 
 
-def _of_classes(found: Sequence[Found], connections: Connections) -> Kinds:
+def _of_classes(found: DiagnosedJobs, connections: Connections) -> Kinds:
     """Kinds of the connections that belong to a class of a job; the others are ``other``."""
     kind = np.array(["other"] * len(connections), dtype=object)
     sure = np.full(len(connections), OTHER)
@@ -102,7 +102,7 @@ def _without_steps(
             kind[at], sure[at] = name, OTHER if name == "other" else CONFIDENCE
 
 
-def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], nodes: int) -> None:
+def _once(found: DiagnosedJobs, connections: Connections, kind: NDArray[Any], nodes: int) -> None:
     """Set the ``kind`` of what members of a group exchange once, such as initial parameters."""
     groups = {name: np.full(nodes, -1) for name in ("dp", "tp")}
     for i, one in enumerate(found):
@@ -115,7 +115,7 @@ def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], 
         kind[opening & (kind == "other") & (home >= 0) & (home == goal)] = name
 
 
-def _doubted(found: Sequence[Found], connections: Connections, job_of: Ints, kinds: Kinds) -> None:
+def _doubted(found: DiagnosedJobs, connections: Connections, job_of: Ints, kinds: Kinds) -> None:
     """Set the ``kinds`` of what does not repeat to ``unknown``, in jobs whose steps are unsure.
 
     It may be training traffic whose records are longer than a step, or samples. Services between
@@ -151,7 +151,7 @@ def _with_answers(connections: Connections, table: pd.DataFrame) -> pd.DataFrame
     return rows
 
 
-def _before_training(connections: Connections, found: Sequence[Found]) -> Bools:
+def _before_training(connections: Connections, found: DiagnosedJobs) -> Bools:
     """Connections that a job opens before an attempt's first step has ended.
 
     A library opens all its connections then; what begins later between ranks is not its own.

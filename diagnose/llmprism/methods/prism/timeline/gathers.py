@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -71,15 +72,21 @@ class _Cells:
         Without the step at the edge of the window, whose gathers may be beyond it. Also, how far
         these silences are from where ``share`` puts them, as a share of the usual bytes.
         """
-        edge = self.step.min(initial=0) if self.ahead else self.step.max(initial=0)
-        whole = self.step != edge
+        whole, cells = self._whole
         off = np.abs(self.other - (1 - share))
         near = whole & (off <= EQUAL)
         longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
         longest[longest < self.update_ns] = 0
         at = near & (self.rest_ns == longest[self.cell])
-        return longest[np.unique(self.cell[whole])], off[at]
+        return longest[cells], off[at]
+
+    @cached_property
+    def _whole(self) -> tuple[Bools, Ints]:
+        """Records of all steps but that at the edge of the window, and their cells."""
+        edge = self.step.min(initial=0) if self.ahead else self.step.max(initial=0)
+        whole = self.step != edge
+        return whole, np.unique(self.cell[whole])
 
     def gathers(self, share: float) -> Bools:
         """Which records gather parameters."""

@@ -77,7 +77,7 @@ def test_the_critical_path_fills_the_step(rank: int) -> None:
     slow[rank, 4:7] += 2.0
     graph, done = graph_of(slow)
     reference = Reference(np.zeros(STEPS, np.int64), np.ones(STEPS, np.bool_))
-    normal = (reference.normal(graph.compute), reference.normal(graph.transfer))
+    normal = (reference.usual(graph.compute), reference.usual(graph.transfer))
     times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
     whole = times.compute.sum(axis=0) + times.transfer.sum(axis=0)
     assert whole[1:] == pytest.approx(np.diff(done))

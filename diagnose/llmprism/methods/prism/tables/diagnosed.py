@@ -14,7 +14,7 @@ from llmprism.numerics.arrays import Codes, Ints
 
 
 @dataclass(frozen=True)
-class Found:
+class DiagnosedJob:
     """All that is known of one job; ``dp_group`` includes the joins that NVLink hides.
 
     ``steps_sure`` is the confidence of its steps.
@@ -29,7 +29,10 @@ class Found:
     steps_sure: float = 1.0
 
 
-def members(found: Sequence[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
+DiagnosedJobs = Sequence[DiagnosedJob]
+
+
+def members(found: DiagnosedJobs, stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
     """Name and endpoint codes of every job, those with a timeline first."""
     with_steps = [(one.name, one.phases.endpoints) for one in found]
     return [*with_steps, *((name, one.endpoints) for name, one in stepless.items())]

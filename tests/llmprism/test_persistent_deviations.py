@@ -9,7 +9,7 @@ from llmprism.conclusion import CALM, PARTLY, SLOW, conclude
 from llmprism.io.flows import place
 from llmprism.io.loading import adopt
 from llmprism.io.topology import parse_topology
-from llmprism.standing import scopes_of
+from llmprism.persistent_deviations import scopes_of
 
 RAILS, SERVERS, STEPS = 4, 4, 10
 SIZE, FAST_NS = 50_000_000, 1_000_000  # 400 Gbit/s
@@ -38,7 +38,10 @@ def network(*, named=True):
 HOPS = [(server, rail) for server in range(SERVERS) for rail in range(RAILS)]
 
 
-def scopes(slow=(), topology=None, pp=1, dp=SERVERS, times=4.0):
+NO_FINDINGS = pd.DataFrame(columns=["job", "culprit_kind", "culprit"])
+
+
+def scopes(slow=(), topology=None, pp=1, dp=SERVERS, times=4.0, findings=NO_FINDINGS):
     """Rings of every rail over the servers; the transfers of ``slow`` NICs take longer."""
     rows = []
     for step in range(STEPS):
@@ -59,6 +62,7 @@ def scopes(slow=(), topology=None, pp=1, dp=SERVERS, times=4.0):
         "steps": pd.DataFrame({"job": ["job-0"] * STEPS, "step": range(STEPS)}),
         "layouts": pd.DataFrame([{"job": "job-0", "pp": pp, "dp": dp}]),
         "pairs": pairs,
+        "findings": findings,
     }
     return scopes_of(flows, topology, tables)
 
@@ -89,6 +93,20 @@ def test_the_part_that_all_slow_transfers_cross_is_named(slow, named):
     assert "4 times as long as their peers" in scope.slow[0]
     assert named in scope.slow[0]
     assert conclude([scope], [], 0).tone == SLOW
+
+
+@pytest.mark.parametrize(
+    ("kind", "culprit"), [("address", "10.0.1.2"), ("server", "s1"), ("switch", "leaf2")]
+)
+def test_what_a_finding_names_is_not_listed_again(kind, culprit):
+    """All hops of a ring are slow; a finding names a part of it."""
+    findings = pd.DataFrame([{"job": "job-0", "culprit_kind": kind, "culprit": culprit}])
+    ring = [hop for hop in HOPS if hop[1] == 2]
+    (scope,) = scopes(ring, pp=2, findings=findings)
+    assert scope.slow == ()
+    (scope,) = scopes([*ring, (3, 0)], pp=2, findings=findings)
+    assert "1 of 16 transfers" in scope.slow[0]
+    assert "leaf2" not in scope.slow[0]
 
 
 @pytest.mark.parametrize(

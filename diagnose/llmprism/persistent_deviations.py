@@ -7,7 +7,7 @@ pipeline shows: without one, all ranks wait for each other, and a slow one looks
 
 So a diagnosis says for each job what was compared and what was not (:class:`Scope`). What is slow
 here is no finding: it may be as slow by design, and all members of a ring are as slow as its
-slowest hop.
+slowest hop. A ring with a part that a finding names is not listed again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def scopes_of(
     flows: FlowTable, topology: Topology, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[Scope, ...]:
     """The scope of every job with steps, from the records and the tables of the diagnosis."""
-    steps = tables["steps"]
+    steps, culprits = tables["steps"], _culprits(tables["findings"])
     layouts = {
         str(row["job"]): (int(row["pp"]), int(row["dp"]))
         for row in tables["layouts"].to_dict("records")
@@ -74,6 +74,7 @@ def scopes_of(
             topology,
             by_job.get(job, transfers.iloc[:0]),
             layouts.get(str(job), (-1, -1)),
+            culprits.get(str(job), set()),
         )
         for job in tables["jobs"]["job"].unique()
         if (steps["job"] == job).any()
@@ -86,6 +87,7 @@ def _scope(
     topology: Topology,
     transfers: pd.DataFrame,
     sizes: tuple[int, int],
+    culprits: set[str],
 ) -> Scope:
     compared: list[str] = []
     not_judged: list[str] = []
@@ -95,7 +97,7 @@ def _scope(
     if known.any():
         shown = f"{SLOWER:g} times as long stands out"
         compared.append(f"transfers with others of the same kind and volume ({shown})")
-        slow += _slow_beside_peers(flows, topology, transfers, ratio)
+        slow += _slow_beside_peers(flows, topology, transfers, ratio, culprits)
     else:
         not_judged.append(f"transfers that were slow before the recording began: {_WHY_NO_PEERS}")
     reached = transfers["reached"].max() if len(transfers) else np.nan
@@ -209,8 +211,9 @@ def _spread(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> Bools:
     lowest, highest = (
         np.full(count, fill) for fill in (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
     )
-    np.minimum.at(lowest, pair, flows.path[rows])
-    np.maximum.at(highest, pair, flows.path[rows])
+    path = flows.path[rows].astype(np.int64)
+    np.minimum.at(lowest, pair, path)
+    np.maximum.at(highest, pair, path)
     for one in np.flatnonzero(lowest < highest).tolist():
         several[one] = is_spread(flows, rows[by_pair[first[one] : first[one + 1]]])
     return several
@@ -243,15 +246,33 @@ def _usual(rate: Floats, volume: Floats) -> Floats:
     return found
 
 
+def _culprits(findings: pd.DataFrame) -> dict[str, set[str]]:
+    """By job: the parts that its findings name, as :func:`_parts` has them."""
+    found: dict[str, set[str]] = {}
+    for job, kind, culprit in findings[["job", "culprit_kind", "culprit"]].itertuples(index=False):
+        place = str(culprit).partition(">")[0]  # without its direction
+        name = f"server {place}" if kind == "server" else "|".join(sorted(place.split("|")))
+        found.setdefault(str(job), set()).add(name)
+    return found
+
+
 def _slow_beside_peers(
-    flows: FlowTable, topology: Topology, transfers: pd.DataFrame, ratio: Floats
+    flows: FlowTable,
+    topology: Topology,
+    transfers: pd.DataFrame,
+    ratio: Floats,
+    culprits: set[str],
 ) -> Iterator[str]:
     known = np.isfinite(ratio)
     slow = known & (np.nan_to_num(ratio) > SLOWER)
     if not slow.any() or slow.sum() > FEW * known.sum():
         return
+    crossed = [_parts(flows, topology, row) for row in transfers.itertuples()]
+    slow &= ~_explained(transfers, crossed, slow, culprits)
+    if not slow.any():
+        return
     worst = slow & (np.nan_to_num(ratio) >= NEARLY * ratio[slow].max())
-    shared = _shared(flows, topology, transfers, worst, known)
+    shared = _shared(topology, crossed, worst, known)
     where = f"; the slowest cross {', '.join(shared)}" if shared else ""
     yield (
         f"{slow.sum():,} of {known.sum():,} transfers take {np.median(ratio[slow]):.3g} times as "
@@ -259,14 +280,25 @@ def _slow_beside_peers(
     )
 
 
-def _shared(
-    flows: FlowTable, topology: Topology, transfers: pd.DataFrame, worst: Bools, known: Bools
-) -> list[str]:
+def _explained(
+    transfers: pd.DataFrame, crossed: list[set[str]], slow: Bools, culprits: set[str]
+) -> Bools:
+    """The slow transfers that cross a culprit, and those in a ring with them."""
+    explained = slow & np.array([bool(parts & culprits) for parts in crossed], np.bool_)
+    while True:
+        ends = {*transfers.loc[explained, "src"], *transfers.loc[explained, "dst"]}
+        joined = transfers["src"].isin(ends) | transfers["dst"].isin(ends)
+        more = slow & joined.to_numpy(np.bool_)
+        if more.sum() == explained.sum():
+            return explained
+        explained = more
+
+
+def _shared(topology: Topology, crossed: list[set[str]], worst: Bools, known: Bools) -> list[str]:
     """Parts of the network that all of the ``worst`` transfers cross, and fewest others.
 
     The hops of a ring go at the pace of its slowest one, and are nearly as slow.
     """
-    crossed = [_parts(flows, topology, row) for row in transfers.itertuples()]
     common = set.intersection(*(crossed[row] for row in np.flatnonzero(worst).tolist()))
     others = np.flatnonzero(known & ~worst).tolist()
     beside = {part: sum(part in crossed[row] for row in others) for part in common}

@@ -25,6 +25,7 @@ from prism_sim.run_folder import Run
 
 _STOPPED = 5.0  # usual steps: a job that takes none for so long has stopped
 _SEEN = 10.0  # usual steps of a fault before what was watched ended
+_LATE = 5.0  # usual steps: a delay that is named
 _EDGE = 2.0  # usual steps by which the times of an incident and a fault may differ
 _SEVERITIES = ("info", "warning", "critical")
 
@@ -43,7 +44,7 @@ class Judged:
     delays : from the end of the first slow step to the alert, in usual steps of the job.
     wrong_first : faults whose first incident names another place.
     named : faults whose first incident was compared with the true place.
-    notes : what was false, missed or wrong, in words.
+    notes : what was false, missed, late or wrong, in words.
     versions : of the code that watched it.
     """
 
@@ -128,7 +129,10 @@ def _count(
     shown_ns = fault.start_ns + usual_ns
     if not first.is_stop:
         shown_ns = _first_slow_ns(steps[fault.job], fault.start_ns, usual_ns)
-    found.delays.append((first.reported_ns - shown_ns) / usual_ns)
+    delay = (first.reported_ns - shown_ns) / usual_ns
+    found.delays.append(delay)
+    if delay > _LATE:
+        found.notes.append(f"late: {fault.name} {fault.place} in {fault.job}, {delay:.1f} steps")
     found.named += 1
     if first.place != fault.place:
         found.wrong_first += 1

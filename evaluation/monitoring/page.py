@@ -110,7 +110,8 @@ Together, with 95 % intervals:
 |---|---|---|---|
 {totals}
 
-What was false, missed or wrong: {notes}.
+What was false, missed, late or wrong: {notes}. The rules of the monitor were mended with what these
+streams showed, so they are no test that was held out.
 """
 
 _NEWCOMER = """

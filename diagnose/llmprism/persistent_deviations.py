@@ -22,7 +22,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.io.spread import is_spread
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
+from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, weighted_quantile
 from llmprism.part_names import Parts
 from prism_common.kinds import OTHER, UNKNOWN
 
@@ -205,8 +205,7 @@ def _measured(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> tuple[Int
 
 def _spread(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> Bools:
     """Whether the records of each pair change their path from one to the next."""
-    by_pair = np.argsort(pair, kind="stable")
-    first = np.searchsorted(pair[by_pair], np.arange(count + 1))
+    by_pair = grouped(pair, count)
     several = np.zeros(count, np.bool_)
     lowest, highest = (
         np.full(count, fill) for fill in (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
@@ -215,7 +214,7 @@ def _spread(flows: FlowTable, rows: Ints, pair: Ints, count: int) -> Bools:
     np.minimum.at(lowest, pair, path)
     np.maximum.at(highest, pair, path)
     for one in np.flatnonzero(lowest < highest).tolist():
-        several[one] = is_spread(flows, rows[by_pair[first[one] : first[one + 1]]])
+        several[one] = is_spread(flows, rows[by_pair.rows(one)])
     return several
 
 

@@ -18,7 +18,10 @@ def reporting(quiet: bool) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    if quiet or not console.is_terminal:
+        yield lambda _fraction, _doing: None
+        return
+    with Bar(console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
 
         def report(fraction: float, doing: str) -> None:

@@ -34,8 +34,8 @@ COLUMNS = ("date", "commit", "worlds", "method", *SHOWN)
 
 
 def commit() -> str:
-    """The commit that the code of both packages is at."""
-    head = _git("rev-parse", "--short", "HEAD")
+    """The last commit that has changed the code of the packages."""
+    head = _git("log", "-1", "--format=%h", "--", "sim", "diagnose")
     return head + ("+" if _git("status", "--porcelain", "--", "sim", "diagnose") else "")
 
 

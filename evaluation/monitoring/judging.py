@@ -2,7 +2,8 @@
 
 An incident is right if its job has a fault while it lasts, and false otherwise. A restart that the
 scenario has without a fault stops a job all the same, so the first incident that says so is
-neither. A fault is *due* if it stops its job or lengthens its steps by MATTERS.
+neither. A fault is *due* if it stops its job or lengthens its steps by MATTERS, and if it was
+watched for a while; one that is not due can be neither missed nor late.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from prism_sim.run_folder import Run
 
 _STOPPED = 5.0  # usual steps: a job that takes none for so long has stopped
 _SEEN = 10.0  # usual steps of a fault before what was watched ended
+_LATE = 5.0  # usual steps: a delay that is named
 _EDGE = 2.0  # usual steps by which the times of an incident and a fault may differ
 _SEVERITIES = ("info", "warning", "critical")
 
@@ -42,7 +44,7 @@ class Judged:
     delays : from the end of the first slow step to the alert, in usual steps of the job.
     wrong_first : faults whose first incident names another place.
     named : faults whose first incident was compared with the true place.
-    notes : what was false, missed or wrong, in words.
+    notes : what was false, missed, late or wrong, in words.
     versions : of the code that watched it.
     """
 
@@ -77,14 +79,15 @@ class _Incident:
 
 @dataclass(frozen=True)
 class _Fault:
-    """One fault that is due, or a restart, which has no place; times in [ns]."""
+    """One fault, or a restart, which has no place; times in [ns]."""
 
     name: str
     job: str
     place: str
     start_ns: int
     end_ns: int
-    is_fault: bool
+    is_fault: bool = True
+    is_due: bool = True
 
 
 def judge(run: Run, state: Path) -> Judged:
@@ -97,10 +100,10 @@ def judge(run: Run, state: Path) -> Judged:
     found.watched_s = (stored["cursor_ns"] - int(steps.min())) / 1e9
     found.failures = sum(stored["failures"].values())
     incidents, found.blind = _incidents(state, _names(run, stored))
-    due = [*_faults(run, steps, usual_ns), *_restarts(every, usual_ns, run)]
-    reported: dict[_Fault, list[_Incident]] = {one: [] for one in due}
+    faults = [*_faults(run, steps, usual_ns), *_restarts(every, usual_ns, run)]
+    reported: dict[_Fault, list[_Incident]] = {one: [] for one in faults}
     for one in incidents:
-        hits = [fault for fault in due if _is_about(one, fault, usual_ns)]
+        hits = [fault for fault in faults if _is_about(one, fault, usual_ns)]
         used = [fault for fault in hits if not fault.is_fault and reported[fault]]
         for fault in hits:
             reported[fault].append(one)
@@ -108,7 +111,7 @@ def judge(run: Run, state: Path) -> Judged:
             found.false[one.severity] += 1
             found.notes.append(f"false: {one.cause} {one.place} in {one.job} ({one.severity})")
     for fault, own in reported.items():
-        if fault.is_fault:
+        if fault.is_fault and fault.is_due:
             _count(found, fault, own, steps, usual_ns[fault.job])
     return found
 
@@ -126,7 +129,10 @@ def _count(
     shown_ns = fault.start_ns + usual_ns
     if not first.is_stop:
         shown_ns = _first_slow_ns(steps[fault.job], fault.start_ns, usual_ns)
-    found.delays.append((first.reported_ns - shown_ns) / usual_ns)
+    delay = (first.reported_ns - shown_ns) / usual_ns
+    found.delays.append(delay)
+    if delay > _LATE:
+        found.notes.append(f"late: {fault.name} {fault.place} in {fault.job}, {delay:.1f} steps")
     found.named += 1
     if first.place != fault.place:
         found.wrong_first += 1
@@ -193,7 +199,7 @@ def _ns(text: Any) -> int:
 
 
 def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_Fault]:
-    """The faults that are due, and that the monitor has seen for a while."""
+    """The faults that have begun; those are due that matter and were watched for a while."""
     servers = {
         end["address"]: end["server"]
         for end in json.loads(run.topology.read_text(encoding="utf-8"))["endpoints"]
@@ -201,15 +207,16 @@ def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_
     found, last_ns = [], int(steps.max())
     for row in run.truth("faults").to_dict("records"):
         job, start_ns, end_ns = str(row["job"]), int(row["start_ns"]), int(row["end_ns"])
-        if job not in usual_ns or start_ns + _SEEN * usual_ns[job] > last_ns:
+        if job not in usual_ns or start_ns > last_ns:
             continue
+        is_seen = start_ns + _SEEN * usual_ns[job] <= last_ns
         length_ns = steps[job].diff()
         inside = length_ns[(steps[job] > start_ns) & (steps[job] <= end_ns)]
         is_slow = len(inside) and float(inside.mean()) >= (1 + MATTERS) * usual_ns[job]
-        if KINDS[str(row["kind"])].stops_jobs or is_slow:
-            culprit = str(row["culprit"])
-            place = servers.get(culprit, culprit)
-            found.append(_Fault(str(row["kind"]), job, place, start_ns, end_ns, True))
+        is_due = is_seen and bool(KINDS[str(row["kind"])].stops_jobs or is_slow)
+        culprit = str(row["culprit"])
+        place = servers.get(culprit, culprit)
+        found.append(_Fault(str(row["kind"]), job, place, start_ns, end_ns, is_due=is_due))
     return found
 
 
@@ -224,5 +231,5 @@ def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list
         for step in ends.index[ends.diff() > _STOPPED * usual_ns.get(str(job), np.inf)]:
             before_ns, after_ns = int(ends.shift()[step]), int(ends[step])
             if not any(name == job and before_ns <= at <= after_ns for name, at in stops):
-                found.append(_Fault("restart", str(job), "", before_ns, after_ns, False))
+                found.append(_Fault("restart", str(job), "", before_ns, after_ns, is_fault=False))
     return found

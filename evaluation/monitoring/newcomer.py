@@ -13,6 +13,8 @@ import resource
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib import request
@@ -29,13 +31,15 @@ PHASES = (
 SHOWN = "the page has a finding"
 _OWN = {"PATH", "HOME", "LANG"}  # variables of the shell; and those of pip
 _LIMIT_S = 300.0
+_SESSION, _TIMES = 3, slice(11, 15)  # fields of /proc/PID/stat after the name (proc(5))
 
 
 class Phase(NamedTuple):
-    """What was reached, and the time since the begin [s]."""
+    """What was reached, and the time and the CPU time since the begin [s]."""
 
     name: str
     at_s: float
+    cpu_s: float
 
 
 class Newcomer(NamedTuple):
@@ -59,22 +63,28 @@ def measure(folder: Path) -> Newcomer:
     began_s, before_s = time.monotonic(), _children_s()
     clone = ["git", "clone", "--quiet", "--local", str(ROOT), str(folder)]
     subprocess.run(clone, check=True)
-    phases = [Phase(PHASES[0][0], time.monotonic() - began_s)]
+    cloned_s = _children_s() - before_s
+    phases = [Phase(PHASES[0][0], time.monotonic() - began_s, cloned_s)]
     process = subprocess.Popen(
         ["make", "--no-print-directory", "live"], cwd=folder, env=clean, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     try:
-        url = _wait(process, phases, began_s)
+
+        def reached(name: str) -> None:
+            used_s = cloned_s + _session_s(process.pid)
+            phases.append(Phase(name, time.monotonic() - began_s, used_s))
+
+        url = _wait(process, reached)
         _wait_for_incident(url)
-        phases.append(Phase(SHOWN, time.monotonic() - began_s))
+        reached(SHOWN)
     finally:
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
     return Newcomer(phases, _children_s() - before_s, os.getloadavg()[0])
 
 
-def _wait(process: subprocess.Popen[str], phases: list[Phase], began_s: float) -> str:
+def _wait(process: subprocess.Popen[str], reached: Callable[[str], None]) -> str:
     """Follow the output up to the address of the page."""
     assert process.stdout is not None
     output = []
@@ -82,7 +92,7 @@ def _wait(process: subprocess.Popen[str], phases: list[Phase], began_s: float) -
         output.append(line)
         for name, pattern in PHASES[1:]:
             if found := re.search(pattern, line):
-                phases.append(Phase(name, time.monotonic() - began_s))
+                reached(name)
                 if found.groups():
                     return str(found[1])
     raise RuntimeError(f"there is no live page:\n{''.join(output)}")
@@ -98,6 +108,17 @@ def _wait_for_incident(url: str) -> None:
             if time.monotonic() > until_s:
                 break
     raise RuntimeError(f"the page shows no finding within {_LIMIT_S:.0f} s")
+
+
+def _session_s(session: int) -> float:
+    """CPU time of the processes of a session, and of those that they have waited for [s]."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
+            if int(fields[_SESSION]) == session:
+                ticks += sum(map(int, fields[_TIMES]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _children_s() -> float:

@@ -49,13 +49,16 @@ class Look:
     ----------
     sent_s : time of the records that were sent [s].
     lag_s : how far behind the monitor was, in time of the records [s].
-    memory_bytes : its resident memory.
+    memory_bytes : its own resident memory, without pages of files.
+    file_bytes : resident pages of files, as of libraries: the kernel takes those back that are not
+        used, and reads them again.
     load : processes of this machine that run or wait for a core, over the last minute.
     """
 
     sent_s: float
     lag_s: float
     memory_bytes: int
+    file_bytes: int
     load: float
 
 
@@ -197,10 +200,17 @@ def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, since_ns:
     watermark_ns = _stored(state).get("watermark_ns")
     if not watermark_ns:
         return []
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    memory = pages * os.sysconf("SC_PAGESIZE")
     lag_s = (sent_ns - watermark_ns) / 1e9
-    return [Look((sent_ns - since_ns) / 1e9, lag_s, memory, os.getloadavg()[0])]
+    sizes = _resident_bytes(process.pid)
+    return [Look((sent_ns - since_ns) / 1e9, lag_s, *sizes, os.getloadavg()[0])]
+
+
+def _resident_bytes(pid: int) -> tuple[int, int]:
+    """Resident memory of a process: its own, and pages of files (proc(5))."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    sizes = dict(line.split(":", 1) for line in lines)
+    own, files = (int(sizes[name].split()[0]) for name in ("RssAnon", "RssFile"))
+    return own * 1024, files * 1024
 
 
 def _wait_until_taken(state: Path, found: Soak) -> None:

@@ -46,10 +46,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     found = ps.compare(
         ["autocorrelation", "strangers:crashes", "strangers:steals"], "tiny/pair",
-        seeds=2, out="compared", processes=1,
+        seeds=1, out="compared", processes=1,
     )  # fmt: skip
     table = found.table.set_index(["method", "seed"])
-    assert len(table) == 2 * 4, "the null method is always there"
+    assert len(table) == 4, "the null method is always there"
     assert table["reason"].dropna().groupby("method").first().to_dict() == {
         "strangers:crashes": "crashed",
         "strangers:steals": "opened the truth",
@@ -67,11 +67,12 @@ def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     assert (here / "compared" / "comparison.pdf").read_bytes().startswith(b"%PDF")
     again = ps.compare(
         ["autocorrelation", "strangers:crashes", "strangers:steals"], "tiny/pair",
-        seeds=2, out="compared", processes=1,
+        seeds=1, out="compared", processes=1,
     )  # fmt: skip
     pd.testing.assert_frame_equal(again.table, found.table)  # its times, too: nothing ran
 
 
+@pytest.mark.slow
 def test_a_new_method_is_installed_run_and_scored(here: Path) -> None:
     made = completed([*PRISM_SIM, "new", "--method", "my-method"], here)
     assert made.returncode == 0, made.stderr

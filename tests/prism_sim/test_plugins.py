@@ -284,9 +284,13 @@ def installed(tmp_path: Path) -> Path:
 
 
 def prism_sim(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return python(site, "-m", "prism_sim", *arguments)
+
+
+def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     paths = [str(site), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
-        [sys.executable, "-m", "prism_sim", *arguments],
+        [sys.executable, *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         capture_output=True,
         text=True,
@@ -416,6 +420,18 @@ faults:
 """
 
 
+SCORES = """
+import sys
+from typer.testing import CliRunner
+from prism_sim.cli import app
+
+for tables in sys.argv[2:]:
+    options = ["score", sys.argv[1], "--tables", tables, "--json", "--quiet"]
+    print("".join(CliRunner().invoke(app, options).stdout.splitlines()))
+"""
+"""One process for several diagnoses of a run."""
+
+
 def test_a_fault_of_another_package_is_localised_like_those_of_this_one(installed, tmp_path):
     """A finding that names another rank of its lock-step group, or their server, is right."""
     scenario, out, tables = tmp_path / "world.yaml", tmp_path / "out", tmp_path / "tables"
@@ -424,21 +440,21 @@ def test_a_fault_of_another_package_is_localised_like_those_of_this_one(installe
     assert done.returncode == 0, done.stderr
     ranks = pd.read_parquet(out / "truth" / "ranks.parquet").set_index("rank")
     (fault,) = pd.read_parquet(out / "truth" / "faults.parquet").to_dict("records")
-    tables.mkdir()
-    for culprit, is_right in (
-        (ranks["address"][15], True),
-        (ranks["server"][9], True),
-        (ranks["address"][0], False),
-    ):
+    named = {ranks["address"][15]: True, ranks["server"][9]: True, ranks["address"][0]: False}
+    for culprit in named:
         finding = {
             "finding": 0, "level": "rank", "symptom": "slow_step", "cause": "heats", "job": "a",
             "culprit_kind": "address", "culprit": culprit, "first_step": 1, "last_step": 2,
             "start_ns": fault["start_ns"], "end_ns": fault["end_ns"], "magnitude": 0.5,
             "cost": 1.0, "confidence": 0.9, "evidence": "{}",
         }  # fmt: skip
-        pd.DataFrame([finding]).to_parquet(tables / "findings.parquet")
-        ranks[["job", "address"]].drop_duplicates().to_parquet(tables / "jobs.parquet")
-        scored = prism_sim(installed, "score", str(out), "--tables", str(tables), "--json")
-        assert scored.returncode == 0, scored.stderr
-        faults = json.loads(scored.stdout)["score"]["faults"]
-        assert (faults["recall"], faults["localized_top1"]) == (1.0, float(is_right)), culprit
+        (tables / culprit).mkdir(parents=True)
+        pd.DataFrame([finding]).to_parquet(tables / culprit / "findings.parquet")
+        jobs = ranks[["job", "address"]].drop_duplicates()
+        jobs.to_parquet(tables / culprit / "jobs.parquet")
+    each = [str(tables / culprit) for culprit in named]
+    scored = python(installed, "-c", SCORES, str(out), *each)
+    assert scored.returncode == 0, scored.stderr
+    for line, is_right in zip(scored.stdout.splitlines(), named.values(), strict=True):
+        faults = json.loads(line)["score"]["faults"]
+        assert (faults["recall"], faults["localized_top1"]) == (1.0, float(is_right))

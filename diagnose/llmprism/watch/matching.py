@@ -1,11 +1,12 @@
 """Which incident a finding continues, and which findings of one window say the same.
 
 A finding continues an incident of the same job and the same place if their times overlap, or are
-less than the quiet period apart: a fault that returns at once is one incident. That of the same
-cause comes first; but a window may know the cause of an incident better than the one before, so
-one of another cause follows, if no finding has its own. A job stops only once at a time, so all
-findings that say so are one incident, and another one than what made it slow before. A switch that
-is slow only where a server below it is, is not reported beside that server.
+less than the quiet period apart: a fault that returns at once is one incident. What a habit
+explains is over with its step, and no fault continues it. The incident of the same cause comes
+first; but a window may know the cause of an incident better than the one before, so one of another
+cause follows, if no finding has its own. A job stops only once at a time, so all findings that say
+so are one incident, and another one than what made it slow before. A switch that is slow only where
+a server below it is, is not reported beside that server.
 """
 
 from __future__ import annotations
@@ -82,12 +83,17 @@ def _known(
         if one.job == job
         and is_stop == (one.cause in policy.STOPS)
         and (one.place == place or is_stop)
-        and start_ns <= one.end_ns + quiet_ns
-        and end_ns >= one.start_ns - quiet_ns
+        and start_ns <= one.end_ns + _apart_ns(one, quiet_ns)
+        and end_ns >= one.start_ns - _apart_ns(one, quiet_ns)
         and (one.stage != "resolved" or start_ns <= one.end_ns)
         and (not same_cause or one.labels["alertname"] == alert_name(finding))
     ]
     return max(same, key=lambda one: (one.place == place, one.end_ns), default=None)
+
+
+def _apart_ns(one: Incident, quiet_ns: int) -> int:
+    """How far from an incident it goes on; what a habit explains is over with its step."""
+    return 0 if one.withheld == policy.HABITUAL else quiet_ns
 
 
 def place_of(finding: Mapping[str, Any], parts: Parts) -> str:

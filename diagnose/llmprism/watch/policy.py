@@ -9,24 +9,32 @@ has changed.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
+from llmprism.numerics.arrays import Bools
 from llmprism.watch import habits
 from llmprism.watch.habits import Lengths
 from llmprism.watch.state import Incident, KnownJob
 from prism_common.quantities import EVEN
 
-PERSISTS = 3  # steps in a row
-RETURNS = 3  # separate stretches of steps at the same place, of RETURNING steps together
+PERSISTS = 3  # steps in a row, or two of which each is half as long again
+RETURNS = 3  # runs of slow steps at the same place, of RETURNING steps together
 RETURNING = 5
 MOSTLY = 3  # stretches of a third of the steps that are known: they may be the usual ones
+KNOWN = 10  # steps of a job show what is usual
 SHARE = 0.02
 """Of the time of its steps that an incident costs, at least."""
 LEAST_GPU_HOURS = {"critical": 0.5, "warning": 0.01}
 _GPUS_LOST = {"critical": 8.0, "warning": 1.0}  # in an hour: those of a server, and one
+_VARIES = 2.0  # deviations of a step are nothing
 _PAUSES = 1.5  # times the longest pause of a habit is no habit
 SEVERITIES = ("info", "warning", "critical")
 
 HICCUP = "a hiccup: too few steps"
 """Why an incident is withheld that more of its steps may turn into an alert."""
+HABITUAL = "a habit of the job"
 STOPS = frozenset({"hang", "crash", "stopped_nic"})
 """Causes of a job that takes no steps."""
 STRUCTURAL = frozenset({"uneven_stage", "length_imbalance", "expert_imbalance"})
@@ -41,15 +49,14 @@ def persists(one: Incident, job: KnownJob, time_ns: int) -> bool:
         least_ns = max(PERSISTS * usual_ns, _PAUSES * habits.longest_pause_ns(job))
         return usual_ns > 0 and lasted_ns >= least_ns
     lengths = Lengths.of(job.recent_ns)
-    slow = []
+    runs: list[Run] = []
     for first, last in one.ranges:
         if _is_usual(lengths, first, last):
-            slow.append(last - first + 1)
+            runs.append(Run(last - first + 1))
         else:
             later = last - max(first - 1, int(lengths.step[-1]))
-            slow.append(_slow_steps(one, lengths, first, last) + max(later, 0))
-    returns = len(slow) >= RETURNS and sum(slow) >= RETURNING
-    return returns or max(slow, default=0) >= PERSISTS
+            runs += _runs(one, lengths, (first, last), max(later, 0))
+    return _suffice(one, runs)
 
 
 def is_measured(one: Incident, job: KnownJob, time_ns: int) -> bool:
@@ -57,10 +64,40 @@ def is_measured(one: Incident, job: KnownJob, time_ns: int) -> bool:
     if one.cause in STOPS:
         return persists(one, job, time_ns)
     lengths = Lengths.of(job.recent_ns)
-    return any(
-        not _is_usual(lengths, first, last) and _slow_steps(one, lengths, first, last) >= PERSISTS
-        for first, last in one.ranges
-    )
+    measured = [each for each in one.ranges if not _is_usual(lengths, *each)]
+    return _suffice(one, [run for each in measured for run in _runs(one, lengths, each)])
+
+
+class Run(NamedTuple):
+    """Slow steps that follow each other: how many, and how many usual steps the shortest lasts."""
+
+    steps: int
+    shortest: float = 1.0
+
+
+def _suffice(one: Incident, runs: list[Run]) -> bool:
+    """Whether slow steps in a row, or in several runs, are more than hiccups."""
+    every = sum(run.steps for run in runs)
+    if one.cause in STRUCTURAL:  # that of some steps is the luck of their batches
+        return every >= KNOWN
+    is_long = any(run.steps > 1 and run.steps * max(run.shortest, 1.0) >= PERSISTS for run in runs)
+    return is_long or (len(runs) >= RETURNS and every >= RETURNING)
+
+
+def _runs(
+    one: Incident, lengths: Lengths, stretch: tuple[int, int], unmeasured: int = 0
+) -> list[Run]:
+    """The runs of slow steps in a stretch; those at its end that are not measured yet are slow."""
+    inside = (lengths.step >= stretch[0]) & (lengths.step <= stretch[1])
+    are_slow = _are_slow(one, lengths)[inside]
+    lasts = lengths.length_ns[inside] / max(lengths.usual_ns, 1.0)
+    are_slow = np.append(are_slow, np.ones(unmeasured, np.bool_))
+    lasts = np.append(lasts, np.ones(unmeasured))
+    edges = np.flatnonzero(np.diff(are_slow.astype(np.int8), prepend=0, append=0))
+    return [
+        Run(end - begin, float(lasts[begin:end].min()))
+        for begin, end in edges.reshape(-1, 2).tolist()
+    ]
 
 
 def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
@@ -69,16 +106,16 @@ def _is_usual(lengths: Lengths, first: int, last: int) -> bool:
     return not lengths.step.size or MOSTLY * int(own.sum()) >= lengths.step.size
 
 
-def _slow_steps(one: Incident, lengths: Lengths, first: int, last: int) -> int:
-    """How many measured steps of a stretch are slow.
+def _are_slow(one: Incident, lengths: Lengths) -> Bools:
+    """Which measured steps are slow.
 
-    They cost half of what a step of the incident costs on average; or, while it grows, they are
-    clearly longer than usual.
+    They cost half of what a step of the incident costs on average, and more than steps vary by; or,
+    while it grows, they are clearly longer than usual.
     """
     average_ns = one.cost_ns / 2 / sum(last - first + 1 for first, last in one.ranges)
-    own = (lengths.step >= first) & (lengths.step <= last)
-    extra_ns = lengths.length_ns[own] - lengths.usual_ns
-    return int((extra_ns >= min(average_ns, lengths.clear_ns)).sum())
+    least_ns = max(average_ns, _VARIES * lengths.deviation_ns)
+    are_slow: Bools = lengths.length_ns - lengths.usual_ns >= min(least_ns, lengths.clear_ns)
+    return are_slow
 
 
 def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
@@ -89,12 +126,14 @@ def withheld(one: Incident, job: KnownJob, time_ns: int) -> str:
         return "the job had not begun"
     if one.confidence < EVEN:
         return "more likely wrong than right"
+    if one.cause not in STOPS and Lengths.of(job.recent_ns).step.size < KNOWN:
+        return "what is usual is not known yet"
     if not persists(one, job, time_ns):
         return HICCUP
     if one.cause in STOPS:
         return ""
     if _is_habitual(one, job):
-        return "a habit of the job"
+        return HABITUAL
     if one.cause in STRUCTURAL and one.start_ns <= job.since_ns + _young_ns(job):
         return "how the job is built"
     return "" if share(one) >= SHARE else "costs too little"

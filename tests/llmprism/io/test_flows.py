@@ -52,9 +52,17 @@ def file(tmp_path: Path) -> Path:
 
 def write(file: Path, columns: dict[str, Any], **types: pa.DataType) -> Path:
     wanted = TYPES | types
-    arrays = {name: pa.array(values, wanted.get(name)) for name, values in columns.items()}
+    arrays = {name: encoded(values, wanted.get(name)) for name, values in columns.items()}
     pq.write_table(pa.table(arrays), file)
     return file
+
+
+def encoded(values: Any, wanted: pa.DataType | None) -> pa.Array:
+    """An array of any type; older libraries make no dictionaries of all types from lists."""
+    if not isinstance(wanted, pa.DictionaryType):
+        return pa.array(values, wanted)
+    names = pa.array(values, wanted.value_type).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(names.indices.cast(wanted.index_type), names.dictionary)
 
 
 def test_a_good_table_is_read_completely(file: Path, topology: Topology) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from llmprism.pipeline import diagnose
 from llmprism.watch.following import follow
 from llmprism.watch.incidents import ENDED_NS, closed
 from llmprism.watch.matching import matched
+from llmprism.watch.policy import HABITUAL
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State
 from llmprism.watch.window import Span
@@ -58,6 +60,16 @@ def test_what_stops_a_job_is_another_incident_than_what_slows_it(
     state = State(incidents=[incident(known)])
     [(_, found)] = matched([finding], Parts(), state, SETTINGS.quiet_ns)
     assert (found.cause if found else None) == expected
+
+
+@pytest.mark.parametrize(("later_ns", "continues"), [(-SECOND_NS, True), (SECOND_NS, False)])
+def test_no_fault_continues_what_a_habit_explains(later_ns: int, continues: bool) -> None:
+    begin_ns = HOUR_NS + later_ns
+    finding = {"job": "job-0", "cause": "slow_gpu", "culprit": "s0"}
+    finding |= {"start_ns": begin_ns, "end_ns": begin_ns + HOUR_NS}
+    habitual = replace(incident("slow_gpu"), stage="new", withheld=HABITUAL)
+    [(_, found)] = matched([finding], Parts(), State(incidents=[habitual]), SETTINGS.quiet_ns)
+    assert (found is habitual) is continues
 
 
 def ended(cause: str, jobs: list[KnownJob], time_ns: int) -> list[str]:

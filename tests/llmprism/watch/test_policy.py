@@ -90,6 +90,55 @@ def test_what_is_unlikely_cheap_or_before_the_first_step_is_withheld() -> None:
     assert "no steps" in why(incident(0, 9, 9.0), KnownJob("job-1", [], []))
 
 
+@pytest.mark.parametrize(("steps", "reason"), [(9, "what is usual is not known yet"), (14, "")])
+def test_the_first_steps_of_a_job_do_not_show_yet_what_is_usual(steps: int, reason: str) -> None:
+    known = job(steady(steps, dict.fromkeys(range(2, 5), 1.0)))
+    assert why(incident(2, 4, 3.0), known) == reason
+
+
+@pytest.mark.parametrize(
+    ("slow", "reason"),
+    [
+        ([50, 53, 62], policy.HICCUP),
+        ([50, 51, 53, 54], policy.HICCUP),
+        ([50, 51, 53, 54, 62], ""),
+        ([60, 61, 62], ""),
+    ],
+)
+def test_slow_steps_of_one_stretch_count_if_they_follow_each_other_or_return(
+    slow: list[int], reason: str
+) -> None:
+    known = job(steady(90, dict.fromkeys(slow, 1.5)))
+    assert why(incident(50, 62, 1.5 * len(slow)), known) == reason
+
+
+def test_two_steps_suffice_that_are_each_half_as_long_again() -> None:
+    reasons = [
+        why(incident(30, last, sum(slow)), job(steady(60, dict(enumerate(slow, 30)))))
+        for last, slow in ((31, [2.5, 3.0]), (31, [0.5, 9.0]), (30, [9.0]))
+    ]
+    assert reasons == ["", policy.HICCUP, policy.HICCUP]
+
+
+def test_uneven_work_of_a_few_steps_is_the_luck_of_their_batches() -> None:
+    reasons = [
+        why(incident(30, last, 1.0 * (last - 29), cause="length_imbalance"), known)
+        for last in (33, 41)
+        for known in [job(steady(90, dict.fromkeys(range(30, last + 1), 1.0)))]
+    ]
+    assert reasons == [policy.HICCUP, ""]
+
+
+def test_what_steps_vary_by_is_not_slow() -> None:
+    shorter = {50: 0.05, 51: 0.06, 52: 0.05}  # a deviation or so is 0.04 s
+    longer = {step: extra + 0.08 for step, extra in shorter.items()}
+    found = [incident(50, 52, sum(extra.values()), gpus=8) for extra in (shorter, longer)]
+    reasons = [
+        why(one, job(steady(90, slow))) for one, slow in zip(found, (shorter, longer), strict=True)
+    ]
+    assert reasons == [policy.HICCUP, ""]
+
+
 def test_a_habit_is_learned_remembered_and_no_alert_until_it_costs_more() -> None:
     evaluations = dict.fromkeys(range(9, 60, 10), 6.0)
     evaluations |= {step + 1: 6.0 for step in range(9, 60, 10)}

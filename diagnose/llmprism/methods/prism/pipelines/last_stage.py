@@ -122,7 +122,7 @@ def _beside(connections: Connections, phases: Phases, end: int) -> Ints:
     for one in phases.classes:
         if one.kind not in ("pp", "other"):
             traffic = one.one.traffic
-            mine = connections.src[connections.of_row[traffic.row]] == end
+            mine = (connections.src == end)[connections.of_row[traffic.row]]
             times.append(np.stack((traffic.start_ns[mine], traffic.end_ns[mine])))
     return np.concatenate(times, axis=1)
 
@@ -161,10 +161,11 @@ def _moments(
     """
     best = np.full(shape, np.nan)
     for one in own:
-        of_row = connections.of_row[one.one.traffic.row]
         chosen = one.one.connections[at[0][one.one.connections] == at[1]]
+        of_row = connections.of_row[one.one.traffic.row] if chosen.size else chosen
         for connection in chosen.tolist():
-            mine = np.flatnonzero((of_row == connection) & (one.step >= 0))
+            mine = np.flatnonzero(of_row == connection)
+            mine = mine[one.step[mine] >= 0]
             step, when = one.step[mine], time_ns[one.one.traffic.row[mine]]
             order = np.lexsort((when, step))
             full = np.bincount(step, minlength=shape[0]) == shape[1]

@@ -171,7 +171,7 @@ def _walk(
         begin, finish = start[row[i]], end[row[i]]
         for side in (place[src[row[i]]], place[dst[row[i]]]):
             cell = side * steps + step[i]
-            own, idle = kind[i] * cells + cell, _TRAFFIC * cells + cell
+            own, idle = int(kind[i]) * cells + cell, _TRAFFIC * cells + cell
             if begin > reach[own]:
                 if 0 <= at[own] < room:
                     begins[at[own]] = begin

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -196,9 +197,9 @@ def test_what_one_record_cannot_say_is_a_question_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("routing", KINDS, ids=str)
-def test_the_same_seed_gives_the_same_bytes(routing: Any, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_records(routing: Any, tmp_path: Path) -> None:
     files = [world(routing, tmp_path / name) / "flows.parquet" for name in ("one", "two")]
-    assert files[0].read_bytes() == files[1].read_bytes()
+    assert pq.read_table(files[0]).equals(pq.read_table(files[1]))
 
 
 def test_the_size_of_a_world_counts_the_records_of_all_paths(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from llmprism.finding_fields import plain
-from llmprism.part_names import Parts, condensed
+from llmprism.part_names import Parts, condensed, natural
 from prism_common.quantities import counted, duration, percent, shortened
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _job(result: CounterDiagnosis, number: int) -> dict[str, Any]:
     per_role = own.groupby("role")[["in_bytes", "out_bytes"]].median()
     return {
         "job": name,
-        "servers": sorted(own["server"].unique(), key=lambda text: (len(text), text)),
+        "servers": sorted(own["server"].unique(), key=natural),
         "nics": len(own),
         "kinship": float(own["kinship"].mean()),
         "step_ns": rhythm.period_ns or None,

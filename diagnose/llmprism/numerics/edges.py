@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from prism_common.compiled import compiled
-from prism_common.early import FLOATS, INTS, compile_early
+from prism_common.early import CODES, FLOATS, INTS, compile_early
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def add_up(
 
 @compiled
 def take_waiting_out(
-    by: tuple[Ints, Ints], operation: Ints, together_ns: Floats,
+    by: tuple[Codes, Ints], operation: Ints, together_ns: Floats,
     times: tuple[Floats, Floats, Floats], normal: tuple[Floats, Ints],
 ) -> None:  # fmt: skip
     """Take what each participation in a rendezvous waited out of its computation.
@@ -92,5 +92,5 @@ _TABLE = FLOATS[:, None]
 compile_early(add_up, lambda: (_TABLE, (_TABLE, INTS), INTS, (_TABLE, _TABLE, INTS)))
 compile_early(
     take_waiting_out,
-    lambda: ((INTS, INTS), INTS, FLOATS, (_TABLE, _TABLE, _TABLE), (_TABLE, INTS)),
+    lambda: ((CODES, INTS), INTS, FLOATS, (_TABLE, _TABLE, _TABLE), (_TABLE, INTS)),
 )

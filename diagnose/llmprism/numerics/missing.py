@@ -97,6 +97,5 @@ def spread(values: Floats) -> Floats:
     """
     apart = (values[:, far:] - values[:, :-far] for far in (1, 2) if values.shape[1] > far)
     between = [nanmedian(np.abs(one), axis=1) * TO_SIGMA / np.sqrt(2) for one in apart]
-    around = nanmedian(np.abs(values - nanmedian(values, axis=1)[:, None]), axis=1) * TO_SIGMA
-    least: Floats = np.fmin.reduce([around, *between])
+    least: Floats = np.fmin.reduce([row_deviations(values), *between])
     return least

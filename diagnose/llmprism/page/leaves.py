@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from llmprism.io.nics import bonds
 from llmprism.page.rates import binned_bytes
 from llmprism.page.tables import Tables
+from llmprism.part_names import natural
 
 Ints = NDArray[np.int64]
-
 Floats = NDArray[np.float64]
 
 _BINS = 300
@@ -57,7 +57,7 @@ def leaf_rates(tables: Tables) -> dict[str, Any] | None:
     shown_ns = (first, last - cut.length_ns)
     several = bonds(tables.topology)
     every = {*leaf_of.values()}.union(*several.values())
-    names = sorted(every, key=lambda name: (len(name), name))
+    names = sorted(every, key=natural)
     rates = {
         side: _rates(_rows(near, end, leaf_of, several, names), near, len(names), shown_ns, cut)
         for side, end in (("sent", "src"), ("received", "dst"))

@@ -49,12 +49,7 @@ def rendered(template: str, values: Mapping[str, Any], package: str | None = Non
 
 
 def content(tables: Tables, name: str) -> dict[str, Any]:
-    """Everything that the template shows, as plain values.
-
-    Parameters
-    ----------
-    origin_ns : time zero of the windows of findings; by default that of the charts.
-    """
+    """Everything that the template shows of the folder ``name``, as plain values."""
     return {
         "name": name,
         "method": tables.intake.get("method"),

@@ -226,13 +226,13 @@ def clock_axis(axes: Axes, origin_ns: int) -> None:
     since_midnight_s = origin_ns % day_ns / 1e9 if is_utc else origin_ns / 1e9
     first, last = (limit + since_midnight_s for limit in axes.get_xlim())
     marks = [at for at in MaxNLocator(7).tick_values(first, last) if first <= at <= last]
-    digits = 0 if all(float(at).is_integer() for at in marks) else 3
+    is_whole = all(float(at).is_integer() for at in marks)
     midnight_ns = origin_ns - round(since_midnight_s * 1e9)
     names = [
         clock_time(midnight_ns + round(at * 1e9)).removesuffix(" UTC") if is_utc else f"{at:g}"
         for at in marks
     ]
-    if is_utc and not digits:
+    if is_utc and is_whole:
         names = [name.partition(".")[0] for name in names]
     axes.xaxis.set_major_locator(FixedLocator([at - since_midnight_s for at in marks]))
     axes.xaxis.set_major_formatter(FixedFormatter(names))

@@ -31,7 +31,7 @@ from llmprism.methods.prism.parameters import (
     VARIES,
 )
 from llmprism.methods.prism.windows import log_density
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, grouped
 from llmprism.numerics.edges import Usual, add_up, take_waiting_out
 from llmprism.numerics.missing import nanmedian, spread
 
@@ -241,9 +241,7 @@ def without_waiting(graph: StepGraph, usual: Usual, rendezvous: Rendezvous) -> F
     Who waits takes longer than usual.
     """
     nodes, compute = graph.nodes, graph.compute.copy()
-    met = rendezvous.of[nodes.operation]
-    order = np.argsort(met, kind="stable")
-    offsets = np.searchsorted(met[order], np.arange(len(nodes.begin) + 1))
+    by = grouped(rendezvous.of[nodes.operation], len(nodes.begin))
     times, normal = (compute, nodes.begin, nodes.join), (usual.median, usual.kind)
-    take_waiting_out((order, offsets), nodes.operation, rendezvous.together_ns, times, normal)
+    take_waiting_out((by.order, by.offsets), nodes.operation, rendezvous.together_ns, times, normal)
     return compute

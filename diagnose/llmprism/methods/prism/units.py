@@ -7,8 +7,8 @@ before it. Nothing is matched by number: a record that is lost joins two gaps, a
 
 A collective is joined, not sent: a hop begins when both of its ends have joined. So a unit has
 joined when the first of its lanes goes beyond all that is sent or under way, as a share of the
-bytes of a step. Later lanes wait for others. A *lane* is what a unit sends to
-another in traffic of one kind.
+bytes of a step. Later lanes wait for others. A *lane* is what a unit sends to another in traffic of
+one kind.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped
 from llmprism.watch.tracking.progress import Progress
 from llmprism.watch.tracking.records import Numbers, Records
 
@@ -72,22 +72,20 @@ class Split:
 
     Attributes
     ----------
-    order, begin : rows in the order of the places of their senders, shape (records,), and where
-        those of each place begin in it, shape (subjects + 1,).
+    by : rows by the place of their sender.
     outside, own : what reaches each subject from outside, and what it sends, shape (subjects,)
         [bytes].
     new : places that a sender reaches which is not ``seen``.
     """
 
-    order: Ints
-    begin: Ints
+    by: Grouped
     outside: Floats
     own: Floats
     new: frozenset[int]
 
-    def rows(self, place: int) -> Ints:
+    def rows(self, place: int) -> Codes:
         """The records that a subject sends."""
-        return self.order[self.begin[place] : self.begin[place + 1]]
+        return self.by.rows(place)
 
 
 def split(records: Records, numbers: Numbers, place_of: Codes, count: int, seen: Bools) -> Split:
@@ -105,9 +103,7 @@ def split(records: Records, numbers: Numbers, place_of: Codes, count: int, seen:
     outside += _sums(sender[crosses], size[crosses], count)
     reached = np.where(sender == 0, receiver, sender)[~seen[source]]
     own = _sums(sender, size, count)
-    order = np.argsort(sender, kind="stable")
-    begin = np.searchsorted(sender[order], np.arange(count + 1))
-    return Split(order, begin, outside, own, frozenset(reached.tolist()))
+    return Split(grouped(sender, count), outside, own, frozenset(reached.tolist()))
 
 
 def _sums(place: Codes, size: Ints, count: int) -> Floats:

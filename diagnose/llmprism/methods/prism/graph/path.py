@@ -18,7 +18,7 @@ import numpy as np
 from llmprism.methods.prism.graph.durations import StepGraph
 from llmprism.methods.prism.graph.nodes import Nodes
 from llmprism.methods.prism.graph.rendezvous import Rendezvous
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Grouped, Ints, grouped
 from llmprism.numerics.edges import Usual
 
 
@@ -46,9 +46,7 @@ def times_on_path(
     """
     nodes = graph.nodes
     steps = nodes.begin.shape[1]
-    meets = rendezvous.of[nodes.operation]
-    order = np.argsort(meets, kind="stable")
-    members = order, np.searchsorted(meets[order], np.arange(len(nodes.begin) + 1))
+    members = grouped(rendezvous.of[nodes.operation], len(nodes.begin))
     compute = np.zeros((ranks, steps))
     transfer, transfer_longer = np.zeros((2, len(nodes.communicators), steps))
     for step in range(steps):
@@ -74,14 +72,14 @@ def _known(nodes: Nodes, operation: int, step: int) -> int:
 
 
 def _path(
-    graph: StepGraph, rendezvous: Rendezvous, members: tuple[Ints, Ints], normal: Usual, step: int
-) -> Iterator[tuple[int, Ints | None, float]]:
+    graph: StepGraph, rendezvous: Rendezvous, members: Grouped, normal: Usual, step: int
+) -> Iterator[tuple[int, Codes | Ints | None, float]]:
     """Edges of one step, from its end: node, who joined with it, and duration.
 
     Nobody joins a transfer. Where a coarse clock shows operations at once that wait for each other,
-    the path ends. ``members`` are participations by rendezvous, and where each begins.
+    the path ends. ``members`` are participations by rendezvous.
     """
-    nodes, (by_rendezvous, offsets) = graph.nodes, members
+    nodes = graph.nodes
     ends = nodes.end[:, step]
     if not np.isfinite(ends).any():
         return
@@ -92,7 +90,7 @@ def _path(
     while operation not in passed:
         passed.add(operation)
         met = int(rendezvous.of[operation])
-        own = by_rendezvous[offsets[met] : offsets[met + 1]]
+        own = members.rows(met)
         joins = nodes.join[own, step]
         if not np.isfinite(joins).any():
             return

@@ -51,7 +51,7 @@ def balance_of(lane: Lane, back: Lane) -> Balance | None:
     if not 0.5 <= lane.bytes / max(back.bytes, 1.0) <= 2.0:
         return None
     first, second = (lane, back) if _begins(lane, back) else (back, lane)
-    if _share_of_time(*_left(first, second, second.start)) < ANSWERED:
+    if _waited(first, second) < ANSWERED:
         return None
     time, left = _left(first, second, second.end)
     return Balance(time, left)
@@ -69,10 +69,14 @@ def _left(first: Lane, second: Lane, answered: Floats) -> tuple[Floats, Floats]:
     return time[order], left
 
 
-def _share_of_time(time: Floats, left: Floats) -> float:
-    """Share of the time for which at least half a record is under way."""
-    spans = np.diff(time)
-    return float(spans[left[:-1] > 0.5].sum() / max(spans.sum(), 1.0))
+def _waited(first: Lane, second: Lane) -> float:
+    """Time in which half a record has no answer begun, beside that in which something is sent.
+
+    A silence in which nothing is under way does not count, however long.
+    """
+    time, left = _left(first, second, second.start)
+    waits = np.diff(time)[left[:-1] > 0.5].sum()
+    return float(waits / max(first.sending_ns + second.sending_ns, waits, 1.0))
 
 
 def _begins(lane: Lane, back: Lane) -> bool:

@@ -78,6 +78,11 @@ class Lane:
         return low, high
 
     @property
+    def sending_ns(self) -> float:
+        """Time in which it sends [ns]."""
+        return float(self.reached[-1] - self.start[0] - self.gaps[self.gaps > 0].sum())
+
+    @property
     def bytes(self) -> float:
         """Total [bytes]."""
         return float(self.sent[-1])

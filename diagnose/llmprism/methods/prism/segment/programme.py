@@ -14,6 +14,8 @@ import numpy as np
 
 from llmprism.methods.prism.parameters import (
     AFTER,
+    ALIKE_BYTES,
+    BESIDE,
     BORDER_WORTH,
     BYTES_COST,
     CANDIDATE_SILENCE,
@@ -92,6 +94,20 @@ def _usual(before: Floats, nodes: Ints) -> Floats:
     """Usual bytes of a step of each lane."""
     steps = np.diff(before[:, nodes], axis=1)
     return np.median(steps, axis=1) if steps.shape[1] else before[:, -1] / 2
+
+
+def usual_bytes(steps: Floats) -> float:
+    """What a lane sends in a step, as far as most steps show [bytes]; 0 if it never sends.
+
+    Others may hold an evaluation besides, which is likelier than a step that lacks something.
+    """
+    sent = np.sort(steps[steps > 0])
+    if not sent.size:
+        return 0.0
+    lacking = np.searchsorted(sent, (1 - ALIKE_BYTES) * sent)
+    until = np.searchsorted(sent, (1 + ALIKE_BYTES) * sent, side="right")
+    first = int(np.argmin(lacking + BESIDE * (sent.size - until)))
+    return float(np.median(sent[lacking[first] : until[first]]))
 
 
 def exactness(steps: Floats) -> Floats:

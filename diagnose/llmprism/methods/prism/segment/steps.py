@@ -17,7 +17,6 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.parameters import (
     ALIKE_BYTES,
     BESIDE,
-    BYTES_WEIGHT,
     EVALUATION_BYTES,
     EXACT_BYTES,
     FEW_DEVIATE,
@@ -35,7 +34,7 @@ from llmprism.methods.prism.segment.borders import find_borders
 from llmprism.methods.prism.segment.cutting import cut_lane
 from llmprism.methods.prism.segment.lanes import Lane, lanes_of
 from llmprism.methods.prism.segment.levels import Level, levels_of
-from llmprism.methods.prism.segment.programme import refine
+from llmprism.methods.prism.segment.programme import refine, usual_bytes
 from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.methods.prism.segment.vote import Election, elect
 from llmprism.numerics.arrays import Codes, Ints
@@ -55,7 +54,8 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
         rival = elect(lanes, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
             other = _divided(lanes, rival, balances)
-            best = max(best, other, key=lambda each: each.fit - each.empty)
+            if best.lacking > 1 - SURELY_FIT or not _are_unions(other.steps, best.steps):
+                best = max(best, other, key=lambda each: each.fit - each.empty)
     if not best.is_believed:
         return _without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
@@ -70,15 +70,22 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
 class _Division:
     """All lanes cut at the borders of the steps that were elected.
 
-    ``fit`` is the share of the steps in which lanes send as usual, ``empty`` that in which heavy
-    lanes send nothing: what takes part in steps does so in all of them.
+    ``lacking`` and ``more`` are the shares of the steps in which lanes send less, and more, than
+    usual, ``empty`` that in which heavy lanes send nothing. A step may hold an evaluation besides,
+    but what takes part in steps does so in all of them.
     """
 
     election: Election
     steps: int
     bounds: list[Ints]
-    fit: float
+    lacking: float
+    more: float
     empty: float
+
+    @property
+    def fit(self) -> float:
+        """How far lanes send as usual, in [0, 1]."""
+        return 1 - self.lacking - BESIDE * self.more
 
     @property
     def level(self) -> Level:
@@ -93,6 +100,8 @@ class _Division:
     @property
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
+        if self.empty > 1 - LEAST_FIT:
+            return False
         if self.steps > FEWEST_STEPS:
             return self.fit >= LEAST_FIT and self.quality >= LEAST_QUALITY
         return self.fit >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
@@ -103,7 +112,13 @@ def _divided(lanes: list[Lane], elected: Election, balances: dict[int, Balance])
     election = refine(lanes, elected, balances)
     borders = find_borders(lanes, election, balances)
     bounds = [cut_lane(lane, borders) for lane in lanes]
-    return _Division(election, borders.steps, bounds, _fit(lanes, bounds), _empty(lanes, bounds))
+    return _Division(election, borders.steps, bounds, *_unlike(lanes, bounds), _empty(lanes, bounds))
+
+
+def _are_unions(coarse: int, fine: int) -> bool:
+    """Whether so many parts may be of several finer ones each: those fit whatever a part is."""
+    several = round(fine / coarse)
+    return several > 1 and abs(fine - several * coarse) <= 1
 
 
 def _balances(lanes: list[Lane]) -> dict[int, Balance]:
@@ -124,20 +139,26 @@ def _without_steps(component: Component) -> Stepping:
 
 
 def _numbered(lane: Lane, bounds: Ints) -> Codes:
-    """The step of each record of a lane; -1 for those of an evaluation before a step.
+    """The step of each record of a lane; -1 for those of an evaluation before or after a step.
 
-    What a step has more than usual is an evaluation, which moves first.
+    What a step has more than usual is an evaluation. The longer silence parts it from the step.
     """
     step = np.repeat(np.arange(bounds.size - 1, dtype=np.int32), np.diff(bounds))
     moved = np.diff(lane.sent[bounds])
-    usual = np.median(moved[moved > 0])
+    usual = usual_bytes(moved)
     noise = SYSTEMATIC * float(np.median(np.abs(moved / usual - 1)))
-    excess = np.where(moved > (1 + max(EVALUATION_BYTES, noise)) * usual, moved - usual, 0.0)
+    more = moved > (1 + max(EVALUATION_BYTES, noise)) * usual
     lacks = np.pad(moved < (1 - ALIKE_BYTES) * usual, 1, constant_values=True)
-    excess[lacks[2:] | lacks[:-2]] = 0.0  # it may be of the step beside it, which lacks it
-    until = lane.sent[bounds[:-1]] + (1 + EXACT_BYTES[0]) * excess
-    early = lane.sent[1:] <= until[step]
-    return np.where(early, -1, step).astype(np.int32)
+    more &= ~(lacks[2:] | lacks[:-2])  # it may be of the step beside it, which lacks it
+    for k in np.flatnonzero(more):
+        first, last = bounds[k : k + 2]
+        excess = (1 + EXACT_BYTES[0]) * (moved[k] - usual)
+        after = int(np.searchsorted(lane.sent, lane.sent[first] + excess, "right")) - 1
+        before = int(np.searchsorted(lane.sent, lane.sent[last] - excess))
+        is_after = before > first and lane.gaps[before - 1] > lane.gaps[max(after, 1) - 1]
+        step[before:last] = -1 if is_after else k
+        step[first:after] = k if is_after else -1
+    return step
 
 
 def _extents(
@@ -161,18 +182,23 @@ def _empty(lanes: list[Lane], cut: list[Ints]) -> float:
     return float(np.mean([np.mean(np.diff(bounds) == 0) for bounds in heavy]))
 
 
-def _fit(lanes: list[Lane], cut: list[Ints]) -> float:
-    """Share of the steps in which lanes send as usual, by lane weighted as its vote.
+def _unlike(lanes: list[Lane], cut: list[Ints]) -> tuple[float, float]:
+    """Shares of the steps in which lanes send less, and more, than usual, by weight of classes."""
+    shares = [_unlike_steps(lane, bounds) for lane, bounds in zip(lanes, cut, strict=True)]
+    of_class = np.array([lane.of_class for lane in lanes])
+    sent = np.bincount(of_class, [lane.bytes for lane in lanes])
+    weight = np.sqrt(sent) / np.maximum(np.bincount(of_class), 1)
+    lacking, more = np.average(shares, axis=0, weights=weight[of_class])
+    return float(lacking), float(more)
 
-    A step may hold an evaluation besides, but a lane that takes part in steps does so in all.
-    """
-    weight = np.array([lane.bytes**BYTES_WEIGHT for lane in lanes])
-    share = np.zeros(weight.size)
-    for i, (lane, bounds) in enumerate(zip(lanes, cut, strict=True)):
-        steps = np.diff(lane.sent[bounds])
-        inner = steps[1:-1] if steps.size > 3 else steps
-        usual = np.median(inner)
-        lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
-        more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
-        share[i] = 1 - lacking - BESIDE * more if usual else 0.0
-    return float(np.average(share, weights=weight))
+
+def _unlike_steps(lane: Lane, bounds: Ints) -> tuple[float, float]:
+    """Shares of the steps in which a lane sends less, and more, than usual."""
+    steps = np.diff(lane.sent[bounds])
+    inner = steps[1:-1] if steps.size > 3 else steps
+    usual = usual_bytes(inner)
+    if not usual:
+        return 1.0, 0.0
+    lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
+    more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
+    return float(lacking), float(more)

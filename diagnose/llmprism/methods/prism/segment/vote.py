@@ -52,16 +52,20 @@ def elect(
     It is ``near`` a given number, or not near that which was elected ``besides``.
 
     ``answered`` are the lanes whose bytes under way are known. They place a border best, since they
-    are silent for the shortest time at it.
+    are silent for the shortest time at it. They also tell a step from what follows every few steps,
+    so the others are not in doubt about the number that one of them prefers.
     """
     votes: list[Vote] = []
+    first = [preferred(own, number in answered) for number, own in enumerate(levels)]
+    told = {level.parts for number in answered if (level := first[number]) is not None}
     for number, lane in enumerate(lanes):
-        first = preferred(levels[number], number in answered)
         weight = lane.bytes**BYTES_WEIGHT
+        best = max((level.quality for level in levels[number]), default=0.0)
         for level in levels[number]:
             strength = weight * level.quality**QUALITY_WEIGHT
             strength *= 1.1 - np.exp(-max(level.contrast, 0.0) / CONTRAST_SCALE)
-            strength *= 1.0 if level is first else DOUBTED
+            is_told = level.parts in told and level.quality >= NEAR_BEST * best
+            strength *= 1.0 if level is first[number] or is_told else DOUBTED
             open_ = near is None or abs(level.parts / near - 1) <= SAME_STEPS
             open_ &= besides is None or abs(level.parts / besides - 1) > SAME_STEPS
             if strength > 0 and open_:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.parameters import (
+    CANDIDATE_SILENCE,
     CANDIDATE_SILENCES,
     CLEAN_WORTH,
     COMPARED_LANES,
@@ -19,6 +20,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.methods.prism.segment.balance import Balance
 from llmprism.methods.prism.segment.lanes import Lane, extent_of
+from llmprism.methods.prism.segment.levels import Level
 from llmprism.methods.prism.segment.programme import best_path, exactness
 from llmprism.methods.prism.segment.vote import Election
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -87,7 +89,8 @@ def find_borders(lanes: list[Lane], election: Election, balances: dict[int, Bala
     """The border windows of the ``lanes``."""
     lead, level = lanes[election.lead], election.levels[election.lead]
     begin, end = extent_of(lanes)
-    low, high = lead.silence(level.cuts, (begin, end))
+    cuts = _with_ends(lead, level, (begin, end))
+    low, high = lead.silence(cuts, (begin, end))
     silences = _silences(lanes, election, balances)
     if election.lead not in balances:
         high = np.minimum(high, low + SOON * np.maximum(level.period_ns, high - low))
@@ -96,13 +99,21 @@ def find_borders(lanes: list[Lane], election: Election, balances: dict[int, Bala
         _offers(silences.within(*silence), silence[0], ends_steps, balances, level.period_ns)
         for silence in zip(low.tolist(), high.tolist(), strict=True)
     ]
-    outside = int(0 in level.cuts), int(lead.start.size in level.cuts)
+    outside = int(0 in cuts), int(lead.start.size in cuts)
     chosen = _together(lanes, offers, outside)
     left = np.array([offer.low[i] for offer, i in chosen])
     right = np.array([offer.high[i] for offer, i in chosen])
     middle = (left + right) / 2
     period = float(np.median(np.diff(middle))) if middle.size > 1 else (end - begin) / 2
     return Borders(left, right, period)
+
+
+def _with_ends(lead: Lane, level: Level, extent: tuple[float, float]) -> Ints:
+    """Cuts of the lead lane, with those outside of all its records where others send."""
+    ends = np.array([0, lead.start.size])
+    low, high = lead.silence(ends, extent)
+    least = max(CANDIDATE_SILENCE * level.silence_ns, lead.floor)
+    return np.union1d(level.cuts, ends[high - low > least])
 
 
 def _silences(lanes: list[Lane], election: Election, balances: dict[int, Balance]) -> _Silences:
@@ -175,14 +186,16 @@ def _together(
     total = np.array([lane.bytes for lane in heaviest])[told] / usual[told]
     sent = [each[told] / usual[told, None] for each in sent]
     exact = exactness(steps[told] / usual[told, None])
+    usual_likely = float(np.median([offer.likely.max() for offer in offers]))
+    likely = [offer.likely - usual_likely for offer in offers]  # one more border is worth nothing
     ways = [
         slice(a, len(offers) - b)
         for a in range(outside[0] + 1)
         for b in range(outside[1] + 1)
         if len(offers) > a + b
     ]
-    paths = [best_path([o.likely for o in offers[way]], sent[way], total, exact) for way in ways]
-    best = int(np.argmax([likely for likely, _ in paths]))
+    paths = [best_path(likely[way], sent[way], total, exact) for way in ways]
+    best = int(np.argmax([value for value, _ in paths]))
     return list(zip(offers[ways[best]], paths[best][1], strict=True))
 
 

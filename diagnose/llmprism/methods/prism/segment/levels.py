@@ -15,6 +15,7 @@ from llmprism.methods.prism.parameters import (
     CONTRAST,
     EQUAL_BYTES,
     EXACT_BYTES,
+    FEWEST_STEPS,
     MICRO_BATCH,
     MOST_MICRO_BATCHES,
     NEAR_BEST,
@@ -52,6 +53,11 @@ class Level:
     def silent_share(self) -> float:
         """Share of the time that the silences between parts take."""
         return self.silence_ns / self.period_ns
+
+    @property
+    def regular(self) -> float:
+        """How well the lane repeats: a few parts are equal by chance."""
+        return self.quality * (1 - 2 / self.parts)
 
     @property
     def parts(self) -> int:
@@ -97,7 +103,11 @@ def _level(lane: Lane, at: Ints, gap: Floats, cut: Floats, clean: float) -> Leve
     longest = np.maximum.reduceat(np.maximum(inner, lane.floor), opens)
     contrast = np.log(np.quantile(gap[cut], 0.1) / np.quantile(longest, 0.9))
     begins = lane.start[np.concatenate(([0], cuts))]
-    quality = float(equal.mean() * parts[equal].sum() / lane.bytes * clean)
+    whole = np.ones(parts.size, bool)
+    if parts.size > FEWEST_STEPS:  # the recording may cut the first and the last one off
+        whole[[0, -1]] = parts[[0, -1]] >= (1 - EQUAL_BYTES) * usual
+    share = equal[whole].mean() * parts[equal].sum() / parts[whole].sum()
+    quality = float(share * clean)
     period = float(np.median(np.diff(begins)))
     return Level(cuts, quality, deviation, float(contrast), period, float(np.median(gap[cut])))
 

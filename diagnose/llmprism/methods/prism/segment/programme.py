@@ -36,14 +36,10 @@ from llmprism.numerics.arrays import Floats, Ints
 def refine(lanes: list[Lane], election: Election, balances: dict[int, Balance]) -> Election:
     """The election with the borders of the lead lane that fit the bytes of all lanes best."""
     lead, level = lanes[election.lead], election.levels[election.lead]
-    extent = extent_of(lanes)
     at = _candidates(lead, level.cuts, level.silence_ns, balances.get(election.lead))
-    at = _with_ends(lead, at, CANDIDATE_SILENCE * level.silence_ns, extent)
-    low, high = lead.silence(at, extent)
-    begin = np.where(at == 0, high - level.silence_ns, low)
-    length = np.where((at > 0) & (at < lead.start.size), high - low, level.silence_ns)
+    low, high = lead.silence(at, extent_of(lanes))
     part = SOON if election.lead in balances else AFTER
-    moments = np.concatenate(([-np.inf], begin + part * length, [np.inf]))
+    moments = np.concatenate(([-np.inf], low + part * (high - low), [np.inf]))
     heaviest = sorted(lanes, key=lambda lane: -lane.bytes)[:COMPARED_LANES]
     before = np.array([lane.before(moments) for lane in (*heaviest, lead)])
     nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
@@ -51,9 +47,7 @@ def refine(lanes: list[Lane], election: Election, balances: dict[int, Balance]) 
     before, usual = before[usual > 0], usual[usual > 0]
     lead_before = lead.before(moments)
     threshold = level.silence_ns * np.exp(-level.contrast / 2)
-    gain = np.log((high - low) / threshold)
-    inside = (at > 0) & (at < lead.start.size)
-    gain = BORDER_WORTH * np.where(inside, np.clip(gain, -1.0, 1.0), -1.0)
+    gain = BORDER_WORTH * np.clip(np.log((high - low) / threshold), -1.0, 1.0)
     step = float(np.median(np.diff(lead_before[nodes])))
     steps = before / usual[:, None]
     exact = exactness(np.diff(steps[:, nodes], axis=1))
@@ -81,13 +75,6 @@ def _candidates(lead: Lane, cuts: Ints, silence: float, balance: Balance | None)
     if balance is not None:
         able &= balance.clean(lead.reached[at - 1], lead.start[at])
     return at[able] if 2 * able.sum() > cuts.size else np.union1d(at[able], cuts)
-
-
-def _with_ends(lead: Lane, at: Ints, least: float, extent: tuple[float, float]) -> Ints:
-    """Candidates with those before and after all records of the lead lane, if others send there."""
-    ends = np.array([0, lead.start.size])
-    low, high = lead.silence(ends, extent)
-    return np.union1d(at, ends[high - low > max(least, lead.floor)])
 
 
 def _usual(before: Floats, nodes: Ints) -> Floats:
@@ -187,8 +174,11 @@ def best_path(
 
 
 def _cost_of_end(moved: Floats, exact: Floats) -> Floats:
-    """Cost of the first or last step, which may be cut off: it had better be whole."""
+    """Cost of the first or last step, which may be cut off: it had better be whole.
+
+    Where no lane sends anything, there is no step.
+    """
     excess = moved - 1
     cost = np.where(excess > 0, 1.0, CUT_OFF) * np.log1p(np.abs(excess) / exact)
-    mean: Floats = BYTES_COST * cost.mean(axis=0)
-    return mean
+    result: Floats = np.where(moved.max(axis=0) > 0, BYTES_COST * cost.mean(axis=0), np.inf)
+    return result

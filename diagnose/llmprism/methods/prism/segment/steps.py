@@ -16,12 +16,10 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.parameters import (
     ALIKE_BYTES,
-    BESIDE,
     EVALUATION_BYTES,
     EXACT_BYTES,
     FEW_DEVIATE,
     FEWEST_STEPS,
-    HEAVY,
     LEAST_FIT,
     LEAST_QUALITY,
     MOSTLY_FIT,
@@ -32,12 +30,13 @@ from llmprism.methods.prism.parameters import (
 from llmprism.methods.prism.segment.balance import Balance, balance_of
 from llmprism.methods.prism.segment.borders import find_borders
 from llmprism.methods.prism.segment.cutting import cut_lane
+from llmprism.methods.prism.segment.fit import Fit, fit_of
 from llmprism.methods.prism.segment.lanes import Lane, lanes_of
 from llmprism.methods.prism.segment.levels import Level, levels_of
 from llmprism.methods.prism.segment.programme import refine, usual_bytes
 from llmprism.methods.prism.segment.stepping import Stepping
 from llmprism.methods.prism.segment.vote import Election, elect
-from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from prism_common.early import INTS
 
 
@@ -49,13 +48,15 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
     elected = elect(lanes, levels, balances, near)
     if elected is None:
         return _without_steps(component)
-    best = _divided(lanes, elected, balances)
-    if near is None and best.fit < SURELY_FIT:
+    regular = np.array([max((lv.regular for lv in own), default=0.0) for own in levels])
+    best = _divided(lanes, elected, balances, regular)
+    if near is None and best.worth < (True, SURELY_FIT):
         rival = elect(lanes, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
-            other = _divided(lanes, rival, balances)
-            if best.lacking > 1 - SURELY_FIT or not _are_unions(other.steps, best.steps):
-                best = max(best, other, key=lambda each: each.fit - each.empty)
+            other = _divided(lanes, rival, balances, regular)
+            surely = best.is_believed and best.fit.missing < 1 - SURELY_FIT
+            if not (surely and _are_unions(other.steps, best.steps)):
+                best = max(best, other, key=lambda each: each.worth)
     if not best.is_believed:
         return _without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
@@ -68,24 +69,12 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
 
 @dataclass(frozen=True)
 class _Division:
-    """All lanes cut at the borders of the steps that were elected.
-
-    ``lacking`` and ``more`` are the shares of the steps in which lanes send less, and more, than
-    usual, ``empty`` that in which heavy lanes send nothing. A step may hold an evaluation besides,
-    but what takes part in steps does so in all of them.
-    """
+    """All lanes cut at the borders of the steps that were elected."""
 
     election: Election
     steps: int
     bounds: list[Ints]
-    lacking: float
-    more: float
-    empty: float
-
-    @property
-    def fit(self) -> float:
-        """How far lanes send as usual, in [0, 1]."""
-        return 1 - self.lacking - BESIDE * self.more
+    fit: Fit
 
     @property
     def level(self) -> Level:
@@ -95,24 +84,29 @@ class _Division:
     @property
     def quality(self) -> float:
         """How far the steps are to be believed, in [0, 1]."""
-        return min(float(np.sqrt(self.level.quality)), self.fit)
+        return min(float(np.sqrt(self.level.quality)), self.fit.share)
 
     @property
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
-        if self.empty > 1 - LEAST_FIT:
-            return False
         if self.steps > FEWEST_STEPS:
-            return self.fit >= LEAST_FIT and self.quality >= LEAST_QUALITY
-        return self.fit >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
+            return self.fit.worth >= LEAST_FIT and self.quality >= LEAST_QUALITY
+        return self.fit.share >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
+
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """The better of two divisions has more of it."""
+        return self.is_believed, self.fit.worth
 
 
-def _divided(lanes: list[Lane], elected: Election, balances: dict[int, Balance]) -> _Division:
+def _divided(
+    lanes: list[Lane], elected: Election, balances: dict[int, Balance], regular: Floats
+) -> _Division:
     """Lanes cut at the borders of the ``elected`` steps."""
     election = refine(lanes, elected, balances)
     borders = find_borders(lanes, election, balances)
     bounds = [cut_lane(lane, borders) for lane in lanes]
-    return _Division(election, borders.steps, bounds, *_unlike(lanes, bounds), _empty(lanes, bounds))
+    return _Division(election, borders.steps, bounds, fit_of(lanes, bounds, regular))
 
 
 def _are_unions(coarse: int, fine: int) -> bool:
@@ -173,32 +167,3 @@ def _extents(
         np.maximum.at(end[int(i != lead)], step[known], one.traffic.end_ns[known])
     silent = end[0] < start[0]
     return np.where(silent, start[1], start[0]), np.where(silent, end[1], end[0])
-
-
-def _empty(lanes: list[Lane], cut: list[Ints]) -> float:
-    """Share of the steps in which heavy lanes send nothing."""
-    least = HEAVY * max(lane.bytes for lane in lanes)
-    heavy = [bounds for lane, bounds in zip(lanes, cut, strict=True) if lane.bytes >= least]
-    return float(np.mean([np.mean(np.diff(bounds) == 0) for bounds in heavy]))
-
-
-def _unlike(lanes: list[Lane], cut: list[Ints]) -> tuple[float, float]:
-    """Shares of the steps in which lanes send less, and more, than usual, by weight of classes."""
-    shares = [_unlike_steps(lane, bounds) for lane, bounds in zip(lanes, cut, strict=True)]
-    of_class = np.array([lane.of_class for lane in lanes])
-    sent = np.bincount(of_class, [lane.bytes for lane in lanes])
-    weight = np.sqrt(sent) / np.maximum(np.bincount(of_class), 1)
-    lacking, more = np.average(shares, axis=0, weights=weight[of_class])
-    return float(lacking), float(more)
-
-
-def _unlike_steps(lane: Lane, bounds: Ints) -> tuple[float, float]:
-    """Shares of the steps in which a lane sends less, and more, than usual."""
-    steps = np.diff(lane.sent[bounds])
-    inner = steps[1:-1] if steps.size > 3 else steps
-    usual = usual_bytes(inner)
-    if not usual:
-        return 1.0, 0.0
-    lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
-    more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
-    return float(lacking), float(more)

@@ -283,10 +283,10 @@ BESIDE = 0.5
 HEAVY = 0.1
 """Of the bytes of the heaviest lane: lanes with more take part in every step."""
 
-CUT_OFF = 0.25
+CUT_OFF = 0.15
 """Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
 
-LEAST_QUALITY, FEW_DEVIATE = 0.4, 0.02
+LEAST_QUALITY, FEW_DEVIATE = 0.65, 0.02
 """Least quality of steps, and most usual deviation of their bytes if they are few."""
 
 AFTER = 0.05

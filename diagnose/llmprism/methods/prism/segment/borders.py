@@ -187,7 +187,10 @@ def _together(
     sent = [each[told] / usual[told, None] for each in sent]
     exact = exactness(steps[told] / usual[told, None])
     usual_likely = float(np.median([offer.likely.max() for offer in offers]))
-    likely = [offer.likely - usual_likely for offer in offers]  # one more border is worth nothing
+    likely = [offer.likely - usual_likely for offer in offers]
+    for i, is_outside in zip((0, -1), outside, strict=True):
+        if is_outside:  # one more border is worth nothing by itself
+            likely[i] = np.minimum(likely[i], 0.0)
     ways = [
         slice(a, len(offers) - b)
         for a in range(outside[0] + 1)

@@ -176,9 +176,11 @@ def best_path(
 def _cost_of_end(moved: Floats, exact: Floats) -> Floats:
     """Cost of the first or last step, which may be cut off: it had better be whole.
 
-    Where no lane sends anything, there is no step.
+    Where no lane sends more than noise, there is no step.
     """
     excess = moved - 1
     cost = np.where(excess > 0, 1.0, CUT_OFF) * np.log1p(np.abs(excess) / exact)
-    result: Floats = np.where(moved.max(axis=0) > 0, BYTES_COST * cost.mean(axis=0), np.inf)
+    result: Floats = np.where(
+        moved.max(axis=0) > EXACT_BYTES[1], BYTES_COST * cost.mean(axis=0), np.inf
+    )
     return result

@@ -90,7 +90,7 @@ class _Division:
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
         if self.steps > FEWEST_STEPS:
-            return self.fit.worth >= LEAST_FIT and self.quality >= LEAST_QUALITY
+            return self.fit.share >= LEAST_FIT and self.quality >= LEAST_QUALITY
         return self.fit.share >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
 
     @property

@@ -57,7 +57,7 @@ def elect(
     """
     votes: list[Vote] = []
     first = [preferred(own, number in answered) for number, own in enumerate(levels)]
-    told = {level.parts for number in answered if (level := first[number]) is not None}
+    told = _told([level for number in answered if (level := first[number]) is not None])
     for number, lane in enumerate(lanes):
         weight = lane.bytes**BYTES_WEIGHT
         best = max((level.quality for level in levels[number]), default=0.0)
@@ -88,6 +88,12 @@ def elect(
     lead = _lead([votes[vote] for vote in agree], answered)
     chosen = {int(lane_of[vote]): votes[vote][3] for vote in agree}
     return Election(int(steps), chosen, lead, best)
+
+
+def _told(levels: list[Level]) -> set[int]:
+    """Numbers of steps that the best of some ``levels`` tell."""
+    best = max((level.quality for level in levels), default=0.0)
+    return {level.parts for level in levels if level.quality >= NEAR_BEST * best}
 
 
 def _lead(votes: list[Vote], answered: Collection[int]) -> int:

@@ -286,8 +286,11 @@ HEAVY = 0.1
 CUT_OFF = 0.15
 """Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
 
-LEAST_QUALITY, FEW_DEVIATE = 0.65, 0.02
+LEAST_QUALITY, FEW_DEVIATE = 0.55, 0.02
 """Least quality of steps, and most usual deviation of their bytes if they are few."""
 
 AFTER = 0.05
 """Of a silence of gradients: where bytes are parted, just after their last end."""
+
+VOTES_WORTH = 0.01
+"""Of the fit, per log of the votes: they decide where two numbers of steps fit as well."""

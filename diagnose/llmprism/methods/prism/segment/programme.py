@@ -45,15 +45,14 @@ def refine(lanes: list[Lane], election: Election, balances: dict[int, Balance]) 
     nodes = np.searchsorted(at, np.intersect1d(at, level.cuts)) + 1
     usual = _usual(before, nodes)
     before, usual = before[usual > 0], usual[usual > 0]
-    lead_before = lead.before(moments)
     threshold = level.silence_ns * np.exp(-level.contrast / 2)
     gain = BORDER_WORTH * np.clip(np.log((high - low) / threshold), -1.0, 1.0)
-    step = float(np.median(np.diff(lead_before[nodes])))
     steps = before / usual[:, None]
     exact = exactness(np.diff(steps[:, nodes], axis=1))
-    chosen = _solve(steps, lead_before / max(step, 1.0), np.append(gain, 0.0), exact)
+    chosen = _solve(steps, np.append(gain, 0.0), exact)
     cuts = at[chosen - 1]
-    if _equal(lead, cuts) < _equal(lead, level.cuts):
+    better = _equal(lead, cuts) - _equal(lead, level.cuts)
+    if better < 0 or (better == 0 and cuts.size + 1 != election.steps):
         return election
     levels = {**election.levels, election.lead: replace(level, cuts=cuts)}
     if cuts.size + 1 != election.steps:
@@ -109,21 +108,21 @@ def exactness(steps: Floats) -> Floats:
     return exact
 
 
-def _solve(before: Floats, lead: Floats, gain: Floats, exact: Floats) -> Ints:
+def _solve(before: Floats, gain: Floats, exact: Floats) -> Ints:
     """Nodes of the best path from the first to the last node, without both.
 
     Parameters
     ----------
     before : bytes before each node in usual steps, shape (lanes, nodes).
-    lead : the same of the lead lane, shape (nodes,).
     gain : of each node but the first, shape (nodes - 1,).
     exact : usual relative deviation of each lane, shape (lanes, 1).
     """
-    count = lead.size
+    count = before.shape[1]
     value, origin = np.full(count, -np.inf), np.zeros(count, np.int64)
     value[0] = 0.0
-    first = np.searchsorted(lead, lead - MOST_BYTES)
-    last = np.searchsorted(lead, lead - LEAST_BYTES, side="right")
+    usual = np.median(before, axis=0)
+    first = np.searchsorted(usual, usual - MOST_BYTES)
+    last = np.searchsorted(usual, usual - LEAST_BYTES, side="right")
     for j in range(1, count):
         low, high = int(first[j]), min(max(int(last[j]), int(first[j]) + 1), j)
         high = j if j == count - 1 else high

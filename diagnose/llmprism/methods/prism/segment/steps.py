@@ -26,6 +26,7 @@ from llmprism.methods.prism.parameters import (
     RIVAL,
     SURELY_FIT,
     SYSTEMATIC,
+    VOTES_WORTH,
 )
 from llmprism.methods.prism.segment.balance import Balance, balance_of
 from llmprism.methods.prism.segment.borders import find_borders
@@ -50,7 +51,7 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
         return _without_steps(component)
     regular = np.array([max((lv.regular for lv in own), default=0.0) for own in levels])
     best = _divided(lanes, elected, balances, regular)
-    if near is None and best.worth < (True, SURELY_FIT):
+    if near is None and (not best.is_believed or best.fit.worth < SURELY_FIT):
         rival = elect(lanes, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
             other = _divided(lanes, rival, balances, regular)
@@ -90,13 +91,15 @@ class _Division:
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
         if self.steps > FEWEST_STEPS:
-            return self.fit.share >= LEAST_FIT and self.quality >= LEAST_QUALITY
+            both = self.fit.share * float(np.sqrt(self.level.quality))
+            return self.fit.share >= LEAST_FIT and both >= LEAST_QUALITY
         return self.fit.share >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
 
     @property
     def worth(self) -> tuple[bool, float]:
-        """The better of two divisions has more of it."""
-        return self.is_believed, self.fit.worth
+        """The better of two divisions has more of it; votes decide if both fit as well."""
+        votes = VOTES_WORTH * float(np.log(self.election.weight))
+        return self.is_believed, self.fit.worth + votes
 
 
 def _divided(

@@ -17,7 +17,6 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.parameters import (
     ALIKE_BYTES,
     EVALUATION_BYTES,
-    EXACT_BYTES,
     FEW_DEVIATE,
     FEWEST_STEPS,
     LEAST_FIT,
@@ -29,7 +28,7 @@ from llmprism.methods.prism.parameters import (
     VOTES_WORTH,
 )
 from llmprism.methods.prism.segment.balance import Balance, balance_of
-from llmprism.methods.prism.segment.borders import find_borders
+from llmprism.methods.prism.segment.borders import Borders, find_borders
 from llmprism.methods.prism.segment.cutting import cut_lane
 from llmprism.methods.prism.segment.fit import Fit, fit_of
 from llmprism.methods.prism.segment.lanes import Lane, lanes_of
@@ -62,7 +61,7 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
         return _without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
     for lane, bounds in zip(lanes, best.bounds, strict=True):
-        step_of[lane.of_class][lane.rows] = _numbered(lane, bounds)
+        step_of[lane.of_class][lane.rows] = _numbered(lane, bounds, best.borders)
     lead = lanes[best.election.lead].of_class
     start, end = _extents(component, step_of, lead, best.steps)
     return Stepping(best.steps, best.quality, lead, tuple(step_of), start, end)
@@ -73,9 +72,14 @@ class _Division:
     """All lanes cut at the borders of the steps that were elected."""
 
     election: Election
-    steps: int
+    borders: Borders
     bounds: list[Ints]
     fit: Fit
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.borders.steps
 
     @property
     def level(self) -> Level:
@@ -109,7 +113,7 @@ def _divided(
     election = refine(lanes, elected, balances)
     borders = find_borders(lanes, election, balances)
     bounds = [cut_lane(lane, borders) for lane in lanes]
-    return _Division(election, borders.steps, bounds, fit_of(lanes, bounds, regular))
+    return _Division(election, borders, bounds, fit_of(lanes, bounds, regular))
 
 
 def _are_unions(coarse: int, fine: int) -> bool:
@@ -135,10 +139,10 @@ def _without_steps(component: Component) -> Stepping:
     return Stepping(0, 0.0, -1, unknown, INTS, INTS)
 
 
-def _numbered(lane: Lane, bounds: Ints) -> Codes:
+def _numbered(lane: Lane, bounds: Ints, borders: Borders) -> Codes:
     """The step of each record of a lane; -1 for those of an evaluation before or after a step.
 
-    What a step has more than usual is an evaluation. The longer silence parts it from the step.
+    What a step has more than usual is an evaluation, before it or after the border at its end.
     """
     step = np.repeat(np.arange(bounds.size - 1, dtype=np.int32), np.diff(bounds))
     moved = np.diff(lane.sent[bounds])
@@ -149,12 +153,11 @@ def _numbered(lane: Lane, bounds: Ints) -> Codes:
     more &= ~(lacks[2:] | lacks[:-2])  # it may be of the step beside it, which lacks it
     for k in np.flatnonzero(more):
         first, last = bounds[k : k + 2]
-        excess = (1 + EXACT_BYTES[0]) * (moved[k] - usual)
-        after = int(np.searchsorted(lane.sent, lane.sent[first] + excess, "right")) - 1
-        before = int(np.searchsorted(lane.sent, lane.sent[last] - excess))
-        is_after = before > first and lane.gaps[before - 1] > lane.gaps[max(after, 1) - 1]
-        step[before:last] = -1 if is_after else k
-        step[first:after] = k if is_after else -1
+        sent = lane.sent[first : last + 1] - lane.sent[first]
+        after = first + int(np.argmin(np.abs(sent - moved[k] + usual)))
+        before = first + int(np.argmin(np.abs(sent - usual)))
+        is_after = lane.start[before] >= borders.low[k]
+        step[before if is_after else first : last if is_after else after] = -1
     return step
 
 

@@ -268,13 +268,13 @@ SYSTEMATIC = 5.0
 ALIKE_BYTES = 0.25
 """Relative deviation of the bytes that a lane sends in one step."""
 
-LEAST_FIT, MOSTLY_FIT = 0.75, 0.8
-"""Share of the steps in which lanes send as much as usual, for steps to be believed; if few."""
+LEAST_FIT = 0.8
+"""Share of the steps in which lanes send as much as usual, for steps to be believed."""
 
 WIDTH_WORTH, LATE_COST = 0.25, 1.0
 """Log likelihoods of a border: log of the silence of all lanes, and period after it begins."""
 
-RIVAL, SURELY_FIT = 0.1, 0.95
+RIVAL, SURELY_FIT = 0.1, 0.97
 """Votes of a second number of steps, in those of the first, to be tried; a fit that needs none."""
 
 BESIDE = 0.5
@@ -287,7 +287,7 @@ CUT_OFF = 0.15
 """Cost of bytes that the first or last step lacks, in that of bytes that others lack."""
 
 LEAST_QUALITY, FEW_DEVIATE = 0.55, 0.02
-"""Least quality of steps, and most usual deviation of their bytes if they are few."""
+"""Least fit times quality of the lead lane, and most usual deviation of bytes of few steps."""
 
 AFTER = 0.05
 """Of a silence of gradients: where bytes are parted, just after their last end."""

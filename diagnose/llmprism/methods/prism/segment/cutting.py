@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.parameters import (
+    ALIKE_BYTES,
     BYTES_COST,
     CANDIDATE_SILENCES,
     CUT_RANGE,
     DISTANCE_COST,
+    MOSTLY,
     SILENCE_COST,
 )
 from llmprism.methods.prism.segment.borders import Borders
@@ -30,7 +32,9 @@ def cut_lane(lane: Lane, borders: Borders) -> Ints:
     inner = np.searchsorted(lane.start, borders.middle)
     usual = np.diff(lane.sent[np.concatenate(([0], inner, [count]))])
     usual_bytes = float(np.median(usual[usual > 0])) if (usual > 0).any() else 1.0
-    exact = float(exactness(usual[None, 1:-1] / usual_bytes)[0, 0])
+    steps = usual[1:-1] / usual_bytes
+    alike = steps[np.abs(steps - 1) <= ALIKE_BYTES]  # others hold an evaluation, or lack something
+    exact = float(exactness(alike[None, :], MOSTLY)[0, 0])
     if lane.silent.size:
         inner = _choose(lane, borders, usual_bytes, 0.0, exact)
         shift = _offset(lane, borders, inner)

@@ -77,6 +77,13 @@ def _unlike(lane: Lane, bounds: Ints) -> tuple[float, float, float]:
     usual = usual_bytes(inner)
     if not usual:
         return 1.0, 0.0, 1.0
+    inner = _without_cut_ends(steps, (1 - ALIKE_BYTES) * usual)
     lacking = np.mean(inner < (1 - ALIKE_BYTES) * usual)
     more = np.mean(inner > (1 + ALIKE_BYTES) * usual)
     return float(lacking), float(more), float(np.mean(steps == 0))
+
+
+def _without_cut_ends(steps: Floats, least: float) -> Floats:
+    """The steps, without a first and last one that the recording may have cut."""
+    first, last = int(steps[0] < least), int(steps[-1] < least)
+    return steps[first : steps.size - last] if steps.size > first + last else steps

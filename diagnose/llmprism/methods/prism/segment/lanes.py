@@ -61,7 +61,7 @@ class Lane:
     @cached_property
     def silent(self) -> Ints:
         """Records that follow a silence that means something."""
-        return np.flatnonzero(self.gaps > self.floor) + 1
+        return np.flatnonzero(self.gaps >= self.floor) + 1
 
     def before(self, moments: Floats) -> Floats:
         """Bytes of the records that start before each of the ``moments``, shape (moments,)."""

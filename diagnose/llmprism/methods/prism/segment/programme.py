@@ -23,6 +23,7 @@ from llmprism.methods.prism.parameters import (
     CUT_OFF,
     EQUAL_BYTES,
     EXACT_BYTES,
+    HALF,
     LEAST_BYTES,
     MOST_BYTES,
     SOON,
@@ -92,18 +93,20 @@ def usual_bytes(steps: Floats) -> float:
         return 0.0
     lacking = np.searchsorted(sent, (1 - ALIKE_BYTES) * sent)
     until = np.searchsorted(sent, (1 + ALIKE_BYTES) * sent, side="right")
-    first = int(np.argmin(lacking + BESIDE * (sent.size - until)))
+    cost = lacking + BESIDE * (sent.size - until)
+    first = int(np.flatnonzero(cost == cost.min())[-1])
     return float(np.median(sent[lacking[first] : until[first]]))
 
 
-def exactness(steps: Floats) -> Floats:
-    """Usual relative deviation of the bytes of a step, by lane; shape (lanes, 1).
+def exactness(steps: Floats, share: float = HALF) -> Floats:
+    """Relative deviation of the bytes of a ``share`` of the steps, by lane; shape (lanes, 1).
 
     Parameters
     ----------
     steps : bytes of each step in usual steps, shape (lanes, steps).
     """
-    away = np.median(np.abs(steps - 1), axis=1) if steps.shape[1] else np.zeros(steps.shape[0])
+    away = np.abs(steps - 1) if steps.shape[1] else np.zeros((steps.shape[0], 1))
+    away = np.quantile(away, share, axis=1)
     exact: Floats = np.clip(away, *EXACT_BYTES)[:, None]
     return exact
 

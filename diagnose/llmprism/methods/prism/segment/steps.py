@@ -21,14 +21,13 @@ from llmprism.methods.prism.parameters import (
     FEWEST_STEPS,
     LEAST_FIT,
     LEAST_QUALITY,
-    MOSTLY_FIT,
     RIVAL,
     SURELY_FIT,
     SYSTEMATIC,
     VOTES_WORTH,
 )
 from llmprism.methods.prism.segment.balance import Balance, balance_of
-from llmprism.methods.prism.segment.borders import Borders, find_borders
+from llmprism.methods.prism.segment.borders import find_borders
 from llmprism.methods.prism.segment.cutting import cut_lane
 from llmprism.methods.prism.segment.fit import Fit, fit_of
 from llmprism.methods.prism.segment.lanes import Lane, lanes_of
@@ -60,8 +59,8 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
     if not best.is_believed:
         return _without_steps(component)
     step_of = [np.full(len(one.traffic), -1, np.int32) for one in component.classes]
-    for lane, bounds in zip(lanes, best.bounds, strict=True):
-        step_of[lane.of_class][lane.rows] = _numbered(lane, bounds, best.borders)
+    for i, (lane, bounds) in enumerate(zip(lanes, best.bounds, strict=True)):
+        step_of[lane.of_class][lane.rows] = _numbered(lane, bounds, balances.get(i))
     lead = lanes[best.election.lead].of_class
     start, end = _extents(component, step_of, lead, best.steps)
     return Stepping(best.steps, best.quality, lead, tuple(step_of), start, end)
@@ -72,14 +71,9 @@ class _Division:
     """All lanes cut at the borders of the steps that were elected."""
 
     election: Election
-    borders: Borders
+    steps: int
     bounds: list[Ints]
     fit: Fit
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.borders.steps
 
     @property
     def level(self) -> Level:
@@ -94,10 +88,11 @@ class _Division:
     @property
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
-        if self.steps > FEWEST_STEPS:
-            both = self.fit.share * float(np.sqrt(self.level.quality))
-            return self.fit.share >= LEAST_FIT and both >= LEAST_QUALITY
-        return self.fit.share >= MOSTLY_FIT and self.level.deviation <= FEW_DEVIATE
+        if self.fit.share < LEAST_FIT:
+            return False
+        if self.steps <= FEWEST_STEPS:
+            return self.level.deviation <= FEW_DEVIATE
+        return self.fit.share * float(np.sqrt(self.level.quality)) >= LEAST_QUALITY
 
     @property
     def worth(self) -> tuple[bool, float]:
@@ -113,7 +108,7 @@ def _divided(
     election = refine(lanes, elected, balances)
     borders = find_borders(lanes, election, balances)
     bounds = [cut_lane(lane, borders) for lane in lanes]
-    return _Division(election, borders, bounds, fit_of(lanes, bounds, regular))
+    return _Division(election, borders.steps, bounds, fit_of(lanes, bounds, regular))
 
 
 def _are_unions(coarse: int, fine: int) -> bool:
@@ -139,16 +134,20 @@ def _without_steps(component: Component) -> Stepping:
     return Stepping(0, 0.0, -1, unknown, INTS, INTS)
 
 
-def _numbered(lane: Lane, bounds: Ints, borders: Borders) -> Codes:
+def _numbered(lane: Lane, bounds: Ints, balance: Balance | None) -> Codes:
     """The step of each record of a lane; -1 for those of an evaluation before or after a step.
 
-    What a step has more than usual is an evaluation, before it or after the border at its end.
+    What a step has more than usual is an evaluation. The longer silence parts them, if nothing is
+    under way in it.
     """
     step = np.repeat(np.arange(bounds.size - 1, dtype=np.int32), np.diff(bounds))
     moved = np.diff(lane.sent[bounds])
     usual = usual_bytes(moved)
     noise = SYSTEMATIC * float(np.median(np.abs(moved / usual - 1)))
     more = moved > (1 + max(EVALUATION_BYTES, noise)) * usual
+    if balance is not None:  # longer sequences have longer messages, an evaluation has more of them
+        record = moved / np.maximum(np.diff(bounds), 1)
+        more &= record / np.median(record) < np.sqrt(moved / usual)
     lacks = np.pad(moved < (1 - ALIKE_BYTES) * usual, 1, constant_values=True)
     more &= ~(lacks[2:] | lacks[:-2])  # it may be of the step beside it, which lacks it
     for k in np.flatnonzero(more):
@@ -156,7 +155,10 @@ def _numbered(lane: Lane, bounds: Ints, borders: Borders) -> Codes:
         sent = lane.sent[first : last + 1] - lane.sent[first]
         after = first + int(np.argmin(np.abs(sent - moved[k] + usual)))
         before = first + int(np.argmin(np.abs(sent - usual)))
-        is_after = lane.start[before] >= borders.low[k]
+        parts = np.array([after, before])
+        low, high = lane.silence(parts, (-np.inf, -np.inf))
+        clean = np.ones(2, bool) if balance is None else balance.clean(low, high)
+        is_after = int(np.argmax(np.where(clean, high - low, -np.inf))) == 1
         step[before if is_after else first : last if is_after else after] = -1
     return step
 

@@ -274,7 +274,7 @@ LEAST_FIT = 0.8
 WIDTH_WORTH, LATE_COST = 0.25, 1.0
 """Log likelihoods of a border: log of the silence of all lanes, and period after it begins."""
 
-RIVAL, SURELY_FIT = 0.1, 0.97
+RIVAL, SURELY_FIT = 0.1, 0.95
 """Votes of a second number of steps, in those of the first, to be tried; a fit that needs none."""
 
 BESIDE = 0.5

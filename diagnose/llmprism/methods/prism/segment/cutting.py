@@ -62,7 +62,8 @@ def _choose(lane: Lane, borders: Borders, usual: float, shift: float, exact: flo
     for k, (option, score) in enumerate(zip(options, scores, strict=True)):
         passed = lane.sent[option][None, :] - lane.sent[chosen][:, None]
         excess = passed / usual - 1
-        away = np.abs(excess) if k else np.maximum(excess, 0)  # the first one may be cut off
+        lacks = np.maximum(-excess, 0) if k else 0.0  # the first one may be cut off
+        away = np.clip(excess, lacks, ALIKE_BYTES + lacks)  # an evaluation may be of any size
         cost = np.where(passed < 0, np.inf, BYTES_COST * np.log1p(away / exact))
         value = total[:, None] - cost
         before = np.argmax(value, axis=0)

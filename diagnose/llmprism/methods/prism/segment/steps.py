@@ -137,8 +137,7 @@ def _without_steps(component: Component) -> Stepping:
 def _numbered(lane: Lane, bounds: Ints, balance: Balance | None) -> Codes:
     """The step of each record of a lane; -1 for those of an evaluation before or after a step.
 
-    What a step has more than usual is an evaluation. The longer silence parts them, if nothing is
-    under way in it.
+    What a step has more than usual is an evaluation. Silences part them, and nobody answers it.
     """
     step = np.repeat(np.arange(bounds.size - 1, dtype=np.int32), np.diff(bounds))
     moved = np.diff(lane.sent[bounds])
@@ -152,15 +151,27 @@ def _numbered(lane: Lane, bounds: Ints, balance: Balance | None) -> Codes:
     more &= ~(lacks[2:] | lacks[:-2])  # it may be of the step beside it, which lacks it
     for k in np.flatnonzero(more):
         first, last = bounds[k : k + 2]
-        sent = lane.sent[first : last + 1] - lane.sent[first]
-        after = first + int(np.argmin(np.abs(sent - moved[k] + usual)))
-        before = first + int(np.argmin(np.abs(sent - usual)))
-        parts = np.array([after, before])
-        low, high = lane.silence(parts, (-np.inf, -np.inf))
-        clean = np.ones(2, bool) if balance is None else balance.clean(low, high)
-        is_after = int(np.argmax(np.where(clean, high - low, -np.inf))) == 1
-        step[before if is_after else first : last if is_after else after] = -1
+        begin, end = _without_evaluations(lane, int(first), int(last), float(usual), balance)
+        step[first:begin] = step[end:last] = -1
     return step
+
+
+def _without_evaluations(
+    lane: Lane, first: int, last: int, usual: float, balance: Balance | None
+) -> tuple[int, int]:
+    """First record, and the one after the last, of a step of ``usual`` bytes among more of them."""
+    sent = lane.sent[first : last + 1]
+    until = np.minimum(np.searchsorted(sent, sent + usual), sent.size - 1)
+    until -= (sent[until] - sent - usual) > (sent + usual - sent[until - 1])
+    low, high = lane.silence(np.arange(first, last + 1), (-np.inf, np.inf))
+    quiet = np.minimum(high - low, (high - low)[until])
+    quiet[np.abs(sent[until] - sent - usual) > ALIKE_BYTES * usual] = -np.inf
+    if balance is not None:
+        waits = np.concatenate(([0], np.cumsum(~balance.clean(low, high))))
+        inside = waits[until] - waits[np.minimum(np.arange(sent.size) + 1, until)]
+        quiet[inside < inside[quiet > -np.inf].max(initial=0)] = -np.inf
+    begin = int(np.argmax(quiet))
+    return first + begin, first + int(until[begin])
 
 
 def _extents(

@@ -88,10 +88,9 @@ class _Division:
     @property
     def is_believed(self) -> bool:
         """Whether chance does not make such steps: a few parts have to be more alike."""
-        if self.fit.share < LEAST_FIT:
+        is_few = self.steps <= FEWEST_STEPS
+        if self.fit.share < LEAST_FIT or (is_few and self.level.deviation > FEW_DEVIATE):
             return False
-        if self.steps <= FEWEST_STEPS:
-            return self.level.deviation <= FEW_DEVIATE
         return self.fit.share * float(np.sqrt(self.level.quality)) >= LEAST_QUALITY
 
     @property

@@ -53,8 +53,8 @@ def find_steps(component: Component, near: int | None = None) -> Stepping:
         rival = elect(lanes, levels, balances, besides=elected.steps)
         if rival is not None and rival.weight >= RIVAL * elected.weight:
             other = _divided(lanes, rival, balances, regular)
-            surely = best.is_believed and best.fit.missing < 1 - SURELY_FIT
-            if not (surely and _are_unions(other.steps, best.steps)):
+            whole = best.is_believed and best.fit.missing < 1 - SURELY_FIT
+            if not (whole and other.steps < best.steps):  # several steps together always fit
                 best = max(best, other, key=lambda each: each.worth)
     if not best.is_believed:
         return _without_steps(component)
@@ -108,12 +108,6 @@ def _divided(
     borders = find_borders(lanes, election, balances)
     bounds = [cut_lane(lane, borders) for lane in lanes]
     return _Division(election, borders.steps, bounds, fit_of(lanes, bounds, regular))
-
-
-def _are_unions(coarse: int, fine: int) -> bool:
-    """Whether so many parts may be of several finer ones each: those fit whatever a part is."""
-    several = round(fine / coarse)
-    return several > 1 and abs(fine - several * coarse) <= 1
 
 
 def _balances(lanes: list[Lane]) -> dict[int, Balance]:

@@ -33,6 +33,7 @@ import pandas as pd
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
+from llmprism.io.screening import has_ports
 from llmprism.methods.prism.parameters import QUARTER, SMALL
 from llmprism.methods.prism.records.sampled import sample_bytes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
@@ -175,10 +176,11 @@ def _replies(flows: FlowTable, opening: Codes) -> Codes:
 def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
     """Records that repeat the one before: the same bytes at the same time, seen elsewhere.
 
-    Exporters on both sides of a transfer each make a record of it. Believed only if a good part
-    of all records has such a repetition; then every second one is marked. Short messages that
-    follow each other at once look the same, so that only records that last tell, if there are any;
-    and nothing is seen twice if the exporters say that they look at one side.
+    Exporters on both sides of a transfer each make a record of it. Believed if a good part of all
+    records has such a repetition; then every second one is marked. Short messages that follow each
+    other at once look the same, so that only records that last tell, if there are any. An exporter
+    has one entry for each set of addresses and ports, so two that last together are from two
+    exporters, however few. Nothing is seen twice if the exporters say that they look at one side.
     """
     if flows.meta.get("observation_point") in ONE_VIEW:
         return np.zeros(size.size, np.bool_)
@@ -186,8 +188,9 @@ def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
     least_ns = LASTING * max(AT_ONCE_NS, clock_tick_ns(flows.start_ns, flows.end_ns))
     lasting = flows.durations_ns > least_ns
     telling = marks[lasting] if lasting.any() else marks
-    believed: Bools = marks & (telling.mean() > QUARTER if telling.size else False)
-    return believed
+    if telling.size and telling.mean() > QUARTER:
+        return marks
+    return marks & lasting & has_ports(flows.optional)
 
 
 @compiled

@@ -96,6 +96,14 @@ def test_what_both_sides_of_a_transfer_record_counts_once():
     assert not find_connections(table(rows, meta={"observation_point": "egress"})).small.any()
 
 
+@pytest.mark.parametrize(("ports", "repeated"), [([7] * 22, 2), (None, 0)])
+def test_of_a_few_records_that_repeat_the_ports_show_that_they_do(ports, repeated):
+    """Most of what both sides recorded was equal and is set aside; two differ by a tick."""
+    rows = [(step * 10 * MS, step * 10 * MS + MS, 0, 1, MESSAGE) for step in range(20)]
+    rows += [(begin + 15_000, end, *rest) for begin, end, *rest in (rows[3], rows[9])]
+    assert find_connections(table(sorted(rows), ports)).small.sum() == repeated
+
+
 def test_of_two_connections_with_one_volume_that_of_the_same_records_is_answered():
     """A hop of a ring may move as many bytes as keys and values between the same two ranks."""
     keys = SimpleNamespace(

@@ -81,9 +81,10 @@ check-full: $(VENV)/.installed-dev ## All tests and the larger checks.
 evaluation: $(VENV)/.installed-dev ## Grade both methods on drawn worlds; resumes if interrupted.
 	@$(BIN)/python -m evaluation exam
 
-reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the table of the README.
+reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the figures of the README.
 	@$(BIN)/python -m evaluation reference
 	@$(BIN)/python -m evaluation twins
+	@$(BIN)/python -m docs.building.figures
 
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; about 45 CPU minutes, resumes if interrupted.
 	@$(BIN)/python -m reproduction --update

@@ -25,7 +25,7 @@ def main() -> None:
 def reference(
     page: Annotated[list[str] | None, typer.Argument(help="Pages; left out: all.")] = None,
 ) -> None:
-    """Write pages of results/reference: captures, scores (and README), timeline, workloads."""
+    """Write pages of results/reference: captures, scores, timeline, workloads."""
     from evaluation.reference.pages import write
 
     write(page or [])

@@ -1,6 +1,6 @@
 """Parts of the documentation site that are made from code, or are executed.
 
-:mod:`.markers` puts text from code and from the README into pages, and :mod:`.session` runs the
+:mod:`.markers` puts text and figures from code into pages, and :mod:`.session` runs the
 commands of tutorials. :mod:`.links` checks the links of the built pages.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.building import citation, commands, keys, readme, tables
+from docs.building import citation, commands, figures, keys, tables
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MAKERS: dict[str, Callable[[str], str]] = {
     "bibtex": citation.bibtex,
     "commands": commands.reference,
+    "figures": figures.table_of,
     "keys": keys.reference,
     "names": tables.names,
-    "README": readme.section,
     "tables": tables.reference,
 }
 """Every maker by its name in a marker."""
@@ -39,8 +39,6 @@ def replace_markers(app: Sphinx, name: str, source: list[str]) -> None:
     text = MARKER.sub(lambda marker: MAKERS[marker[1]](marker[2]), source[0])
     text = _LINK.sub(lambda link: _without_folder(link, folder, Path(app.srcdir)), text)
     source[0] = _ANCHOR.sub(r"(\1)=\n", text)
-    if "<!-- made: README" in text:
-        app.env.note_dependency(str(readme.README))
 
 
 def _without_folder(link: re.Match[str], page: Path, top: Path) -> str:

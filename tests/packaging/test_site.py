@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from docs.building.commands import PROGRAMS, reference
 from docs.building.keys import reference as keys
 from docs.building.links import broken_links
 from docs.building.markers import MAKERS, MARKER
-from docs.building.readme import sections
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim import __version__
 from prism_sim.faults import KINDS
@@ -32,11 +30,6 @@ MARKERS = [
     (path, *found) for path in PAGES for found in MARKER.findall(path.read_text(encoding="utf-8"))
 ]
 EXAMPLES = sorted((DOCS / "examples").rglob("plot_*.py"))
-
-
-def test_every_section_of_the_readme_is_in_exactly_one_page():
-    used = Counter(words for _, maker, words in MARKERS if maker == "README")
-    assert used == dict.fromkeys(sections(), 1)
 
 
 @pytest.mark.parametrize(("page", "maker", "words"), MARKERS)

@@ -34,9 +34,6 @@ from llmprism.verdict import judge, without_servers
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
 
-ANSWERS = ("truth", "manifest.json", "score.json", "trace.json", "report.html", "diagnosis")
-"""Files and folders of a run folder that a method in a process of its own cannot read."""
-
 _READING = 0.2  # share of the time that reading the file takes
 
 
@@ -117,8 +114,7 @@ def diagnose_apart(
 ) -> tuple[Diagnosis, Usage]:
     """Diagnose with any method in a process of its own; also returns its time and memory.
 
-    Parameters as in :func:`diagnose`. All that a run folder has beside its flows and topology is
-    hidden from the method.
+    Parameters as in :func:`diagnose`.
 
     Raises
     ------
@@ -126,7 +122,7 @@ def diagnose_apart(
     """
     records, network, intake = _taken_in(flows, topology)
     (progress or _silent)(_READING, f"{method}, in a process of its own")
-    tables, usage = run_apart(method, records, network, limits, _answers_beside(flows))
+    tables, usage = run_apart(method, records, network, limits)
     return _judged(method, tables, records, network, intake), usage
 
 
@@ -157,12 +153,6 @@ def empty_diagnosis(
     """A diagnosis that finds nothing, in place of that of a method that failed."""
     records, network, intake = _taken_in(flows, topology)
     return _judged(method, {}, records, network, intake)
-
-
-def _answers_beside(flows: object) -> list[Path]:
-    """What a run folder has beside the file of flows: the truth, and what later stages wrote."""
-    folder = resolved(flows).parent if isinstance(flows, Path | str) else None
-    return [folder / name for name in ANSWERS if (folder / name).exists()] if folder else []
 
 
 def _diagnosed(

@@ -95,19 +95,6 @@ def test_without_another_process_everything_is_compiled_here(run):
     assert run([], cannot + again) == ["6.0", "0"]
 
 
-@pytest.mark.slow
-def test_a_helper_that_cannot_save_ends(run, tmp_path):
-    """Its compilation would be useless: the main process could not load the result."""
-    (tmp_path / "kernels.py").write_text(KERNELS + "\nimport blocking\n")
-    (tmp_path / "blocking.py").write_text(
-        "import pathlib, shutil, sys\n"
-        "if sys.argv[0] == '-c' and 'work' in vars(sys.modules['__main__']):\n"
-        "    shutil.rmtree('cache'); pathlib.Path('cache').write_text('in the way')\n"
-    )
-    ended = "assert early._helper.process.wait(60) == 0; assert not early._helper._state.get"
-    assert run(["kernels"], ended + "('kernels.total')") == ["6.0", "0"]
-
-
 def test_the_helper_ends_with_the_main_process(tmp_path):
     (tmp_path / "slow.py").write_text("import time; time.sleep(600)")
     program = (

@@ -1,13 +1,21 @@
-"""What the process of a method does: import it, read the input, call it, write its tables.
+"""What the process of a method does: set its limits, import it, read the input, write its tables.
 
-The present folder has ``flows.parquet`` and ``topology.json``; the tables are written beside them.
+The present folder has ``flows.parquet`` and ``topology.json``; tables and report are written beside
+them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +30,30 @@ from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import read_topology
 from llmprism.io.writing import write_table
 
-FLOWS, TOPOLOGY, TABLES = "flows.parquet", "topology.json", "tables"
+FLOWS, TOPOLOGY, TABLES, REPORT = "flows.parquet", "topology.json", "tables", "report.json"
 _LONGEST = 400  # characters of a message
 _HERE = str(Path(__file__).parent)
+_PR_SET_PDEATHSIG = 1
+_UNTOUCHED_BYTES = 4 << 30  # that libraries reserve and do not use; pyarrow alone takes 1 GiB
 
 
-def run(method: str) -> dict[str, Any]:
-    """Run the method called ``method``; returns the report for the supervisor."""
+def main(method: str, home: str, memory_bytes: int) -> None:
+    """Run ``method``, looked for in the folder ``home`` first, and leave tables and a report."""
+    with suppress(OSError, AttributeError):  # only Linux can end it with the diagnoser
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    most = memory_bytes + _UNTOUCHED_BYTES
+    for limit in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
+        resource.setrlimit(limit, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.path.insert(0, home)
+    report = Path.cwd() / REPORT
+    report.write_text(json.dumps(_ran(method)), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # whatever threads the method has left
+
+
+def _ran(method: str) -> dict[str, Any]:
+    """Run the method called ``method``; returns the report."""
     try:
         work = methods.load(method)
         topology = read_topology(TOPOLOGY)
@@ -61,12 +86,13 @@ def _write(tables: object) -> None:
     if not isinstance(tables, Mapping):
         what = f"the method returned a {type(tables).__name__}, and must return tables by name"
         raise TypeError(what)
+    strange = [str(name) for name in tables if name not in DIAGNOSIS]
+    if strange:
+        raise TypeError(f"there is no table {', '.join(strange)}; known: {', '.join(DIAGNOSIS)}")
     folder = Path(TABLES)
     folder.mkdir()
     for name, table in tables.items():
         path = folder / f"{name}.parquet"
-        if name not in DIAGNOSIS:
-            raise TypeError(f"there is no table {name!r}; known: {', '.join(DIAGNOSIS)}")
         if isinstance(table, InParts):
             write_table(table, path, DIAGNOSIS[name])
         else:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -19,19 +23,20 @@ from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.io.flows import FlowTable
 from llmprism.io.foreign import read_tables
 from llmprism.io.topology import Topology, as_content
-from llmprism.isolation.inside import FLOWS, TABLES, TOPOLOGY
-from llmprism.isolation.supervisor import Ending, Task
+from llmprism.isolation.inside import FLOWS, REPORT, TABLES, TOPOLOGY
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
 from prism_common.folders import is_regular
+from prism_common.untrusted import OutsideError, parsed, real
 
-_PATIENCE_S = 30.0  # for the supervisor, beyond the time limit of the method
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.stdin.readline());"
-    "from llmprism.isolation.supervisor import main; main()"
+    "import json, sys; path, *task = json.load(sys.stdin); sys.path[:] = path;"
+    "from llmprism.isolation.inside import main; main(*task)"
 )
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _FAMILIES = ("NUMBA_", "OMP_", "OPENBLAS_", "MKL_")  # of variables that are passed on
+_EVERY_S, _MEMORY_EVERY_S = 0.02, 0.1  # between two looks at the process, and at its memory
+_LONGEST_REPORT, _LONGEST_ERROR = 1 << 16, 500  # bytes, characters
 _SHOWN = 3  # last lines of the method's output in a message
 
 
@@ -42,7 +47,7 @@ class Limits:
     Attributes
     ----------
     time_s : time from its start to its end, imports included [s].
-    memory_bytes : its resident memory [bytes]; Linux only.
+    memory_bytes : resident memory of it and of what it started [bytes]; Linux only.
     """
 
     time_s: float = TIME_LIMIT_S
@@ -74,111 +79,166 @@ class MethodError(UserError):
         self.reason = reason
 
 
-CRASHED, TIMED_OUT, OUT_OF_MEMORY, INVALID, OPENED_TRUTH = REASONS = (
+CRASHED, TIMED_OUT, OUT_OF_MEMORY, INVALID = REASONS = (
     "crashed",
     "timed out",
     "out of memory",
     "invalid tables",
-    "opened the truth",
 )
 """Reasons why a method gives no result."""
 
 
 def run_apart(
-    method: str,
-    flows: FlowTable,
-    topology: Topology,
-    limits: Limits,
-    hidden: Sequence[Path] = (),
+    method: str, flows: FlowTable, topology: Topology, limits: Limits
 ) -> tuple[dict[str, pd.DataFrame], Usage]:
     """Run ``method`` in a process of its own; returns its tables by name.
-
-    Parameters
-    ----------
-    hidden : folders and files that the method must not read.
 
     Raises
     ------
     MethodError : the method gave no valid tables, with the reason.
     """
-    with tempfile.TemporaryDirectory(prefix="llmprism-") as name:
+    with tempfile.TemporaryDirectory(prefix="llmprism-", ignore_cleanup_errors=True) as name:
         folder = resolved(name)
-        (folder / "empty").touch()
         work = folder / "work"
         work.mkdir()
         pq.write_table(flows.as_table(), work / FLOWS)
         (work / TOPOLOGY).write_text(json.dumps(as_content(topology)), encoding="utf-8")
-        covered = [str(resolved(path)) for path in hidden]
-        task = Task(method, name, covered, limits.time_s, limits.memory_bytes)
-        ending = _ending(task, work)
-        _refuse(task, ending, folder)
+        began = time.monotonic()
+        code, peak_memory_bytes, limit = _ended(method, folder, work, limits)
+        seconds = time.monotonic() - began
+        report = _report(work / REPORT)
+        _refuse(method, limits, code, limit or str(report.get("limit", "")), report, folder / "log")
         try:
             tables = read_tables(work / TABLES, set(flows.addresses))
         except UserError as error:
             found = [Problem(one.what, f"method {method}", one.how) for one in error.problems]
             raise MethodError(INVALID, found) from error
-    seconds = float(ending.reply.get("seconds", ending.seconds))
-    return tables, Usage(seconds, ending.peak_memory_bytes)
+    return tables, Usage(float(report.get("seconds", seconds)), peak_memory_bytes)
 
 
-def _ending(task: Task, work: Path) -> Ending:
-    """Start the supervisor of ``task`` and wait for it."""
+def _ended(method: str, folder: Path, work: Path, limits: Limits) -> tuple[int, int, str]:
+    """Run the process to its end: exit code, peak memory [bytes], and the limit that ended it."""
     environment = {
         name: value
         for name, value in os.environ.items()
         if name in _ENVIRONMENT or name.startswith(_FAMILIES)
     }
     environment |= {"HOME": str(work), "TMPDIR": str(work)}
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _BOOT],
-        cwd=work,
-        env=environment,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
     paths = [os.path.abspath(path) for path in sys.path if path]
-    message = json.dumps([*paths, os.getcwd()]) + "\n" + json.dumps(asdict(task))
+    task = json.dumps([paths, method, os.getcwd(), limits.memory_bytes])
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _BOOT],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert process.stdin is not None
     try:
-        out, errors = process.communicate(message, task.time_s + _PATIENCE_S)
-        return Ending(**json.loads(out))
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        last = "" if isinstance(error, subprocess.TimeoutExpired) else errors.strip()[-200:]
-        problem = Problem(f"its supervisor failed {last}".strip(), f"method {task.method}")
-        raise MethodError(CRASHED, [problem]) from error
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(task.encode())
+        status, usage, limit = _waited(process.pid, str(work), limits)
+        process.returncode = os.waitstatus_to_exitcode(status)
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.communicate(timeout=_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+        _end_all(process.pid, str(work))
+        process.wait()
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss [bytes]
+    return process.returncode, usage.ru_maxrss * unit, limit
 
 
-def _refuse(task: Task, ending: Ending, folder: Path) -> None:
+def _waited(process: int, home: str, limits: Limits) -> tuple[int, resource.struct_rusage, str]:
+    """Exit status and usage of a process, and the limit at which it was killed."""
+    until, look_s = time.monotonic() + limits.time_s, 0.0
+    while True:
+        done, status, usage = os.wait4(process, os.WNOHANG)
+        if done:
+            return status, usage, ""
+        limit = "time" if time.monotonic() > until else ""
+        if time.monotonic() > look_s:
+            look_s = time.monotonic() + _MEMORY_EVERY_S
+            limit = "memory" if _memory_bytes(process, home) > limits.memory_bytes else limit
+        if limit:
+            os.kill(process, signal.SIGKILL)
+            _, status, usage = os.wait4(process, 0)
+            return status, usage, limit
+        time.sleep(_EVERY_S)
+
+
+def _memory_bytes(process: int, home: str) -> int:
+    """Memory of a process and of those that it started, what they share counted once [bytes].
+
+    It is 0 if the system does not tell.
+    """
+    others = _started_by(home) - {process}
+    total = 0
+    for one in {process, *others}:
+        with suppress(OSError, IndexError, ValueError):  # ended, or not Linux
+            if others:
+                text = Path(f"/proc/{one}/smaps_rollup").read_text()
+                total += int(text.partition("\nPss:")[2].split()[0]) * 1024
+            else:
+                pages = Path(f"/proc/{one}/statm").read_text().split()[1]
+                total += int(pages) * resource.getpagesize()
+    return total
+
+
+def _started_by(home: str) -> set[int]:
+    """Processes of a method: their environment has its folder as ``HOME``."""
+    mark = f"HOME={home}\0".encode()
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # ended, or another user's
+            if mark in path.read_bytes():
+                found.add(int(path.parent.name))
+    return found
+
+
+def _end_all(process: int, home: str) -> None:
+    """Kill the session of ``process``, and all that it started in other sessions."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+    for one in _started_by(home):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+
+
+def _report(path: Path) -> dict[str, Any]:
+    """The report of the process, which a method can write as well; empty if it is none."""
+    if not is_regular(path):
+        return {}
+    with suppress(OSError, OutsideError), path.open("rb") as file:
+        found = parsed(file.read(_LONGEST_REPORT))
+        if isinstance(found, dict):
+            report: dict[str, Any] = {"limit": "memory" if found.get("out_of_memory") else ""}
+            if "error" in found:
+                report["error"] = str(found["error"])[:_LONGEST_ERROR]
+            if "seconds" in found:
+                report["seconds"] = real(found["seconds"], 0.0, 1e9)
+            return report
+    return {}
+
+
+def _refuse(
+    method: str, limits: Limits, code: int, limit: str, report: dict[str, Any], log: Path
+) -> None:
     """Raise a MethodError unless the process ended well."""
-    last = _last_lines(folder / "log")
+    last = _last_lines(log)
     how = f"its last output: {last}" if last else ""
-    gibibytes = f"{task.memory_bytes / 2**30:.3g} GiB"
-    error = str(ending.reply.get("error") or "")
-    if ending.opened:
-        names = ", ".join(ending.opened[:_SHOWN])
-        _fail(OPENED_TRUTH, task, f"it tried to open the truth: {names}", "")
-    if ending.limit == "time":
-        _fail(TIMED_OUT, task, f"it ran longer than the limit of {task.time_s:g} s", how)
-    if ending.limit == "memory" or ending.reply.get("out_of_memory"):
-        _fail(OUT_OF_MEMORY, task, f"it needs more memory than the limit of {gibibytes}", "")
-    if error:
-        _fail(CRASHED, task, error, "")
-    if ending.code:
-        _fail(CRASHED, task, f"its process ended with {_code_name(ending.code)}", how)
-
-
-def _fail(reason: str, task: Task, what: str, how: str) -> None:
-    raise MethodError(reason, [Problem(what, f"method {task.method}", how)])
+    reason, what = "", ""
+    if limit == "time":
+        reason, what = TIMED_OUT, f"it ran longer than the limit of {limits.time_s:g} s"
+    elif limit == "memory":
+        gibibytes = f"{limits.memory_bytes / 2**30:.3g} GiB"
+        reason, what, how = OUT_OF_MEMORY, f"it needs more memory than the limit of {gibibytes}", ""
+    elif report.get("error"):
+        reason, what, how = CRASHED, report["error"], ""
+    elif code or not report:
+        reason, what = CRASHED, f"its process ended with {_code_name(code)}"
+    if reason:
+        raise MethodError(reason, [Problem(what, f"method {method}", how)])
 
 
 def _code_name(code: int) -> str:
@@ -188,8 +248,6 @@ def _code_name(code: int) -> str:
 
 
 def _last_lines(log: Path) -> str:
-    if not is_regular(log):
-        return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 2000))
         lines = file.read().decode(errors="replace").splitlines()

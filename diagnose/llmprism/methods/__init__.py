@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -121,10 +122,10 @@ def check(name: str) -> None:
 def files_of(name: str) -> list[Path]:
     """The folder of the package that a foreign method is in, or the file of its module.
 
-    It is searched as in the process of the method: in the present folder last.
+    It is searched as in the process of the method: in the present folder first.
     """
     top = _top_of(name)
-    spec = find_spec(top) or PathFinder.find_spec(top, [os.getcwd()])
+    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path]) or find_spec(top)
     if spec is None:
         return []
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]

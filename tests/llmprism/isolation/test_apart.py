@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from llmprism import methods
 from llmprism.isolation.runner import Limits, MethodError
 from llmprism.pipeline import diagnose
 from prism_common.errors import UserError
@@ -39,8 +40,12 @@ def dies(flows, topology, progress):
     os.abort()
 
 def hangs(flows, topology, progress):
-    subprocess.Popen(["sh", "-c", "setsid sleep 60; touch " + TRUTH + ".survived"])
+    subprocess.Popen(["setsid", "sh", "-c", "sleep 20; touch " + TRUTH + ".survived"])
     time.sleep(60)
+
+def leaves(flows, topology, progress):
+    subprocess.Popen(["setsid", "sh", "-c", "sleep 8; touch " + TRUTH + ".survived"])
+    return good(flows, topology, progress)
 
 def grows(flows, topology, progress):
     kept = [np.ones(1 << 24) for _ in range(40)]
@@ -49,17 +54,6 @@ def invalid(flows, topology, progress):
     steps = pd.DataFrame({{"job": ["a", "a"], "address": flows.addresses[0], "step": 0,
         "start_ns": 5, "end_ns": 3, "confidence": 1.5}})
     return {{"steps": steps, "jobs": pd.DataFrame({{"job": ["a"], "address": ["10.99.99.99"]}})}}
-
-def reads_truth(flows, topology, progress):
-    try:
-        print(pd.read_parquet(TRUTH + "/faults.parquet"))
-    except Exception:
-        pass
-    return good(flows, topology, progress)
-
-def lets_read(flows, topology, progress):
-    subprocess.run(["cat", os.path.dirname(TRUTH) + "/manifest.json"])
-    return good(flows, topology, progress)
 """
 
 
@@ -111,8 +105,6 @@ def test_its_tables_are_the_diagnosis(run_folder: Path, world: Any) -> None:
         ("crashes", {}, "crashed", r"ValueError: no such luck \(foreign_methods.py:\d+\)"),
         ("dies", {}, "crashed", r"signal 6"),
         ("grows", {"memory_bytes": 1 << 30}, "out of memory", "the limit of 1 GiB"),
-        ("reads_truth", {}, "opened the truth", "truth/faults.parquet"),
-        ("lets_read", {}, "opened the truth", "manifest.json"),
     ],
 )
 def test_a_failure_has_a_reason_and_changes_nothing(
@@ -131,7 +123,24 @@ def test_a_hang_ends_with_all_its_processes(run_folder: Path) -> None:
         apart(run_folder, "hangs", time_s=15.0)
     assert failure.value.reason == "timed out"
     assert time.monotonic() - began < 45
+    time.sleep(max(0.0, began + 40.0 - time.monotonic()))
     assert not (run_folder / "truth.survived").exists(), "nor does the shell go on"
+
+
+def test_what_a_method_leaves_running_ends_with_it(run_folder: Path) -> None:
+    assert len(apart(run_folder, "leaves").jobs) > 0
+    time.sleep(10.0)
+    assert not (run_folder / "truth.survived").exists()
+
+
+def test_a_module_in_the_present_folder_goes_before_an_installed_one(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/foreign_methods.py").write_text("def good(*_):\n    raise ValueError\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert len(apart(run_folder, "good").jobs) > 0
+    assert methods.files_of("foreign_methods:good") == [tmp_path / "foreign_methods.py"]
 
 
 def test_every_invalid_value_is_reported(run_folder: Path) -> None:

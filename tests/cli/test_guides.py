@@ -88,7 +88,7 @@ def test_its_three_commands_lead_from_an_export_to_the_faults(tmp_path):
     assert re.search(r"cannot  slow switch or link: .*\n +to get it: export at leaves", checked)
     found = pd.read_parquet(tmp_path / "mine/diagnosis/findings.parquet")
     spans = {*zip(found["first_step"], found["last_step"], strict=True)}
-    assert steps_of_faults(truth) == {(12, 19), (28, 37)} == spans - {(3, 10)}
+    assert spans == {(3, 10), (12, 19), (28, 37)}
     steps = pd.read_parquet(truth / "truth/steps.parquet")
     took_ns = steps.groupby("step")["end_ns"].max().diff()
     assert took_ns[5:12].mean() > 1.1 * took_ns.median()  # the machine was busy
@@ -106,8 +106,3 @@ def test_its_three_commands_make_logs_and_diagnose_them(tmp_path, monkeypatch):
     failures = pd.read_parquet(tmp_path / "mylogs/truth/logs_failures.parquet")
     assert len(failures)
     assert all(f">{job}</a>" in page for job in failures["job"])
-
-
-def steps_of_faults(case):
-    faults = pd.read_parquet(case / "truth/faults.parquet")
-    return set(zip(faults["from_step"], faults["to_step"] - 1, strict=True))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 import venv
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-HERE = Path(sysconfig.get_path("purelib"))
 
 
 def call(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -32,7 +29,7 @@ def install(place: Path, *wheels: Path) -> None:
     (packages,) = place.glob("lib/python*/site-packages")
     made = [PathDistribution(info) for info in packages.glob("*.dist-info")]
     for top in set().union(*(_tops(distribution(name)) for name in _asked_for(made))):
-        (packages / top).symlink_to(HERE / top)
+        (packages / top.name).symlink_to(top)
 
 
 def _asked_for(distributions: list[PathDistribution]) -> set[str]:
@@ -51,7 +48,7 @@ def _asked_for(distributions: list[PathDistribution]) -> set[str]:
     return found
 
 
-def _tops(installed: Distribution) -> set[str]:
-    """Files and folders of a package directly below ``site-packages``."""
-    tops = {path.parts[0] for path in installed.files or ()}
-    return {top for top in tops if top not in ("..", "__pycache__")}
+def _tops(installed: Distribution) -> set[Path]:
+    """Files and folders of a package directly below its ``site-packages``."""
+    tops = {path.parts[0] for path in installed.files or ()} - {"..", "__pycache__"}
+    return {Path(str(installed.locate_file(top))) for top in tops}

@@ -71,7 +71,7 @@ def imports(text: str) -> Iterator[str]:
 
 
 def is_private(name: str) -> bool:
-    """Whether an import reaches a module that its package does not offer."""
+    """Whether an import reaches a module that its package does not make public."""
     package, _, rest = name.partition(".")
     inside = name.startswith("llmprism.methods.prism.")
     return inside or (package in PUBLIC and rest.split(".")[0] not in {"", *PUBLIC[package]})

@@ -114,7 +114,9 @@ def lines(stream: IO[bytes], longest: int = LONGEST_LINE) -> Iterator[bytes | No
 def parsed(text: str | bytes) -> Any:
     """Return the content of JSON; infinite numbers and deep nesting are errors."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        return _DECODER.decode(text)
     except RecursionError:
         raise OutsideError("nested too deep") from None
     except OutsideError:
@@ -125,3 +127,6 @@ def parsed(text: str | bytes) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise OutsideError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

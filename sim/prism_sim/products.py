@@ -41,6 +41,7 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
         "manifest.json",
         *(f"truth/{name}.parquet" for name in (*_TRUTH, *_LOGS_TRUTH)),
         "logs/index.json",
+        "collectives/*.jsonl",
     ),
     "diagnose": (*(f"diagnosis/{name}.parquet" for name in _TABLES), "diagnosis/intake.json"),
     "score": ("score.json",),
@@ -63,6 +64,7 @@ NAMES = Names(
     r"figures/[\w-]+\.png",
     r"logs/index\.json",
     r"logs/[^/]+/.+",
+    r"collectives/[^/]+\.jsonl",
     r"observations/[\w-]+/[0-9]+/(?:flows\.parquet|topology\.json)",
     r"truth/[\w-]+/[0-9]+/(?:\w+\.parquet|scenario\.json)",
 )

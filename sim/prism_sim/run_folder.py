@@ -156,6 +156,11 @@ class Run:
         return self.folder / "counters.parquet"
 
     @property
+    def collectives(self) -> Path:
+        """The folder of what communication libraries write, if the scenario asks for it."""
+        return self.folder / "collectives"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

@@ -11,13 +11,19 @@ from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_sim.collector.inspector_records import LoggedJob, write_collectives
+from prism_sim.draws import Draws
+from prism_sim.loading.job import Job
 from prism_sim.loading.scenario import Scenario
 from prism_sim.logs.config import Logs
 from prism_sim.logs.corpus import CorpusWriter, Logged, drawn_jobs
 from prism_sim.logs.simulated import simulated_jobs
 from prism_sim.run_folder import Run
+from prism_sim.training.costs import pipeline_message_bytes
 from prism_sim.version import __version__
 from prism_sim.world import World, logged_jobs, write_truth
 
@@ -53,8 +59,9 @@ def simulate(
         gpus = scenario.cluster.gpus_per_server
         jobs = simulated_jobs(logged_jobs(world, run), scenario.logs, gpus, scenario.seed)
         logs = _write_logs(scenario, scenario.logs, run, list(jobs), progress)
+    collectives = _write_collectives(world, run)
     facts = _manifest(world, command, time.perf_counter() - began)
-    run.write_json(run.manifest, facts | ({"logs": logs} if logs else {}))
+    run.write_json(run.manifest, facts | ({"logs": logs} if logs else {}) | collectives)
     return list(world.faults.warnings())
 
 
@@ -98,6 +105,26 @@ def _write_logs(
     writer = CorpusWriter(run.folder, options)
     writer.write_all(jobs, count + len(simulated), progress)
     return writer.counts
+
+
+def _write_collectives(world: World, run: Run) -> dict[str, int]:
+    """Write what libraries record, if the scenario asks for it; returns the number of records."""
+    options = world.scenario.collectives
+    if options is None:
+        return {}
+    jobs = {
+        name: LoggedJob(
+            job.ranks(),
+            pipeline_message_bytes(job.model) if isinstance(job.model, Job) else 0,
+            tuple(first for first, _ in job.attempts),
+        )
+        for name, job in world.jobs.items()
+    }
+    first, size = (np.array(one, np.int64) for one in world.log.sizes)
+    spans = run.folder / "truth" / "spans.parquet"
+    draws = Draws(world.scenario.seed)
+    written = write_collectives(options, jobs, spans, (first, size), draws, run.collectives)
+    return {"collectives": written}
 
 
 def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:

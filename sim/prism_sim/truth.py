@@ -20,6 +20,7 @@ step that a failure interrupted is in ``steps`` only for ranks that had finished
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
@@ -90,9 +91,17 @@ class SpanLog(Streaming):
     ----------
     path : the file to write.
     epoch_ns : time zero of the simulation on the collector's clock.
+
+    keeps_sizes : whether the sizes of collectives are kept, for what libraries write of them.
+
+    Attributes
+    ----------
+    sizes : first number of each collective, in order, and its size at each rank [bytes].
     """
 
-    def __init__(self, path: Path, epoch_ns: int) -> None:
+    def __init__(self, path: Path, epoch_ns: int, *, keeps_sizes: bool = False) -> None:
+        self._keeps_sizes = keeps_sizes
+        self.sizes = array("q"), array("q")
         self.rows = LogRows(PIECE)
         self._tally = self.rows.tally.data
         self._epoch_ns = epoch_ns
@@ -121,13 +130,17 @@ class SpanLog(Streaming):
         for kind in kinds:
             self._kinds.setdefault(kind, len(self._kinds))
 
-    def communication(self, worker: int, *, common: bool = False) -> int:
+    def communication(self, worker: int, *, common: bool = False, size_bytes: int = 0) -> int:
         """Number of a new communication of ``worker`` with others of as many ranks.
 
         Each of the worker's ranks communicates with its counterparts in the other workers, so
-        each has its own number; unless all of them take part in one (``common``).
+        each has its own number; unless all of them take part in one (``common``). ``size_bytes``
+        is the size of a collective at each rank.
         """
         first = self._tally[COMMUNICATIONS]
+        if self._keeps_sizes and size_bytes:
+            self.sizes[0].append(first)
+            self.sizes[1].append(size_bytes)
         self._tally[COMMUNICATIONS] = first + (1 if common else self._tp[worker])
         return _FIRST_COMMON - first if common else first
 

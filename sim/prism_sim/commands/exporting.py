@@ -1,4 +1,4 @@
-"""``prism-sim export``: the flow records of a run as the telemetry of an exporter."""
+"""``prism-sim export``: what a run recorded, as the telemetry of an exporter."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from prism_sim.commands.session import open_session
 def export(
     run_folder: RunFolder,
     form: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="ipfix, netflow9, sflow or csv.")
+        str,
+        typer.Option("--format", metavar="NAME", help="ipfix, netflow9, sflow, csv, inspector."),
     ] = "ipfix",
     sampling: Annotated[
         int, typer.Option(metavar="N", min=1, help="One packet in N, for sflow.")
     ] = 1000,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="File to write. Default: flows.SUFFIX in this folder."),
+        typer.Option(metavar="FILE", help="File to write. Default: flows.SUFFIX here."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write the flow records of a run as IPFIX, NetFlow v9, sFlow or CSV.
+    """Write the flow records of a run as IPFIX, NetFlow v9, sFlow or CSV, or its collectives.
 
     The file is what a collector gets from switches: `llmprism ingest` reads it, and so does any
-    other collector. sFlow holds one packet in N, so that sizes are estimates.
+    other collector. sFlow holds one packet in N, so that sizes are estimates. inspector has what
+    communication libraries wrote, which `llmprism collectives` reads.
     """
     with open_session(as_json, quiet, debug) as session:
-        import pandas as pd
-
         from prism_common.errors import Problem, UserError
         from prism_common.files import replacing
         from prism_sim.commands import stages
@@ -45,12 +45,11 @@ def export(
             hint = did_you_mean(form, EXPORTERS)
             raise typer.BadParameter(f"there is no {form!r}; {hint}", param_hint="--format")
         exporter, made = EXPORTERS[form], stages.existing(run_folder)
-        target = out or Path(f"flows{exporter.suffix}")
+        target = out or Path(f"{exporter.stem}{exporter.suffix}")
         if target.exists():
             how = "move it away, or name another file with --out"
             raise UserError(Problem("there is a file, which is not replaced", str(target), how))
-        flows = pd.read_parquet(made.flows)
         with replacing(target) as partial, partial.open("wb") as stream:
-            exporter.write(flows, stream, sampling)
-        session.note(f"{len(flows):,} records as {exporter.about}")
+            records = exporter.write_run(made, stream, sampling)
+        session.note(f"{records:,} records as {exporter.about}")
         session.facts({"export": str(target)})

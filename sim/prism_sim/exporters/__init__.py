@@ -1,26 +1,29 @@
-"""Flow records as exporters send them, one file a format; the readers of ``llmprism`` read them.
+"""The telemetry of a run as its sources send it, one file a format; ``llmprism`` reads all of them.
 
-A new format is a new file with an :class:`~prism_sim.exporters.base.Exporter`, and one entry in
-:data:`EXPORTERS`; or an entry point ``prism_sim.exporters`` of another package.
+A new format is a new file with an :class:`~prism_sim.exporters.base.RunExporter` (of flow records:
+an ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point ``prism_sim.exporters`` of
+another package.
 """
 
 from __future__ import annotations
 
-from prism_sim.exporters.base import Exporter
+from prism_sim.exporters.base import Exporter, RunExporter
 from prism_sim.exporters.csv import Csv
+from prism_sim.exporters.inspector import InspectorLines
 from prism_sim.exporters.ipfix import Ipfix
 from prism_sim.exporters.netflow9 import Netflow9
 from prism_sim.exporters.sflow import Sflow
 from prism_sim.registry import Registry
 
-EXPORTERS: Registry[Exporter] = Registry(
+EXPORTERS: Registry[RunExporter] = Registry(
     "prism_sim.exporters",
     Ipfix(),
     Netflow9(),
     Sflow(),
     Csv(),
+    InspectorLines(),
     name_of=lambda exporter: exporter.name,
 )
 """Every format by its name."""
 
-__all__ = ["EXPORTERS", "Exporter"]
+__all__ = ["EXPORTERS", "Exporter", "RunExporter"]

@@ -1,4 +1,4 @@
-"""What an exporter is, and the columns that all of them read."""
+"""What an exporter is, and the columns that exporters of flows read."""
 
 from __future__ import annotations
 
@@ -11,24 +11,39 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prism_common.errors import Problem, UserError
+from prism_sim.run_folder import Run
 
 PACKET_BYTES = 4096
 """Payload of a packet of RoCE, where the records do not count packets."""
 
 
-class Exporter(ABC):
-    """A format of telemetry.
+class RunExporter(ABC):
+    """A format of telemetry that is written from a run.
 
     Attributes
     ----------
     name : of the format.
     about : what the file holds, and how exact its times are.
-    suffix : of the file.
+    suffix, stem : of the file, if it is not named.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     suffix: ClassVar[str]
+    stem: ClassVar[str] = "flows"
+
+    @abstractmethod
+    def write_run(self, run: Run, out: IO[bytes], sampling: int) -> int:
+        """Write what the run has of this telemetry; returns the number of records."""
+
+
+class Exporter(RunExporter):
+    """A format of flow records."""
+
+    def write_run(self, run: Run, out: IO[bytes], sampling: int) -> int:
+        flows = pd.read_parquet(run.flows)
+        self.write(flows, out, sampling)
+        return len(flows)
 
     @abstractmethod
     def write(self, flows: pd.DataFrame, out: IO[bytes], sampling: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
 from pydantic import Discriminator, Field
 
 from prism_sim.collector.config import CollectorConfig
+from prism_sim.collector.inspector import Inspector
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.campaign import Campaign
 from prism_sim.loading.job import Job, WrittenJob
@@ -61,6 +62,11 @@ class Scenario(Closed):
     logs: Logs | None = Field(
         default=None,
         description="Logs of the jobs, with the truth of each line. Left out: none.",
+    )
+    collectives: Inspector | None = Field(
+        default=None,
+        description="What the communication library of each process writes about its collectives. "
+        "Left out: nothing.",
     )
     duration_s: float | None = Field(
         default=None,

@@ -161,7 +161,9 @@ class CommStream:
         if collective in self._in_flight:
             self._in_flight.remove(collective)
         common = self._ranks_each > 1
-        number = self._log.communication(self._workers[0], common=common)
+        number = self._log.communication(
+            self._workers[0], common=common, size_bytes=call.size_bytes
+        )
         phased = [part for part in self._parts_for(call) if hasattr(part, "take_phases")]
         phases = [phase for part in phased for phase in part.take_phases()]
         for member, since in collective.joined_ns.items():

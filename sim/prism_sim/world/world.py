@@ -66,7 +66,8 @@ class World:
         self.collector = Collector(
             scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, hosts
         )
-        self.log = SpanLog(spans_path, scenario.epoch_ns)
+        keeps_sizes = scenario.collectives is not None
+        self.log = SpanLog(spans_path, scenario.epoch_ns, keeps_sizes=keeps_sizes)
         self.fabric.log_into(self.log.rows, self.log.write_piece)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
         self.jobs = {

@@ -7,13 +7,13 @@ blocks ``session`` of tutorials are executed (:mod:`docs.building.session`), and
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from docs.building.gallery import write_examples  # noqa: E402
 from prism_sim import __version__  # noqa: E402
 
 project = "prism-sim"
@@ -53,8 +53,7 @@ autodoc_typehints = "none"  # numpydoc's sections have them in words
 numpydoc_show_class_members = False
 
 EXAMPLES = Path("build/examples")  # an example leaves its runs in its own folder: here, in a copy
-shutil.rmtree(ROOT / EXAMPLES, ignore_errors=True)
-shutil.copytree(ROOT / "docs" / "examples", ROOT / EXAMPLES)
+write_examples(ROOT / EXAMPLES)
 
 sphinx_gallery_conf = {
     "examples_dirs": EXAMPLES.as_posix(),

@@ -183,23 +183,6 @@ def twins() -> None:
 
 
 @app.command()
-def twin_variants() -> None:
-    """Print the errors of twins under other rules for noise."""
-    from evaluation.twins import variants
-
-    for text in variants.tables(variants.tried()).values():
-        typer.echo(text)
-
-
-@app.command()
-def prism() -> None:
-    """Compare both methods on hostile worlds: results/reference/prism.md and its picture."""
-    from evaluation.study import prism as study
-
-    study.main()
-
-
-@app.command()
 def ablation() -> None:
     """Measure what each part of prism contributes: results/reference/ablation.md."""
     from evaluation.study import ablation as study

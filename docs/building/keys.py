@@ -27,10 +27,7 @@ def reference(language: str) -> str:
     """Every key of a language: first those of the file, then those of its parts."""
     schema = schema_of(Language(language))
     keys = Keys(language, schema["$defs"])
-    tops = [_last(each["$ref"]) for each in schema.get("anyOf", ())]
-    parts = {name: schema["$defs"][name] for name in tops}
-    if "properties" in schema:
-        parts = {"The file": schema}
+    parts = {"The file": schema}
     parts.update((name, part) for name, part in schema["$defs"].items() if _has_keys(part))
     return "\n".join(keys.section(name, part) for name, part in parts.items())
 

@@ -11,25 +11,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
-
 from evaluation.operations import measured, theory
 from evaluation.operations.published import (
     ACME_GPU_TIME,
     ACME_INFRASTRUCTURE,
     BY_NAME,
-    CLUSTERS,
 )
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running
 from prism_sim.operations.campaigns import ACME
-from prism_sim.operations.evaluating.study import Evaluation
-from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.results import LABELS
 from prism_sim.operations.study import Study
-from prism_sim.operations.writing import Written, write_evaluation, write_policies, write_quarter
+from prism_sim.operations.writing import Written, write_policies
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
 from prism_sim.studies.pool import default_processes
@@ -45,7 +40,6 @@ def write() -> None:
         began_s = _cpu_s()
         studies = {name: _policies(name, Path(temporary) / name) for name in _NAMES}
         cpu_s = _cpu_s() - began_s
-        quarter, evaluation = _others(Path(temporary))
         shutil.copy(studies["what-diagnosis-brings"].files["worth"], REFERENCE / PICTURE)
     number = sum(map(_replications, _NAMES))
     flows = studies["what-diagnosis-brings"].data["windows"]
@@ -56,9 +50,8 @@ def write() -> None:
         studies=[_study(name, written) for name, written in studies.items()],
         worth=_worth(studies["what-diagnosis-brings"]),
         windows=_windows(flows),
-        published=_published(studies, quarter, evaluation),
+        published=_published(studies),
         acme=_acme(studies["acme"]),
-        summary=_summary(quarter),
         theory=theory.tables(),
         replications=f"{number:,}",
         cpu_s=f"{cpu_s:.0f}",
@@ -72,9 +65,7 @@ def _path(name: str) -> Path:
 
 
 def _read(name: str) -> Study:
-    study = read_operations(_path(name))
-    assert isinstance(study, Study)
-    return study
+    return read_operations(_path(name))
 
 
 def _replications(name: str) -> int:
@@ -87,16 +78,6 @@ def _policies(name: str, out: Path) -> Written:
     windows = list(opening.open_windows(study, moments, out / "windows"))
     done = running.run(study, out / "points", default_processes())
     return write_policies(study, [one.result for _, one in done if one.result], windows, out)
-
-
-def _others(out: Path) -> tuple[dict[str, float], pd.DataFrame]:
-    """The summary of the quarter, and the makespans of the schedulers."""
-    quarter = read_operations(_path("cluster-quarter"))
-    evaluation = read_operations(_path("evaluation-scheduling"))
-    assert isinstance(quarter, Quarter)
-    assert isinstance(evaluation, Evaluation)
-    summary = write_quarter(quarter, out / "quarter").data["summary"]
-    return summary, write_evaluation(evaluation, out / "evaluation").shown
 
 
 def _cpu_s() -> float:
@@ -135,9 +116,7 @@ def _worth(written: Written) -> str:
     return table(["method", "quality", "measured", "ETTR [%]"], rows)
 
 
-def _published(
-    studies: dict[str, Written], quarter: dict[str, float], evaluation: pd.DataFrame
-) -> str:
+def _published(studies: dict[str, Written]) -> str:
     """Published figures and ours: what, published, simulated."""
     robust = studies["byterobust"].data
     best = robust["policies"]["and stack aggregation"]
@@ -149,11 +128,6 @@ def _published(
     sync, background = (list(acme.values())[at]["checkpoint"] for at in (0, 1))
     meta = next(iter(studies["meta"].data["policies"].values()))
     exhausted = large["requeue, time-out"]["recover_s"] / large["standby, time-out"]["recover_s"]
-    faster = {
-        row["nodes"]: row["faster"]
-        for row in evaluation.to_dict("records")
-        if row["scheduler"] == evaluation["scheduler"].iloc[-1]
-    }
     values: dict[str, str] = {
         "ettr": f"{100 * best['ettr']:.1f} %",
         "standby": f"{first['recover_s'] / best['recover_s']:.1f} times; at Meta's failure rate, "
@@ -162,10 +136,6 @@ def _published(
         "every_step": f"{100 * saving / (1200 * 8 * 90 * 24):.2f} %",
         "async": f"{sync / background:.1f} times",
         "meta": f"{100 * meta['ettr']:.1f} %",
-        "infrastructure": f"{100 * quarter['by_server_rate_of_failed']:.0f} % and "
-        f"{100 * quarter['by_server_rate_of_failed_gpu_time']:.0f} %",
-        "one_node": f"{faster[1]:.2f} times",
-        "four_nodes": f"{faster[4]:.2f} times",
     }
     rows = [[one.what, one.value, values[name], one.why] for name, one in BY_NAME.items()]
     return table(["figure", "published", "simulated", "remarks"], rows)
@@ -205,12 +175,3 @@ def _windows(windows: list[dict[str, Any]]) -> str:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
-
-
-def _summary(quarter: dict[str, float]) -> str:
-    names = [name for name in quarter if all(name in one for one in CLUSTERS.values())]
-    rows = [
-        [name, *(f"{one[name]:g}" for one in CLUSTERS.values()), f"{quarter[name]:.4g}"]
-        for name in names
-    ]
-    return table(["figure", *CLUSTERS, "simulated"], rows, numbers_right=True)

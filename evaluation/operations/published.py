@@ -61,32 +61,4 @@ BY_NAME = {
         "about 90 %",
         "2,048 GPUs, checkpoints each hour; time in the queue is not simulated",
     ),
-    "infrastructure": Published(
-        "part of infrastructure in failed jobs, and in their GPU time (Acme, Table 3)",
-        "11 % and 82 %",
-        "the quarter of Kalos with Meta's failure rate; errors of jobs are one kind, so framework "
-        "and script are not distinguished; Table 3 is of a sample of jobs",
-    ),
-    "one_node": Published(
-        "makespan of 63 evaluations on one node (Acme)", "1.3 times shorter", "all remedies"
-    ),
-    "four_nodes": Published(
-        "makespan of 63 evaluations on four nodes (Acme)",
-        "1.8 times shorter",
-        "all remedies; the longest data set decides, so the interval is wide",
-    ),
 }
-
-_NAMES = (
-    "avg_run_time_gpu", "avg_que_time_gpu", "avg_gpu_num", "med_run_time_gpu", "med_que_time_gpu",
-    "complete_rate_gpu", "cancel_rate_gpu", "fail_rate_gpu", "complete_rate_gpu_time",
-    "cancel_rate_gpu_time", "fail_rate_gpu_time",
-)  # fmt: skip
-_ROWS = {
-    "Seren": (1414.335, 445.984, 5.68, 122, 1, 0.497, 0.075, 0.429, 0.212, 0.664, 0.124),
-    "Kalos": (1259.689, 214.179, 26.77, 124, 17, 0.541, 0.062, 0.397, 0.313, 0.607, 0.080),
-    "Philly": (18006.055, 3760.604, 1.928, 874, 189, 0.604, 0.09, 0.305, 0.321, 0.294, 0.386),
-    "Helios": (6651.681, 862.047, 3.716, 206, 0, 0.624, 0.221, 0.155, 0.513, 0.394, 0.093),
-}
-CLUSTERS = {name: dict(zip(_NAMES, row, strict=True)) for name, row in _ROWS.items()}
-"""Rows of ``cluster_summary.csv`` of AcmeTrace (CC BY 4.0) that have all these columns."""

@@ -9,21 +9,26 @@ worlds are saved in ``results/ablation``. The page is ``results/reference/ablati
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
 from evaluation.study import hostile
-from evaluation.study.hostile import World
-from evaluation.study.prism import ERRORS, FIGURES
 from evaluation.study.variants import REDUCED, REPAIRED, Variant
 from llmprism.pipeline import diagnose_files
 from prism_sim.toolkit import (
     Content,
+    Piece,
     Run,
+    default_processes,
+    do_missing,
+    fingerprint,
+    kept_content,
     render_page,
     score_run,
     simulate,
@@ -36,6 +41,15 @@ PAGE = REFERENCE / "ablation.md"
 SCRIPTS = [Path(__file__).with_name(name) for name in ("ablation.py", "variants.py")]
 SEED = 51
 FIXTURES = ROOT / "tests" / "fixtures"
+FIGURES = {
+    "jobs": ("jobs", "accuracy"),
+    "pairs": ("pairs", "accuracy"),
+    "steps found": ("timeline", "coverage"),
+    "steps too many": ("timeline", "steps_unexplained"),
+    "DP end": ("timeline", "dp_end_error_mean"),
+    "step": ("timeline", "step_error_mean"),
+}
+ERRORS = ("DP end", "step")  # figures that are shares of a step
 CAPTURES = "real captures"
 LAYOUTS = "layouts"
 HIGHER = ("jobs", "pairs", LAYOUTS, "steps found")
@@ -49,19 +63,19 @@ Figures = dict[str, dict[str, float | None]]
 """Figures of one world by method and name."""
 
 
-def measure(world: World) -> Content:
+def measure(family: str) -> Content:
     """Figures of every variant on one world; on the captures, means over all of them."""
-    if world.family == CAPTURES:
+    if family == CAPTURES:
         every = [_of_capture(path) for part in ("captures", "lab") for path in _cases(part)]
         found = {
             one: {name: _average([own[one][name] for own in every]) for name in COLUMNS}
             for one in every[0]
         }
-        return {"world": world._asdict(), "result": found}
+        return {"result": found}
     with working_folder() as folder:
         run = Run(folder)
-        simulate(hostile.scenario_of(*world), run)
-        return {"world": world._asdict(), "result": _of_run(run)}
+        simulate(hostile.scenario_of(family, SEED), run)
+        return {"result": _of_run(run)}
 
 
 def _cases(part: str) -> list[Path]:
@@ -135,8 +149,24 @@ def _changed(results: dict[str, Figures], one: Variant, base: Variant) -> str:
 
 def main() -> None:
     """Measure the missing worlds, and write the page and the figures."""
-    worlds = [World(family, SEED) for family in (*hostile.families(), CAPTURES)]
-    found = hostile.results_of(worlds, measure, SAVED, SCRIPTS)
-    results = {world.family: result for world, result in found.items()}
+    pieces = [Piece(_key(one), f"{one} {SEED}", one) for one in (*hostile.families(), CAPTURES)]
+    do_missing(
+        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),
+        total=len(pieces), result="result",
+    )  # fmt: skip
+    kept = {piece.task: kept_content(SAVED, piece.key) for piece in pieces}
+    if failed := [f"{name}: {one['error']}" for name, one in kept.items() if "error" in one]:
+        raise SystemExit("\n".join(failed))
+    results = {name: one["result"] for name, one in kept.items()}
     PAGE.write_text(page_of(results))
     PAGE.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def _key(family: str) -> str:
+    """Hash of everything that the result of a family depends on."""
+    scenario: object = family
+    if family != CAPTURES:
+        scenario = hostile.scenario_of(family, SEED).model_dump(mode="json")
+    content = [fingerprint(), [path.read_text() for path in SCRIPTS], scenario]
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -2,8 +2,8 @@
 
     python -m evaluation twins
 
-This program computes every figure of ``results/reference/twins.md``. The text is in
-``evaluation/templates``.
+This program computes the figures of ``results/reference/twins.md``. The text is in
+``evaluation/templates``, with the tables of investigations that are finished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
 from evaluation.twins import lab_twins, likeness, likeness_figure
-from evaluation.twins import variants as twin_variants
 from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
 from evaluation.twins.silences import LIMITS_MS, silences
 from llmprism.pipeline import diagnose_files
@@ -189,11 +188,7 @@ def scores_table(cases: Sequence[Measured]) -> str:
     return table(["capture", *SCORED], rows)
 
 
-def page(
-    cases: Sequence[Measured],
-    of_lab: Sequence[lab_twins.LabTwin],
-    tried: dict[str, list[twin_variants.Errors]],
-) -> str:
+def page(cases: Sequence[Measured], of_lab: Sequence[lab_twins.LabTwin]) -> str:
     return render_page(
         TEMPLATES,
         "twins",
@@ -204,7 +199,6 @@ def page(
         steps=steps_table(cases),
         scores=scores_table(cases),
         **lab_twins.tables(of_lab),
-        **twin_variants.tables(tried),
     )
 
 
@@ -212,7 +206,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cases = [measured(name, Path(folder)) for name in ABOUT]
         of_lab = [lab_twins.compared(name, Path(folder) / "lab") for name in lab_twins.cases()]
-        PAGE.write_text(page(cases, of_lab, twin_variants.tried()))
+        PAGE.write_text(page(cases, of_lab))
         write_png(likeness_figure.draw([m.case for m in cases]), PICTURE)
     for path in (PAGE, PICTURE):
         print(f"wrote {path.relative_to(ROOT)}")

@@ -16,7 +16,6 @@ from prism_sim.loading.bundled import folder
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
 from prism_sim.operations.study import Study
-from prism_sim.products import RECORD
 
 Call = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -387,21 +386,6 @@ def test_servers_of_a_rack_fail_at_one_moment(tmp_path: Path) -> None:
     assert all(one.error is None for _, one in done)
 
 
-@pytest.mark.parametrize("name", ["evaluation-scheduling", "cluster-quarter"])
-def test_other_kinds_of_studies_have_the_same_files(call: Call, name: str) -> None:
-    path = BUNDLED.with_name(f"{name}.yaml")
-    small = path.read_text().replace("days: 91", "days: 5") + "seeds: 2\n"
-    Path("small.yaml").write_text(small)
-    result = call("operate", "small.yaml", *OPTIONS)
-    assert result.exit_code == 0, result.output
-    assert {one.name for one in Path("out").iterdir()} == {
-        "operations.html", "operations.json", "operations.parquet", "operations.png", RECORD,
-    }  # fmt: skip
-    page = Path("out/operations.html").read_text()
-    assert yaml.safe_load(small)["description"] in page
-    assert [head for head in re.findall(r"<th.*?>(.*?)</th>", page) if "_" in head] == []
-
-
 def test_bundled_studies_have_names(call: Call) -> None:
     result = call("operate", "operations/what-diagnosis-brinks", *OPTIONS)
     assert result.exit_code == 1
@@ -418,32 +402,6 @@ def test_the_study_of_the_documentation_can_be_read(tmp_path: Path) -> None:
     parts = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
     (tmp_path / "study.yaml").write_text("".join(parts))
     assert isinstance(read_operations(tmp_path / "study.yaml"), Study)
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("kind: cluster", "kind is 'cluster'"),
-        ("kind: evaluation\nnodes: [0]\nschedulers: [{name: a}]", "nodes is 0"),
-        ("kind: evaluation\nschedulers: [{name: a}, {name: a}]", "two schedulers are called 'a'"),
-        (
-            "kind: quarter\nservers: 1\njobs_per_day: 9\n"
-            "types: [{name: a, share: 1, gpus: {16: 1}, run_s: 9}]",
-            "jobs of a have up to 16 GPUs, of 8",
-        ),
-        (
-            "kind: quarter\nservers: 0\njobs_per_day: 9\n"
-            "types: [{name: a, share: 1, gpus: {1: 1}, run_s: 9}]",
-            "servers is 0, and should be greater than or equal to 1",
-        ),
-    ],
-)
-def test_errors_of_other_kinds(call: Call, tmp_path: Path, text: str, what: str) -> None:
-    (tmp_path / "study.yaml").write_text(text)
-    result = call("operate", str(tmp_path / "study.yaml"), *OPTIONS)
-    assert result.exit_code == 1
-    assert "study.yaml:" in result.stderr
-    assert what in result.stderr
 
 
 def test_an_interval_may_be_a_number_of_seconds(study: Path) -> None:

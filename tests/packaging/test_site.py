@@ -13,6 +13,7 @@ import typer
 
 from docs.building.citation import bibtex
 from docs.building.commands import PROGRAMS, reference
+from docs.building.gallery import programs
 from docs.building.keys import reference as keys
 from docs.building.links import broken_links
 from docs.building.markers import MAKERS, MARKER
@@ -29,7 +30,7 @@ PAGES = [path for path in DOCS.rglob("*.md") if "made" not in path.relative_to(D
 MARKERS = [
     (path, *found) for path in PAGES for found in MARKER.findall(path.read_text(encoding="utf-8"))
 ]
-EXAMPLES = sorted((DOCS / "examples").rglob("plot_*.py"))
+EXAMPLES = [*(DOCS / "examples").rglob("plot_*.py")]
 
 
 @pytest.mark.parametrize(("page", "maker", "words"), MARKERS)
@@ -68,12 +69,20 @@ def test_the_citation_is_of_this_release():
 
 
 def test_the_gallery_shows_every_kind_of_fault():
-    text = "".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
+    made = programs()
+    text = "".join([*made.values(), *(path.read_text(encoding="utf-8") for path in EXAMPLES)])
     scenarios = [load(find(name)) for name in set(re.findall(r'"(faults/[\w-]+)"', text))]
     shown = {fault.kind for scenario in scenarios for fault in scenario.faults}
     shown |= set(re.findall(r'"kind": "(\w+)"', text))
     assert shown >= KINDS.keys()
-    assert len(EXAMPLES) >= 16
+    assert len(EXAMPLES) + len(made) >= 16
+
+
+@pytest.mark.parametrize(("name", "text"), programs().items())
+def test_a_program_of_the_table_is_python_and_names_a_scenario(name, text):
+    compile(text, name, "exec")
+    (scenario,) = re.findall(r'ps\.run\("(.*?)"', text)
+    assert find(scenario).is_file()
 
 
 def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):

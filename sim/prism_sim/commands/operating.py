@@ -29,16 +29,13 @@ def operate(
 ) -> None:
     """Simulate months of a job with failures under several policies.
 
-    Every policy meets the same failures. A study may also compare schedulers of evaluations
-    (kind: evaluation), or simulate the jobs of a cluster (kind: quarter). Writes all replications
-    (operations.parquet), means (operations.json), a page (operations.html) and a picture
-    (operations.png). Finished replications of policies are not repeated.
+    Every policy meets the same failures. Writes all replications (operations.parquet), means
+    (operations.json), a page (operations.html) and a picture (operations.png). Finished
+    replications of policies are not repeated.
     """
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading.bundled import find_operations
         from prism_sim.operations import writing
-        from prism_sim.operations.evaluating.study import Evaluation
-        from prism_sim.operations.quarter.study import Quarter
         from prism_sim.operations.reading import read_operations
         from prism_sim.studies.pool import default_processes
 
@@ -46,18 +43,11 @@ def operate(
         study = read_operations(study_file)
         folder = out or Path("results") / "operations" / study_file.stem
         with writing.own_folder(folder):
-            if isinstance(study, Evaluation):
-                with writing.files_of(folder) as aside:
-                    written = writing.write_evaluation(study, aside)
-            elif isinstance(study, Quarter):
-                with writing.files_of(folder) as aside:
-                    written = writing.write_quarter(study, aside)
-            else:
-                windows = _windows(session, study, folder)
-                rows = _replications(session, study, folder, processes or default_processes())
-                swept = _swept(session, study, folder, processes or default_processes())
-                with writing.files_of(folder) as aside:
-                    written = writing.write_policies(study, rows, windows, aside, swept)
+            windows = _windows(session, study, folder)
+            rows = _replications(session, study, folder, processes or default_processes())
+            swept = _swept(session, study, folder, processes or default_processes())
+            with writing.files_of(folder) as aside:
+                written = writing.write_policies(study, rows, windows, aside, swept)
             written = written.within(folder)
         lines = [f"{key}: {path}" for key, path in written.files.items()]
         text = written.shown.round(4).to_string(index=written.shown.index.name is not None)

@@ -23,17 +23,13 @@ class Language(StrEnum):
 
 
 _MODELS = {
-    Language.scenario: ("prism_sim.loading.scenario:Scenario",),
-    Language.study: ("prism_sim.studies.study:Study",),
-    Language.suite: ("prism_sim.studies.regression.suite:Suite",),
-    Language.family: ("prism_sim.families.family:Family",),
-    Language.operations: (
-        "prism_sim.operations.study:Study",
-        "prism_sim.operations.evaluating.study:Evaluation",
-        "prism_sim.operations.quarter.study:Quarter",
-    ),
+    Language.scenario: "prism_sim.loading.scenario:Scenario",
+    Language.study: "prism_sim.studies.study:Study",
+    Language.suite: "prism_sim.studies.regression.suite:Suite",
+    Language.family: "prism_sim.families.family:Family",
+    Language.operations: "prism_sim.operations.study:Study",
 }
-"""The models of each language; a file is of one of them."""
+"""The model of each language."""
 
 
 def schema(
@@ -47,16 +43,5 @@ def schema(
 
 def schema_of(language: Language) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a language."""
-    from functools import reduce
-    from operator import or_
-
-    from pydantic import TypeAdapter
-
-    models = [_imported(name) for name in _MODELS[language]]
-    adapter: TypeAdapter[Any] = TypeAdapter(reduce(or_, models))
-    return {"$schema": DIALECT, **adapter.json_schema()}
-
-
-def _imported(name: str) -> Any:
-    module, _, model = name.partition(":")
-    return getattr(import_module(module), model)
+    module, _, model = _MODELS[language].partition(":")
+    return {"$schema": DIALECT, **getattr(import_module(module), model).model_json_schema()}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -12,23 +11,8 @@ import yaml
 from llmprism.page.page import rendered
 from prism_common.files import replacing
 from prism_sim.operations import figures, results, sweeping, worth_figure
-from prism_sim.operations.evaluating.study import Evaluation
-from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.render import paint
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a plain page shows: a line of facts, a picture, and tables."""
-
-    facts: str
-    figure: Figure
-    tables: list[pd.DataFrame]
-
 
 _TERMS = {
     "ETTR": "effective training time ratio: work that was kept, divided by time",
@@ -42,37 +26,6 @@ _TERMS = {
     "money": "price of lost GPU-hours and of standby servers",
     "bad hours": "part of the positions of a sliding hour at which less than 90 % count",
 }
-
-
-def write_plain(study: Evaluation | Quarter, shown: Shown, path: Path) -> None:
-    """Write the page of a study with one picture and a few tables."""
-    values = {
-        "title": study.description or "Operations study",
-        "facts": shown.facts,
-        "figure": paint.svg(shown.figure),
-        "tables": [_plain(table) for table in shown.tables],
-        "study": yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False),
-    }
-    with replacing(path) as partial:
-        partial.write_text(rendered("plain.html", values, "prism_sim.operations"), "utf-8")
-
-
-_LABELS = {
-    "makespan_s": "makespan [s]",
-    "faster": "times faster",
-    "useful": "part of GPU time in inference",
-    "faster_half": "± of times faster, 95 %",
-    "jobs": "part of the jobs",
-    "gpu_time": "part of the GPU time",
-    "mean_gpus": "mean number of GPUs",
-    "queue_s": "mean time in the queue [s]",
-}
-"""Heads of plain tables, by column."""
-
-
-def _plain(table: pd.DataFrame) -> dict[str, Any]:
-    rows = [[_shown(cell) for cell in row] for row in table.itertuples(index=False)]
-    return {"heads": [_LABELS.get(name, name) for name in table.columns], "rows": rows}
 
 
 def _shown(cell: Any) -> str:

@@ -9,24 +9,15 @@ from pydantic_core import ErrorDetails
 
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.complaints import plain_loc
-from prism_sim.operations.evaluating.study import Evaluation
 from prism_sim.operations.measured import Figures, read_figures
-from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.operations.sweep import Point, changed
 from prism_sim.scenario.source import Source, read_source
-from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
+from prism_sim.scenario.words import dotted, in_yaml_words
 from prism_sim.studies.reading import known_methods, scenario_at
 
-KINDS: dict[str, type[Study | Evaluation | Quarter]] = {
-    "policies": Study,
-    "evaluation": Evaluation,
-    "quarter": Quarter,
-}
-"""Each kind of study by its name: what its key ``kind`` is."""
 
-
-def read_operations(path: Path) -> Study | Evaluation | Quarter:
+def read_operations(path: Path) -> Study:
     """The study in the YAML file at ``path``.
 
     Raises
@@ -34,17 +25,12 @@ def read_operations(path: Path) -> Study | Evaluation | Quarter:
     UserError : with every problem found, each with its ``file:line``.
     """
     source = read_source(path)
-    kind = str(source.values.get("kind", "policies"))
-    if kind not in KINDS:
-        what = f"kind is {kind!r}, which is not a valid value"
-        raise UserError(Problem(what, source.place(("kind",)), did_you_mean(kind, list(KINDS))))
     try:
-        study = KINDS[kind].model_validate(source.values, context=_measured(source))
+        study = Study.model_validate(source.values, context=_measured(source))
     except ValidationError as error:
         problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
         raise UserError(dict.fromkeys(problems)) from None
-    if isinstance(study, Study):
-        study = _with_points(_with_scenario(_with_outages(study, source), source), source)
+    study = _with_points(_with_scenario(_with_outages(study, source), source), source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
     return study

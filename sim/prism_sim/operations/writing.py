@@ -14,10 +14,6 @@ import pandas as pd
 from llmprism.io.notes import json_object
 from prism_common.files import replacing
 from prism_sim.operations import figures, page, results, sweeping, worth_figure
-from prism_sim.operations.evaluating import results as makespans
-from prism_sim.operations.evaluating.study import Evaluation
-from prism_sim.operations.quarter import results as statistics
-from prism_sim.operations.quarter.study import Quarter
 from prism_sim.operations.study import Study
 from prism_sim.products import RECORD, stage_files
 from prism_sim.render import paint
@@ -101,37 +97,6 @@ def write_policies(
     page.write(study, rows, windows, paths["page"], [*swept])
     shown = means[["ettr", "ettr_half", "detect_s", "recover_s", "by_hand", "false_alarms"]]
     return Written(shown, data, _names(paths))
-
-
-def write_evaluation(study: Evaluation, folder: Path) -> Written:
-    """Write makespans of schedulers of evaluation trials."""
-    paths = _paths(folder)
-    table = makespans.table_of(study)
-    means = makespans.means(table)
-    drawn = makespans.draw(table)
-    data = {"schedulers": _records(means)}
-    _write(table, data, drawn, paths)
-    facts = f"{study.datasets} data sets, {study.seeds} replications"
-    page.write_plain(study, page.Shown(facts, drawn, [means]), paths["page"])
-    return Written(means, data, _names(paths))
-
-
-def write_quarter(study: Quarter, folder: Path) -> Written:
-    """Write statistics of a cluster."""
-    paths = _paths(folder)
-    table = statistics.table_of(study)
-    summary = statistics.summary(study, table)
-    types = statistics.by_type(table).reset_index()
-    drawn = statistics.draw(table)
-    data = {"summary": summary, "types": _records(types)}
-    _write(table, data, drawn, paths)
-    facts = (
-        f"{study.gpus:,} GPUs for {study.days:g} days, {study.seeds} replications; figures are "
-        "named as in cluster_summary.csv of AcmeTrace, times are in s"
-    )
-    figure = pd.DataFrame({"figure": list(summary), "mean": list(summary.values())})
-    page.write_plain(study, page.Shown(facts, drawn, [types, figure]), paths["page"])
-    return Written(figure, data, _names(paths))
 
 
 def _paths(folder: Path) -> dict[str, Path]:

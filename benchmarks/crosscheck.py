@@ -1,4 +1,4 @@
-"""Write ``results/reference/fabric.md``: the fabric compared with closed forms and other tools.
+"""Write ``results/reference/fabric.md``: the fabric compared with other tools and measurements.
 
 ``python benchmarks/crosscheck.py`` takes a few minutes. With ``--fixtures`` it writes the files of
 ``tests/theory/test_foreign.py`` instead. Both need SimGrid (see ``peer.py``). ``--only routing``
@@ -13,9 +13,7 @@ from pathlib import Path
 
 import foreign_checks
 import gray_checks
-import own_checks
 import peer
-import port_checks
 import routing_checks
 from page import Section
 
@@ -23,16 +21,13 @@ PAGE = Path(__file__).parent.parent / "results" / "reference" / "fabric.md"
 OPENING = """# Checks of the fabric
 
 This page is made by `python benchmarks/crosscheck.py`, so do not edit it. The text says which
-figures of other tools are quoted and not computed here.
+figures of other tools are quoted and not computed here. Closed forms, exact fractions and rings
+chunk by chunk are compared in `tests/theory`, with every change.
 """
 SECTIONS = (
-    own_checks.closed_forms,
     foreign_checks.same_flows,
     foreign_checks.contention,
-    own_checks.chunks_of_unequal_hops,
-    own_checks.rings_that_collide,
-    own_checks.nccl_tests,
-    port_checks.ports_and_domains,
+    foreign_checks.nccl_tests,
     routing_checks.routing,
     gray_checks.gray_links,
 )

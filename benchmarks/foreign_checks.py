@@ -1,7 +1,11 @@
-"""Compare the fabric with SimGrid: both run the same file, and every end of a flow is compared."""
+"""Compare the fabric with others: SimGrid flow by flow, and published measurements of NCCL.
+
+SimGrid and the fabric run the same file, and every end of a flow is compared.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +19,9 @@ from page import Section, percent
 from prism_sim.cluster.program import Program
 from prism_sim.render.markdown import table
 from workloads import FIGURES, SPREAD, contended_rings, random_flows, strided_rings
+
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
+from one_ring import GIB, ring_ns  # shared with the tests, not installed
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "foreign"
 SEEDS = range(20)
@@ -90,6 +97,36 @@ and the all-reduce takes one, two or three times as long. SimGrid's figures come
 which the busiest uplink carries two rings.
 """
     return Section("Collisions: eight strided rings", text)
+
+
+PUBLISHED = {4: 338.0, 16: 91.7, 64: 91.4, 256: 86.9, 1024: 35.5, 2048: 61.8}
+"""Bus bandwidth of an all-reduce of 1 GiB on GH200 [GB/s], by GPUs (public nccl-tests)."""
+
+
+def nccl_tests() -> Section:
+    """Compare the published row of nccl-tests with our rings on such nodes."""
+    rows = []
+    for gpus, published in PUBLISHED.items():
+        row = [f"{gpus:,}", f"{published:.1f}"]
+        for efficiency in ("ideal", "measured"):
+            ours = [_bus_gb_per_s(gpus, efficiency, seed) for seed in range(5)]
+            row.append(f"{np.mean(ours):.1f} ({min(ours):.1f} to {max(ours):.1f})")
+        rows.append(row)
+    head = ["GPUs", "measured", "ours, links only", "ours, `efficiency: measured`"]
+    text = table(head, rows, numbers_right=True)
+    text += """
+The table has bus bandwidth in GB/s; ours is the mean and range over five hash seeds. The source
+does not name the machine. We assume the nodes of Alps (CSCS): four GH200, each with a NIC of
+200 Gbit/s, under leaves of 64 ports and four spines. Nothing is tuned to these figures. Real runs
+lose bandwidth to other jobs, to the protocol and to the placement, and they vary: 1,024 GPUs were
+slower than 2,048.
+"""
+    return Section("nccl-tests on GH200, 1 GiB", text)
+
+
+def _bus_gb_per_s(gpus: int, efficiency: str, seed: int) -> float:
+    node = {"gpus_per_server": 4, "nics_per_server": 4, "nic_gbps": 200, "efficiency": efficiency}
+    return 2 * (gpus - 1) / gpus * GIB / ring_ns({"servers": gpus // 4, **node}, gpus, seed=seed)
 
 
 def write_fixtures() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,24 +148,13 @@ def _answer(findings: pd.DataFrame) -> str:
     return f"{first['culprit_kind']} {first['culprit']} ({first['confidence']:.2f})"
 
 
-def _quantile(share: float) -> float:
-    """The quantile of the normal distribution, by bisection."""
-    low, high = -10.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if math.erf(middle / math.sqrt(2)) / 2 + 0.5 < share else (low, middle)
-        )
-    return low
-
-
 def _bound() -> float:
-    return _quantile(1 - FALSE_ALARMS / SPINES)
+    return NormalDist().inv_cdf(1 - FALSE_ALARMS / SPINES)
 
 
 def _needed(loss: float, packets: float) -> int:
     """Iterations after which the deficit of a link that loses packets is beyond chance."""
-    return max(1, math.ceil(((_bound() + _quantile(POWER)) / loss) ** 2 / packets))
+    return max(1, math.ceil(((_bound() + NormalDist().inv_cdf(POWER)) / loss) ** 2 / packets))
 
 
 def _drawn(loss: float, packets: float) -> list[str]:

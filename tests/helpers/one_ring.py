@@ -28,10 +28,10 @@ class Unobserved:
         """Take no notice."""
 
 
-def ring_ns(values: Mapping[str, Any], gpus: int, down: Iterable[int] = ()) -> int:
+def ring_ns(values: Mapping[str, Any], gpus: int, down: Iterable[int] = (), seed: int = 0) -> int:
     """Time [ns] of an all-reduce of 1 GiB over the first ``gpus``, without the leaves ``down``."""
     env, templates, layout = Clock(), Templates(), Layout(Cluster.model_validate(values))
-    router = Router(layout, templates, Draws(0))
+    router = Router(layout, templates, Draws(seed))
     router.fail_leaves([*down])
     fabric = Fabric(env, layout.capacity, templates)
     network = Network(env, layout, router, fabric, Unobserved())

@@ -109,9 +109,7 @@ def test_a_route_through_a_link_twice_cannot_be_written(tmp_path):
         flowset.write_flow_set(program, tmp_path / "flows")
 
 
-CHECKS = [
-    "crosscheck", "own_checks", "foreign_checks", "port_checks", "routing_checks", "gray_checks",
-]  # fmt: skip
+CHECKS = ["crosscheck", "foreign_checks", "routing_checks", "gray_checks"]
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -39,7 +39,6 @@ from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run as run_operations
-from prism_sim.operations.study import Study
 
 SLOWEST_S = 60
 """Time of one example; more is a hang [s]."""
@@ -186,7 +185,6 @@ def check_points(given: list[Edit]) -> None:
     with _promised() as here:
         (here / "study.yaml").write_text(_STUDY)
         study = read_operations(here / "study.yaml")
-        assert isinstance(study, Study)
         expected = [one.result for _, one in run_operations(study, here / "points", 1)]
         point = min((here / "points").iterdir())
         whole = point.read_bytes()
@@ -200,8 +198,8 @@ def check_points(given: list[Edit]) -> None:
 
 def _valid(point: Path) -> bool:
     try:
-        return isinstance(json.loads(point.read_bytes()).get("ettr"), float)
-    except (ValueError, AttributeError):
+        return isinstance(json.loads(point.read_bytes())["row"]["ettr"], float)
+    except (ValueError, KeyError, TypeError):
         return False
 
 

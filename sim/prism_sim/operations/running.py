@@ -1,13 +1,11 @@
-"""Replications of every policy, in processes; finished ones are kept in files and not repeated.
+"""Replications of every policy, as pieces of work (:mod:`prism_sim.studies.kept`).
 
-A file that a crash has cut off, or that is no replication of its policy and seed, counts as
-missing.
+A file that holds no replication counts as missing.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,18 +15,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from prism_common.files import replacing
 from prism_sim.operations.handling import FALSE_ALARM
 from prism_sim.operations.job import Job
 from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
-from prism_sim.studies.kept import refuse_foreign_pieces
+from prism_sim.studies.kept import Content, Piece, content, do_missing, refuse_foreign_pieces
 from prism_sim.studies.paired import Estimate
-from prism_sim.studies.pool import Outcome, Processes
+from prism_sim.studies.pool import Outcome
 
 Row = dict[str, Any]
 """The figures of one replication of one policy; ``policy`` and ``seed`` say which."""
@@ -152,28 +149,26 @@ def _batches(study: Study) -> Iterator[range]:
 def _outcomes(
     tasks: list[Task], folder: Path, processes: int
 ) -> Iterator[tuple[Task, Outcome[Row]]]:
-    missing = []
-    for task in tasks:
-        kept = _kept(folder / f"{task.key}.json", task)
-        if kept is not None:
-            yield task, Outcome(kept)
-        else:
-            missing.append(task)
-    for task, outcome in Processes(processes).outcomes(simulate, missing):
-        if outcome.result is not None:
-            with replacing(folder / f"{task.key}.json") as partial:
-                partial.write_text(json.dumps(outcome.result), encoding="utf-8")
-        yield task, outcome
+    pieces = [Piece(task.key, f"{task.policy.name}, seed {task.seed}", task) for task in tasks]
+    do_missing(
+        _replicated, pieces, folder, processes, retry=True,
+        total=len(pieces), result="row", is_result=_is_replication,
+    )  # fmt: skip
+    for piece, task in zip(pieces, tasks, strict=True):
+        kept, own = content(folder, piece.key), {"policy": task.policy.name, "seed": task.seed}
+        yield task, Outcome(kept["row"] | own if "row" in kept else None, kept.get("error"))
 
 
-def _kept(path: Path, task: Task) -> Row | None:
-    """The replication in a file; None if it holds none of this policy and seed."""
+def _replicated(task: Task) -> Content:
+    return {"row": simulate(task)}
+
+
+def _is_replication(value: Any) -> bool:
     try:
-        row = _Replication.model_validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_own = (row.policy, row.seed) == (task.policy.name, task.seed)
-    return row.model_dump() if is_own else None
+        _Replication.model_validate(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _widest(done: Iterable[tuple[Task, Outcome[Row]]]) -> float:

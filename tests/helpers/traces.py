@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from prism_sim.importers.chakra_nodes import NODE_TYPES
-from prism_sim.importers.chakra_schema import node_messages
+from prism_sim.importers.chakra_files import NODE_TYPES, node_messages
 
 COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "broadcast": 5, "all_to_all": 6,
                "reduce_scatter": 7}  # fmt: skip

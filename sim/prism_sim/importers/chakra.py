@@ -30,9 +30,8 @@ from prism_common.errors import UserError
 from prism_common.kinds import GroupKind
 from prism_sim.importers import consistency
 from prism_sim.importers.base import LARGEST_BYTES, Remark, TraceProblems, unread
-from prism_sim.importers.chakra_files import nodes_of, rank_files
+from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
 from prism_sim.importers.chakra_groups import ALL_RANKS, ProcessGroups, one_word
-from prism_sim.importers.chakra_nodes import Node
 from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Graph, GroupSet, RankNumber, Task
 from prism_sim.scenario.timings import LONGEST_NS

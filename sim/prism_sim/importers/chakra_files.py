@@ -1,31 +1,76 @@
 """Files of Chakra execution traces: nodes as protobuf messages or as JSON.
 
 A trace is one file a rank, ``NAME.RANK.et``: a message of global metadata, then one message a node,
-each after its length as a varint; the file may be gzipped. JSON (``NAME.RANK.json``) is read by
-:mod:`prism_sim.importers.chakra_json`, without any extra library.
+each after its length as a varint; the file may be gzipped. The library for messages is an optional
+dependency, so it is imported only for these, and only the fields that a simulation needs are
+declared, at run time.
 
-Reference: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``.
+JSON (``NAME.RANK.json``) has both forms that Chakra's tools use. ``chakra_jsonizer`` writes the
+messages of a file as concatenated JSON objects. Chakra's feeder reads one object with all nodes as
+a list, ``workload_graph``. Traces of PyTorch look similar, and lack what a Chakra trace has (sizes
+of messages, dependencies between GPU operations); they are refused with the converter's name.
+
+References: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``, ``src/jsonizer``,
+``src/feeder/json_node.cpp``.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prism_common.errors import Problem, UserError
 from prism_sim.importers.base import TraceProblems, contents
-from prism_sim.importers.chakra_json import from_json
-from prism_sim.importers.chakra_nodes import NODE_TYPES, Node
-from prism_sim.importers.chakra_schema import node_messages
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto
 
 _RANK_FILE = re.compile(r"(?P<name>.*)\.(?P<rank>\d{1,7})\.(et|json)(\.gz)?")
 _LARGEST = 1 << 30
 """Maximum size of a file when unpacked [bytes]: more would not fit into memory as nodes."""
+
+NODE_TYPES = (
+    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE",
+    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE",
+    "CHECKPOINT_NODE",
+)  # fmt: skip
+"""Names of node types by their numbers."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The used fields of one node of a rank's trace.
+
+    Attributes
+    ----------
+    type : one of :data:`NODE_TYPES`, or its number if that is unknown.
+    data_deps : nodes whose results it needs; they must finish first.
+    control_deps : nodes that must finish first if the trace has them.
+    values : the values of the node's inputs in the trace.
+    attrs : attributes by name.
+    """
+
+    id: int
+    name: str
+    type: str
+    data_deps: tuple[int, ...] = ()
+    control_deps: tuple[int, ...] = ()
+    duration_micros: int = 0
+    values: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def deps(self) -> set[int]:
+        """All nodes that must finish first."""
+        return {*self.data_deps, *self.control_deps}
 
 
 def rank_files(path: Path) -> list[Path]:
@@ -125,3 +170,186 @@ def _delimited(raw: bytes, where: str, found: TraceProblems) -> Iterator[tuple[i
             return
         yield begin, raw[at : at + size]
         at += size
+
+
+PACKAGE = "prism_sim.chakra"
+
+VALUES = {
+    "double_val": (3, "DOUBLE"), "float_val": (5, "FLOAT"), "int32_val": (7, "INT32"),
+    "int64_val": (9, "INT64"), "uint32_val": (11, "UINT32"), "uint64_val": (13, "UINT64"),
+    "sint32_val": (15, "SINT32"), "sint64_val": (17, "SINT64"), "fixed32_val": (19, "FIXED32"),
+    "fixed64_val": (21, "FIXED64"), "sfixed32_val": (23, "SFIXED32"),
+    "sfixed64_val": (25, "SFIXED64"), "bool_val": (27, "BOOL"), "bool_list": (28, "BoolList"),
+    "string_val": (29, "STRING"),
+}  # fmt: skip
+"""The alternatives of an attribute's value: field number and type."""
+
+MESSAGES = {
+    "BoolList": {"values": (1, "BOOL*")},
+    "IOInfo": {"values": (1, "STRING")},
+    "Attribute": {"name": (1, "STRING"), **VALUES},
+    "Node": {
+        "id": (1, "UINT64"), "name": (2, "STRING"), "type": (3, "INT32"),
+        "ctrl_deps": (4, "UINT64*"), "data_deps": (5, "UINT64*"),
+        "duration_micros": (7, "UINT64"), "inputs": (8, "IOInfo"), "attr": (10, "Attribute*"),
+    },
+}  # fmt: skip
+"""Fields of each message: number and type; a star marks repeated ones."""
+
+
+@cache
+def node_messages() -> tuple[Any, type[Exception]]:
+    """The class of a node's messages, and the exception that it raises for invalid bytes.
+
+    Raises
+    ------
+    UserError : protobuf is not installed.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        what = "reading a Chakra trace of protobuf messages needs the package protobuf"
+        how = "pip install 'prism-sim[chakra]', or give the trace as JSON (chakra_jsonizer)"
+        raise UserError(Problem(what, "", how)) from error
+    schema = descriptor_pb2.FileDescriptorProto(
+        name="prism_sim_chakra.proto", package=PACKAGE, syntax="proto3"
+    )
+    for name, fields in MESSAGES.items():
+        _declare(schema.message_type.add(name=name), fields)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(schema)
+    node = pool.FindMessageTypeByName(f"{PACKAGE}.Node")
+    return message_factory.GetMessageClass(node), DecodeError
+
+
+def _declare(message: DescriptorProto, fields: dict[str, tuple[int, str]]) -> None:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Form
+
+    for name, (number, kind) in fields.items():
+        bare = kind.rstrip("*")
+        label = Form.LABEL_OPTIONAL if bare == kind else Form.LABEL_REPEATED
+        field = message.field.add(name=name, number=number, label=label)
+        if bare in MESSAGES:
+            field.type, field.type_name = Form.TYPE_MESSAGE, f".{PACKAGE}.{bare}"
+        else:
+            field.type = getattr(Form, f"TYPE_{bare}")
+        if name in VALUES:
+            field.oneof_index = 0
+    if set(VALUES) <= set(fields):
+        message.oneof_decl.add(name="value")
+
+
+_GRAPH = "workload_graph"
+_CONVERT = "chakra_trace_link with {} gives the input of: chakra_converter PyTorch"
+_OTHERS = {
+    "traceEvents": (
+        "a Kineto trace (torch.profiler)",
+        _CONVERT.format("it and the host's execution trace"),
+    ),
+    "nodes": ("a PyTorch execution trace", _CONVERT.format("it and the Kineto trace")),
+}
+"""JSON that is no Chakra trace, by a key of it: what it is, and how to convert it."""
+
+_ATTRIBUTES = ("comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name", "num_ops",
+               "is_cpu_op", "involved_dim")  # fmt: skip
+
+
+def from_json(raw: bytes, where: str, found: TraceProblems) -> Iterator[Node]:
+    """Yield the nodes of a file; what is no node is added to ``found``."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        found.add("not a text file", where)
+        return
+    decoder, at, number = json.JSONDecoder(), _next(text, 0), 0
+    while at < len(text):
+        line = f"{where}:{text.count(chr(10), 0, at) + 1}"
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            found.add(f"not valid JSON: {error}", line, "the file is truncated or damaged")
+            return
+        at = _next(text, at)
+        if not number and at == len(text):
+            yield from _whole_file(value, where, found)
+        elif number or (isinstance(value, dict) and "type" in value):
+            yield from _nodes([value], _jsonizer_node, line, found)
+        number += 1
+
+
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _whole_file(value: Any, where: str, found: TraceProblems) -> Iterator[Node]:
+    """Yield the nodes of a file that is one JSON value."""
+    keys = value.keys() if isinstance(value, dict) else ()
+    events = isinstance(value, list) and value and isinstance(value[0], dict) and "ph" in value[0]
+    other = next((one for one in _OTHERS if one in keys or (events and one == "traceEvents")), None)
+    if _GRAPH in keys and isinstance(value[_GRAPH], list):
+        yield from _nodes(value[_GRAPH], _graph_node, where, found)
+    elif other:
+        what, how = _OTHERS[other]
+        found.add(f"this is {what}, not a Chakra trace", where, how)
+    elif "type" in keys:
+        yield from _nodes([value], _jsonizer_node, where, found)
+
+
+def _nodes(
+    values: list[Any], node_of: Callable[[dict[str, Any]], Node], where: str, found: TraceProblems
+) -> Iterator[Node]:
+    for value in values:
+        try:
+            yield node_of({key.replace("_", "").lower(): item for key, item in value.items()})
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            found.add(f"this is not a Chakra node: {error}", where)
+
+
+def _jsonizer_node(value: dict[str, Any]) -> Node:
+    """A node from the JSON mapping of protocol buffers: 64-bit integers are strings there."""
+    return Node(
+        int(value.get("id", 0)), _text(value.get("name", "")), _kind(value.get("type", 0)),
+        _ids(value, "datadeps"), _ids(value, "ctrldeps"), int(value.get("durationmicros", 0)),
+        str(value.get("inputs", {}).get("values", "")),
+        {str(attr["name"]): _json_value(attr) for attr in value.get("attr", ())},
+    )  # fmt: skip
+
+
+def _graph_node(value: dict[str, Any]) -> Node:
+    """A node of ``workload_graph``; ``runtime`` is in microseconds, as ``duration_micros``."""
+    attrs = {name: value.get(name.replace("_", "")) for name in _ATTRIBUTES}
+    return Node(
+        int(value["id"]), _text(value.get("name", "")), _kind(value["nodetype"]),
+        _ids(value, "datadeps"), _ids(value, "ctrldeps"), int(value.get("runtime", 0)),
+        attrs={name: item for name, item in attrs.items() if item is not None},
+    )  # fmt: skip
+
+
+def _kind(written: Any) -> str:
+    if isinstance(written, int):
+        return NODE_TYPES[written] if 0 <= written < len(NODE_TYPES) else str(written)
+    return str(written)
+
+
+def _ids(value: dict[str, Any], key: str) -> tuple[int, ...]:
+    return tuple(map(int, value.get(key, ())))
+
+
+def _text(value: Any) -> str:
+    """Text that can be encoded in UTF-8: JSON can contain unpaired surrogates, which cannot."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _json_value(attr: dict[str, Any]) -> Any:
+    for key, value in attr.items():
+        bare = key.replace("_", "").lower()
+        if bare == "boollist":
+            return list(value.get("values", ()))
+        if bare in ("boolval", "stringval"):
+            return value if isinstance(value, bool) else _text(value)
+        if bare.endswith("val"):
+            return float(value) if bare.startswith(("double", "float")) else int(value)
+    return None

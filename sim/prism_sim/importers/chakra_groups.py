@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from prism_common.kinds import GroupKind
 from prism_sim.importers.base import TraceProblems
-from prism_sim.importers.chakra_nodes import Node
+from prism_sim.importers.chakra_files import Node
 from prism_sim.scenario.graph import GroupSet, Task
 from prism_sim.scenario.words import did_you_mean
 

@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.importers import chakra_schema
 from prism_sim.importers.chakra import Chakra
-from prism_sim.importers.chakra_files import nodes_of
+from prism_sim.importers.chakra_files import node_messages, nodes_of
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.cluster import Cluster
@@ -242,7 +241,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path, replayed):
 
 def test_without_protobuf_a_message_explains_the_installation(tmp_path, monkeypatch):
     (tmp_path / "t.0.et").write_bytes(as_messages([comp(0, 1)]))
-    chakra_schema.node_messages.cache_clear()
+    node_messages.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(UserError, match=r"pip install 'prism-sim\[chakra\]'"):
         nodes_of(tmp_path / "t.0.et")

@@ -24,95 +24,53 @@ from llmprism.io.writing import write_table
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 
-TRUTH: dict[str, pa.Schema] = {
-    "ranks": pa.schema(
-        [
-            ("job", pa.string()),
-            ("rank", pa.int64()),
-            ("address", pa.string()),
-            ("server", pa.string()),
-            ("gpu", pa.int64()),
-            ("dp", pa.int64()),
-            ("pp", pa.int64()),
-            ("tp", pa.int64()),
-            ("ep", pa.int64()),
-            ("cp", pa.int64()),
-        ]
-    ),
-    "pairs": pa.schema(
-        [
-            ("job", pa.string()),
-            ("src", pa.string()),
-            ("dst", pa.string()),
-            ("kind", pa.string()),
-            ("bytes", pa.int64()),
-        ]
-    ),
-    "steps": pa.schema(
-        [
-            ("job", pa.string()),
-            ("rank", pa.int64()),
-            ("step", pa.int64()),
-            ("start_ns", pa.int64()),
-            ("end_ns", pa.int64()),
-        ]
-    ),
-    "spans": pa.schema(
-        [
-            ("job", pa.string()),
-            ("rank", pa.int64()),
-            ("step", pa.int64()),
-            ("micro_batch", pa.int64()),  # null if it belongs to no micro-batch
-            ("kind", pa.string()),
-            ("communication", pa.int64()),  # collective or message it belongs to; null: compute
-            ("start_ns", pa.int64()),
-            ("end_ns", pa.int64()),
-        ]
-    ),
-    "layouts": pa.schema(
-        [
-            ("job", pa.string()),
-            ("dp", pa.int64()),  # with experts, replicas of all of them: the sizes make one grid
-            ("pp", pa.int64()),
-            ("tp", pa.int64()),
-            ("ep", pa.int64()),
-            ("cp", pa.int64()),
-            ("micro_batches", pa.int64()),  # -1 if a trace does not give it
-            ("schedule", pa.string()),  # none without a pipeline; unknown if only a trace is known
-            ("sharding", pa.string()),  # none, zero1, zero2, zero3, hybrid, unknown
-            ("period_ns", pa.int64()),  # median length of a step; -1 without steps
-        ]
-    ),
-    "hiccups": pa.schema(  # ranks whose own work took longer in a step by chance, not by a fault
-        [
-            ("job", pa.string()),
-            ("rank", pa.int64()),
-            ("step", pa.int64()),
-            ("extra_ns", pa.int64()),  # beyond its nominal duration
-        ]
-    ),
-    "faults": pa.schema(
-        [
-            ("fault", pa.int64()),
-            ("kind", pa.string()),
-            ("culprit_kind", pa.string()),  # address, link, switch, server, stage, job
-            ("culprit", pa.string()),  # "a|b" for a link
-            ("job", pa.string()),  # null if no single job is affected
-            ("rank", pa.int64()),
-            ("switch", pa.string()),
-            ("jobs", pa.string()),  # JSON list of the jobs whose work or traffic is affected
-            ("factor", pa.float64()),  # of the healthy speed; null if nothing is slow
-            ("magnitude", pa.float64()),  # share of speed or capacity that is lost
-            ("from_step", pa.int64()),  # first step affected, of `job`; null if given in seconds
-            ("to_step", pa.int64()),  # first step no longer affected
-            ("start_ns", pa.int64()),
-            ("end_ns", pa.int64()),
-            ("slowed_job", pa.string()),  # the job that it slows most; null if not measured
-            ("slowdown", pa.float64()),  # of that job's steps within it; null if not measured
-            ("extra_ns", pa.int64()),  # by which that job ends later; null if not measured
-        ]
-    ),
+_NAME, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
+_SIZES = dict.fromkeys(("dp", "pp", "tp", "ep", "cp"), _WHOLE)
+_WINDOW = {"start_ns": _WHOLE, "end_ns": _WHOLE}
+_STEP = {"job": _NAME, "rank": _WHOLE, "step": _WHOLE}
+
+_TRUTH: dict[str, dict[str, pa.DataType]] = {
+    "ranks": {"job": _NAME, "rank": _WHOLE, "address": _NAME, "server": _NAME, "gpu": _WHOLE}
+    | _SIZES,
+    "pairs": {"job": _NAME, "src": _NAME, "dst": _NAME, "kind": _NAME, "bytes": _WHOLE},
+    "steps": _STEP | _WINDOW,
+    "spans": {
+        **_STEP,
+        "micro_batch": _WHOLE,  # null if it belongs to no micro-batch
+        "kind": _NAME,
+        "communication": _WHOLE,  # collective or message it belongs to; null: compute
+        **_WINDOW,
+    },
+    "layouts": {
+        "job": _NAME,
+        **_SIZES,  # with experts, dp has the replicas of all of them: the sizes make one grid
+        "micro_batches": _WHOLE,  # -1 if a trace does not give it
+        "schedule": _NAME,  # none without a pipeline; unknown if only a trace is known
+        "sharding": _NAME,  # none, zero1, zero2, zero3, hybrid, unknown
+        "period_ns": _WHOLE,  # median length of a step; -1 without steps
+    },
+    # Ranks whose own work took longer in a step by chance, not by a fault: beyond its nominal time.
+    "hiccups": _STEP | {"extra_ns": _WHOLE},
+    "faults": {
+        "fault": _WHOLE,
+        "kind": _NAME,
+        "culprit_kind": _NAME,  # address, link, switch, server, stage, job
+        "culprit": _NAME,  # "a|b" for a link
+        "job": _NAME,  # null if no single job is affected
+        "rank": _WHOLE,
+        "switch": _NAME,
+        "jobs": _NAME,  # JSON list of the jobs whose work or traffic is affected
+        "factor": _REAL,  # of the healthy speed; null if nothing is slow
+        "magnitude": _REAL,  # share of speed or capacity that is lost
+        "from_step": _WHOLE,  # first step affected, of `job`; null if given in seconds
+        "to_step": _WHOLE,  # first step no longer affected
+        **_WINDOW,
+        "slowed_job": _NAME,  # the job that it slows most; null if not measured
+        "slowdown": _REAL,  # of that job's steps within it; null if not measured
+        "extra_ns": _WHOLE,  # by which that job ends later; null if not measured
+    },
 }
+TRUTH = {name: pa.schema(columns) for name, columns in _TRUTH.items()}
 """Schema of every truth table the simulator writes, by name."""
 
 ADDED_LATER = frozenset({"layouts", "hiccups"})

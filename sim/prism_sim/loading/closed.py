@@ -5,17 +5,16 @@ A suite, a study and a family are such files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from prism_common.errors import Problem, UserError
-from prism_sim.scenario.base import Closed, Loc
+from prism_common.errors import UserError
+from prism_sim.loading.complaints import problem_of
+from prism_sim.scenario.base import Closed
 from prism_sim.scenario.source import Source, read_source
-from prism_sim.scenario.words import did_you_mean, in_yaml_words
 
 M = TypeVar("M", bound=Closed)
 
@@ -28,50 +27,18 @@ def read_closed(path: Path, model: type[M]) -> tuple[M, Source]:
     UserError : with every problem found, each with its ``file:line``.
     """
     source = read_source(path)
+    return validated(model, source.values, source), source
+
+
+def validated(model: type[M], values: Any, source: Source, context: Any = None) -> M:
+    """The ``model`` with ``values`` of a file; a UserError as :func:`read_closed`."""
     try:
-        return model.model_validate(source.values), source
+        return model.model_validate(values, context=context)
     except ValidationError as error:
-        problems = [_problem(detail, model, source) for detail in error.errors()]
-        raise UserError(dict.fromkeys(problems)) from None
+        details = [one for one in error.errors() if not _follows(one)]
+        raise UserError(dict.fromkeys(problem_of(one, source, model) for one in details)) from None
 
 
-def _problem(error: ErrorDetails, model: type[BaseModel], source: Source) -> Problem:
-    loc = error["loc"]
-    within = ".".join(str(part) for part in loc[:-1]) or "the file"
-    word = _WORDS.get(error["type"], _value)
-    what, how = word(error, within, _model_at(model, loc[:-1]))
-    return Problem(what, source.place(loc), how)
-
-
-def _unknown_key(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
-    key = str(error["loc"][-1])
-    return f"unknown key {key!r} in {within}", did_you_mean(key, model.model_fields)
-
-
-def _missing(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
-    key = str(error["loc"][-1])
-    return f"{within} needs the key {key!r}", f"add {key}: {model.model_fields[key].description}"
-
-
-def _value(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
-    key = ".".join(str(part) for part in error["loc"])
-    message = in_yaml_words(error["msg"])
-    field = model.model_fields.get(str(error["loc"][-1])) if error["loc"] else None
-    how = f"{error['loc'][-1]}: {field.description}" if field else ""
-    return f"{key or within} is {error['input']!r}, and {message}", how
-
-
-_WORDS: dict[str, Callable[[ErrorDetails, str, type[BaseModel]], tuple[str, str]]] = {
-    "extra_forbidden": _unknown_key,
-    "missing": _missing,
-}
-"""The function that words an error of pydantic, by its type; others concern plain values."""
-
-
-def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The innermost model on the path ``loc``; these files contain only lists of models."""
-    for part in loc:
-        field = model.model_fields.get(str(part)) if isinstance(part, str) else None
-        inner = (field.annotation, *get_args(field.annotation)) if field else ()
-        model = next((k for k in inner if isinstance(k, type) and issubclass(k, BaseModel)), model)
-    return model
+def _follows(error: ErrorDetails) -> bool:
+    """Whether a list counts as empty only because of the errors of its items."""
+    return error["type"] == "too_short" and bool(error["input"])

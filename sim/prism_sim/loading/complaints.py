@@ -1,8 +1,8 @@
-"""Validation errors of pydantic as messages for the author of a scenario.
+"""Validation errors of pydantic as messages for the author of a scenario or of another file.
 
 Pydantic reports an error and the path of the value from the top. Here pydantic's own union
 tags are removed from the path, so that the line in the file can be found, and the message gets
-the value as written and the most similar valid name.
+the value as written and the most similar valid name. ``top`` is the model of the whole file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
 _KIND = "kind"
 
 
-def plain_loc(loc: Loc, values: Any) -> Loc:
+Top = type[BaseModel]
+
+
+def plain_loc(loc: Loc, values: Any, top: Top = Scenario) -> Loc:
     """``loc`` from pydantic, without the tags of unions.
 
     >>> plain_loc(("faults", 0, "slow_gpu", "rank"), {"faults": [{"rank": -1}]})
@@ -39,31 +42,31 @@ def plain_loc(loc: Loc, values: Any) -> Loc:
         if here or item:
             plain.append(part)
             values = values[part]
-        elif index == len(loc) - 1 and isinstance(values, dict) and not _is_tag(loc):
+        elif index == len(loc) - 1 and isinstance(values, dict) and not _is_tag(loc, top):
             plain.append(part)
     return tuple(plain)
 
 
-def _is_tag(loc: Loc) -> bool:
+def _is_tag(loc: Loc, top: Top) -> bool:
     """Whether the last part of ``loc`` names a member of a union rather than a key."""
-    return loc[-1] in _members(_annotation(loc[:-1]))
+    return loc[-1] in _members(_annotation(loc[:-1], top))
 
 
-def field_at(loc: Loc) -> FieldInfo | None:
+def field_at(loc: Loc, top: Top = Scenario) -> FieldInfo | None:
     """The model field at pydantic's ``loc``, if there is one."""
-    model = model_at(loc[:-1])
+    model = model_at(loc[:-1], top)
     return model.model_fields.get(str(loc[-1])) if model and loc else None
 
 
-def model_at(loc: Loc) -> type[BaseModel] | None:
+def model_at(loc: Loc, top: Top = Scenario) -> type[BaseModel] | None:
     """The model at pydantic's ``loc``, if there is one."""
-    annotation = _annotation(loc)
+    annotation = _annotation(loc, top)
     return annotation if _is_model(annotation) else None
 
 
-def _annotation(loc: Loc) -> Any:
+def _annotation(loc: Loc, top: Top) -> Any:
     """The type of the value at pydantic's ``loc``, tags included; None if there is none."""
-    annotation: Any = Scenario
+    annotation: Any = top
     for part in loc:
         if isinstance(part, int):
             annotation = _bare(next(iter(get_args(annotation)), None))
@@ -105,11 +108,11 @@ def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def problem_of(error: ErrorDetails, source: Source) -> Problem:
+def problem_of(error: ErrorDetails, source: Source, top: Top = Scenario) -> Problem:
     """One of pydantic's errors as a problem with a location and a remedy."""
-    loc = plain_loc(error["loc"], source.values)
-    what, how = _WORDS.get(error["type"], _value)(error, loc)
-    if error["type"] == "extra_forbidden":
+    loc = plain_loc(error["loc"], source.values, top)
+    what, how = _WORDS.get(error["type"], _value)(error, loc, top)
+    if error["type"] == "extra_forbidden" and top is Scenario:
         part: Any = source.values
         for key in loc[:-1]:
             part = part[key]
@@ -120,11 +123,11 @@ def problem_of(error: ErrorDetails, source: Source) -> Problem:
     return Problem(what, source.place(place), how)
 
 
-def _unknown_key(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
-    model = model_at(error["loc"][:-1])
+def _unknown_key(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
+    model = model_at(error["loc"][:-1], top)
     known = list(model.model_fields) if model else []
     key = str(loc[-1])
-    return f"unknown key {key!r} in {dotted(loc[:-1])}", did_you_mean(key, known)
+    return f"unknown key {key!r} in {_named(loc[:-1], top)}", did_you_mean(key, known)
 
 
 def _numbers(written: Any, model: type[BaseModel] | None) -> foreign.Numbers:
@@ -143,39 +146,43 @@ def _numbers(written: Any, model: type[BaseModel] | None) -> foreign.Numbers:
     return number
 
 
-def _missing(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
-    field = field_at(error["loc"])
+def _missing(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
+    field = field_at(error["loc"], top)
     about = f": {field.description}" if field and field.description else ""
-    return f"{dotted(loc[:-1])} needs the key {loc[-1]!r}", f"add {loc[-1]}{about}"
+    return f"{_named(loc[:-1], top)} needs the key {loc[-1]!r}", f"add {loc[-1]}{about}"
 
 
-def _unknown_kind(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+def _unknown_kind(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
     known = [word.strip(" '") for word in error["ctx"]["expected_tags"].split(",")]
     tag = str(error["ctx"]["tag"])
-    return f"{dotted(loc)} has the unknown kind {tag!r}", did_you_mean(tag, known)
+    return f"{_named(loc, top)} has the unknown kind {tag!r}", did_you_mean(tag, known)
 
 
-def _no_kind(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
-    known = _members(_annotation(error["loc"]))
-    return f"{dotted(loc)} needs the key 'kind'", f"add kind, one of: {', '.join(known)}"
+def _no_kind(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
+    known = _members(_annotation(error["loc"], top))
+    return f"{_named(loc, top)} needs the key 'kind'", f"add kind, one of: {', '.join(known)}"
 
 
-def _not_one_of(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+def _not_one_of(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
     known = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
-    what = f"{dotted(loc)} is {_shown(error['input'])}, which is not a valid value"
+    what = f"{_named(loc, top)} is {_shown(error['input'])}, which is not a valid value"
     return what, did_you_mean(str(error["input"]), [word.strip("'") for word in known])
 
 
-def _rule(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+def _rule(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
     what, _, how = str(error["ctx"]["error"]).partition("; ")
-    return f"{dotted(loc)}: {what}", how
+    return f"{_named(loc, top)}: {what}", how
 
 
-def _value(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
-    field = field_at(error["loc"])
+def _value(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
+    field = field_at(error["loc"], top)
     message = in_yaml_words(error["msg"])
-    what = f"{dotted(loc)} is {_shown(error['input'])}, and {message}"
+    what = f"{_named(loc, top)} is {_shown(error['input'])}, and {message}"
     return what, f"{loc[-1]}: {field.description}" if field and field.description else ""
+
+
+def _named(loc: Loc, top: Top) -> str:
+    return dotted(loc) if loc or top is Scenario else "the file"
 
 
 def _shown(value: Any) -> str:
@@ -183,7 +190,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_WORDS: dict[str, Callable[[ErrorDetails, Loc], tuple[str, str]]] = {
+_WORDS: dict[str, Callable[[ErrorDetails, Loc, Top], tuple[str, str]]] = {
     "extra_forbidden": _unknown_key,
     "missing": _missing,
     "union_tag_invalid": _unknown_kind,

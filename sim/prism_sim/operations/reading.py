@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
 from prism_common.errors import Problem, UserError
-from prism_sim.loading.complaints import plain_loc
+from prism_sim.loading.closed import validated
 from prism_sim.operations.measured import Figures, read_figures
 from prism_sim.operations.study import Study
 from prism_sim.operations.sweep import Point, changed
 from prism_sim.scenario.source import Source, read_source
-from prism_sim.scenario.words import dotted, in_yaml_words
 from prism_sim.studies.reading import known_methods, scenario_at
 
 
@@ -25,11 +21,7 @@ def read_operations(path: Path) -> Study:
     UserError : with every problem found, each with its ``file:line``.
     """
     source = read_source(path)
-    try:
-        study = Study.model_validate(source.values, context=_measured(source))
-    except ValidationError as error:
-        problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
-        raise UserError(dict.fromkeys(problems)) from None
+    study = validated(Study, source.values, source, _measured(source))
     study = _with_points(_with_scenario(_with_outages(study, source), source), source)
     if unmet := [Problem(why, source.place(loc)) for loc, why in study.unmet()]:
         raise UserError(unmet)
@@ -67,17 +59,16 @@ def _with_points(study: Study, source: Source) -> Study:
     for values in sweep.combinations():
         where = ("sweep", "over")
         try:
-            made = Study.model_validate(changed(document, values), context=_measured(source))
+            made = validated(Study, changed(document, values), source, _measured(source))
         except KeyError as error:
             what = f"no value of the study is called {error.args[0]}"
             raise UserError(Problem(what, source.place(where))) from None
-        except ValidationError as error:
-            problems = [_problem(one, source) for one in error.errors() if not _follows(one)]
+        except UserError as error:
             named = ", ".join(f"{key} {value}" for key, value in values.items())
             raise UserError(
                 dict.fromkeys(
                     Problem(f"with {named}: {one.what}", source.place(where), one.how)
-                    for one in problems
+                    for one in error.problems
                 )
             ) from None
         points.append(Point(values=values, study=_with_outages(made, source)))
@@ -96,24 +87,3 @@ def _with_scenario(study: Study, source: Source) -> Study:
         raise UserError(Problem(p.what, where, p.how) for p in error.problems) from None
     scenario = scenario_at(windows.scenario, source.folder, {}, source, ("windows",))
     return study.model_copy(update={"windows": windows.model_copy(update={"loaded": scenario})})
-
-
-def _follows(error: ErrorDetails) -> bool:
-    """Whether a list counts as empty only because of the errors of its items."""
-    return error["type"] == "too_short" and bool(error["input"])
-
-
-def _problem(error: ErrorDetails, source: Source) -> Problem:
-    loc = plain_loc(error["loc"], source.values)
-    where = source.place(loc)
-    if error["type"] == "extra_forbidden":
-        return Problem(f"unknown key {loc[-1]!r} in {dotted(loc[:-1])}", where)
-    if error["type"] == "missing":
-        return Problem(f"{dotted(loc[:-1])} needs the key {error['loc'][-1]!r}", where)
-    if error["type"] == "union_tag_invalid":
-        known = error["ctx"]["expected_tags"]
-        what = f"{dotted(loc)} has the unknown kind {error['ctx']['tag']!r}"
-        return Problem(what, where, f"known: {known}")
-    if error["type"] == "value_error":
-        return Problem(f"{dotted(loc)}: {error['ctx']['error']}", where)
-    return Problem(f"{dotted(loc)} is {error['input']!r}, and {in_yaml_words(error['msg'])}", where)

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 from reproduction.base import Experiment
-from reproduction.e1_jobs import E1
-from reproduction.e2_pairs import E2
-from reproduction.e3_timeline import E3
-from reproduction.e4_switches import E4
-from reproduction.traps import TRAPS
 
-_ALL: tuple[Experiment, ...] = (E1, E2, E3, E4, TRAPS)
-
-EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
+EXPERIMENTS: dict[str, Experiment] = {
+    name: Experiment.of(name, title, folder)
+    for name, title, folder in (
+        ("e1", "E1: job recognition", "e1_jobs"),
+        ("e2", "E2: types of pairs, by window and by noise", "e2_pairs"),
+        ("e3", "E3: timeline", "e3_timeline"),
+        ("e4", "E4: an hour of switch bandwidth", "e4_switches"),
+        ("traps", "Failure map of the published method", "traps"),
+    )
+}
 """The experiments by name, in the order of the page."""

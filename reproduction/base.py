@@ -2,7 +2,6 @@
 
 An experiment is a folder of this package and one line in :data:`..EXPERIMENTS`:
 
-- ``__init__.py`` combines its functions in an :class:`Experiment`;
 - ``measure.py`` (and the modules that it needs) lists the trials and measures one of them;
 - ``page.py`` (and ``page_*.py``) makes text, tables and pictures from the results.
 
@@ -31,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +118,15 @@ class Experiment:
     section: Callable[[Sequence[Done]], str]
     gaps: Callable[[Sequence[Done]], list[str]]
     pictures: Callable[[Sequence[Done]], list[PageFigure]]
+
+    @classmethod
+    def of(cls, name: str, title: str, folder: str) -> Experiment:
+        """The experiment in a folder of this package, from its two modules."""
+        measured, page = (
+            import_module(f"{__package__}.{folder}.{part}") for part in ("measure", "page")
+        )
+        made = (measured.trials, measured.measure)
+        return cls(name, title, *made, page.section, page.gaps, page.pictures)
 
     def key(self, trial: Trial) -> str:
         """Hash of everything that the result of ``trial`` depends on."""

@@ -1,11 +1,16 @@
-"""Text of the page: the sentences are in ``templates/``, and Python computes the figures."""
+"""Parts of the page: its sentences are in ``templates/``; a figure is a mean with its range."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import mean
+from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import render_page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -24,3 +29,50 @@ def paragraphs(name: str, **values: Any) -> list[str]:
 def sentence(name: str, **values: Any) -> str:
     """The text of the template as one line."""
     return " ".join(paragraphs(name, **values))
+
+
+def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:
+    """Mean and range over the seeds; one figure if all look the same; a dash if there is none.
+
+    >>> with_range([1.0, 2.0, 3.0], unit=" s"), with_range([2.0, 2.0]), with_range([None])
+    ('2 (1 to 3) s', '2', '-')
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    low, middle, high = (_written(v, form) for v in (min(known), mean(known), max(known)))
+    if low == high:
+        return f"{middle}{unit}"
+    return f"{middle} ({low} to {high}){unit}"
+
+
+def percent_range(values: Iterable[float | None], digits: int = 2) -> str:
+    """:func:`with_range` of fractions, in per cent.
+
+    >>> percent_range([0.001, 0.003])
+    '0.20 (0.10 to 0.30) %'
+    """
+    scaled = [None if value is None else 100 * value for value in values]
+    return with_range(scaled, f"{{:.{digits}f}}", " %")
+
+
+def _written(value: float, form: str) -> str:
+    """``value`` in its form; a value that is shown as zero has no sign."""
+    text = form.format(value)
+    return text.lstrip("-") if not text.strip("-0.") else text
+
+
+def mean_and_range(
+    axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any
+) -> None:
+    """Draw a line of means, with a band from the lowest to the highest value at each place.
+
+    ``values`` has one value per seed for each of ``places``.
+    """
+    import seaborn as sns
+
+    x = [place for place, many in zip(places, values, strict=True) for _ in many]
+    y = [value for many in values for value in many]
+    band = {"alpha": 0.18, "linewidth": 0}
+    how: dict[str, Any] = {"errorbar": ("pi", 100), "err_kws": band, "legend": False, **style}
+    sns.lineplot(x=x, y=y, ax=axes, **how)

@@ -9,7 +9,7 @@ from prism_sim.toolkit import paint, table
 from reproduction import pages
 from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
 from reproduction.e1_jobs.measure import KINDS
-from reproduction.words import with_range
+from reproduction.pages import with_range
 
 if TYPE_CHECKING:
     import numpy as np

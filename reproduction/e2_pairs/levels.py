@@ -18,7 +18,8 @@ Sources
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +54,12 @@ COLLECTORS: dict[str, dict[str, Any]] = {
 """Collectors by name: fields of a scenario's ``collector``."""
 
 
-class Disturbance:
+Span = tuple[float, float]
+Collector = Callable[[float, Span, Sequence[str], int], dict[str, Any]]
+"""The collector at a level, for records of a span [s], in a cluster of leaves, with a seed."""
+
+
+class Disturbance(NamedTuple):
     """One disturbance.
 
     Attributes
@@ -63,83 +69,59 @@ class Disturbance:
     log : whether levels are drawn at equal distances.
     """
 
-    def __init__(self, title: str, unit: str, levels: list[float], log: bool = True) -> None:
-        self.title, self.unit, self.levels, self.log = title, unit, levels, log
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        """The collector at ``level``, for records of ``span`` [s] in a cluster of ``leaves``."""
-        raise NotImplementedError
+    title: str
+    unit: str
+    levels: list[float]
+    collector: Collector
+    log: bool = True
 
 
-class RecordLoss(Disturbance):
-    """Each record is lost with the same probability."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        return {"effects": [_losing(level)]}
+def _losing_bursts(level: float, *_: Any) -> dict[str, Any]:
+    good_s = (1 - level) / level
+    bad = {"burst_probability": 1.0, "mean_good_s": good_s, "mean_bad_s": 1.0}
+    return {"effects": [{"kind": "loss", **bad}]}
 
 
-class LossBursts(Disturbance):
-    """The export of each leaf fails for a second at a time; ``level`` is the share of the time."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        good_s = (1 - level) / level
-        bad = {"burst_probability": 1.0, "mean_good_s": good_s, "mean_bad_s": 1.0}
-        return {"effects": [{"kind": "loss", **bad}]}
+def _down(level: float, span: Span, *_: Any) -> dict[str, Any]:
+    """The collector is down in the middle of the window."""
+    middle, half = (span[0] + span[1]) / 2, level * (span[1] - span[0]) / 2
+    down = {"from_s": middle - half, "to_s": middle + half}
+    return {"effects": [{"kind": "outages", "windows": [down]}]}
 
 
-class Outage(Disturbance):
-    """The collector is down in the middle of the window; ``level`` is the share of the window."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        middle, half = (span[0] + span[1]) / 2, level * (span[1] - span[0]) / 2
-        down = {"from_s": middle - half, "to_s": middle + half}
-        return {"effects": [{"kind": "outages", "windows": [down]}]}
+def _silencing(level: float, _: Span, leaves: Sequence[str], seed: int) -> dict[str, Any]:
+    count = max(1, round(level * len(leaves)))
+    silent = np.random.default_rng(seed).permutation(len(leaves))[:count]
+    names = [leaves[at] for at in sorted(silent.tolist())]
+    return {"effects": [{"kind": "silent_switches", "switches": names}]}
 
 
-class SilentLeaves(Disturbance):
-    """Some leaves export nothing; ``level`` is their share."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        count = max(1, round(level * len(leaves)))
-        silent = np.random.default_rng(seed).permutation(len(leaves))[:count]
-        names = [leaves[at] for at in sorted(silent.tolist())]
-        return {"effects": [{"kind": "silent_switches", "switches": names}]}
-
-
-class Retransmission(Disturbance):
-    """Packets are lost behind the exporter; they and the next packets are retransmitted."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        return {"effects": _retransmitting(level)}
-
-
-class Merging(Disturbance):
+def _merging(level: float, *_: Any) -> dict[str, Any]:
     """Messages are unknown: a record ends after a silence of ``level`` ms, or after a minute."""
-
-    def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
-                  ) -> dict[str, Any]:  # fmt: skip
-        gap_us = 1000 * level
-        return {"message_boundary": False, "idle_gap_us": gap_us, "active_timeout_s": 60}
+    return {"message_boundary": False, "idle_gap_us": 1000 * level, "active_timeout_s": 60}
 
 
 DISTURBANCES: dict[str, Disturbance] = {
-    "loss": RecordLoss("Records lost one by one", "probability", [1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6]),
-    "bursts": LossBursts(
-        "Exports that fail for 1 s at a time", "share of the time", [1e-3, 1e-2, 0.03, 0.1, 0.3]
+    "loss": Disturbance(
+        "Records lost one by one", "probability", [1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6],
+        lambda level, *_: {"effects": [_losing(level)]},
     ),
-    "outage": Outage("Collector down", "share of the window", [0.1, 0.3, 0.5, 0.7, 0.9], log=False),
-    "silent": SilentLeaves(
-        "Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5]
+    "bursts": Disturbance(
+        "Exports that fail for 1 s at a time", "share of the time", [1e-3, 1e-2, 0.03, 0.1, 0.3],
+        _losing_bursts,
     ),
-    "retransmission": Retransmission(
-        "Packets retransmitted", "probability a packet", [3.3e-9, 1e-7, 1e-6, 1e-5, 1e-4]
+    "outage": Disturbance(
+        "Collector down", "share of the window", [0.1, 0.3, 0.5, 0.7, 0.9], _down, log=False
     ),
-    "merging": Merging("Records cut only by silence", "idle gap [ms]", [1, 5, 15, 50, 200, 1000]),
+    "silent": Disturbance(
+        "Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5], _silencing
+    ),
+    "retransmission": Disturbance(
+        "Packets retransmitted", "probability a packet", [3.3e-9, 1e-7, 1e-6, 1e-5, 1e-4],
+        lambda level, *_: {"effects": _retransmitting(level)},
+    ),
+    "merging": Disturbance(
+        "Records cut only by silence", "idle gap [ms]", [1, 5, 15, 50, 200, 1000], _merging
+    ),
 }  # fmt: skip
 """Disturbances by their name in results."""

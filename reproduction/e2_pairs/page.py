@@ -37,7 +37,7 @@ from reproduction.e2_pairs.page_shares import (
     windows_of,
     windows_of_other,
 )
-from reproduction.words import percent_range, with_range
+from reproduction.pages import percent_range, with_range
 
 
 def section(done: Sequence[Done]) -> str:

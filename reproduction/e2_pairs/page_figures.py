@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
 from reproduction.base import Done
-from reproduction.drawing import mean_and_range
 from reproduction.e2_pairs.levels import (
     COLLECTORS,
     DISTURBANCES,
     UNDISTURBED,
 )
+from reproduction.pages import mean_and_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from reproduction.e3_timeline.measure import (
     READINGS,
     host_work_ms,
 )
-from reproduction.words import percent_range, with_range
+from reproduction.pages import percent_range, with_range
 
 PUBLISHED = 0.003
 """The published bound on the error."""

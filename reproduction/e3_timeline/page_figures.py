@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
 from reproduction.base import METHOD, OTHER_METHOD
-from reproduction.drawing import mean_and_range
+from reproduction.pages import mean_and_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from prism_sim.toolkit import paint, table
 from reproduction import pages
 from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
 from reproduction.e4_switches.measure import SLICE_S
-from reproduction.words import with_range
+from reproduction.pages import with_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from prism_sim.toolkit import find_scenario, load_scenario
 from reproduction.base import Result, Trial, diagnosed
-from reproduction.traps import pairs, statistics, workloads
-from reproduction.traps.base import Trap
+from reproduction.traps import figures
+from reproduction.traps.figures import Trap
 
 NAME = "traps"
 
 TRAPS: dict[int, Trap] = {
     trap.number: trap
     for trap in (
-        Trap(1, "trap-1-sigma", statistics.sigma),
-        Trap(2, "trap-2-sample", statistics.sample),
-        Trap(3, "trap-3-hazard", statistics.hazard),
-        Trap(4, "trap-4-bridge", pairs.bridge),
-        Trap(5, "trap-5-one-size", pairs.one_size),
-        Trap(6, "trap-6-jobs", workloads.jobs),
-        Trap(7, "trap-7-workloads", workloads.workloads),
-        Trap(8, "trap-8-transport", pairs.transport),
+        Trap(1, "trap-1-sigma", figures.sigma),
+        Trap(2, "trap-2-sample", figures.sample),
+        Trap(3, "trap-3-hazard", figures.hazard),
+        Trap(4, "trap-4-bridge", figures.bridge),
+        Trap(5, "trap-5-one-size", figures.one_size),
+        Trap(6, "trap-6-jobs", figures.jobs),
+        Trap(7, "trap-7-workloads", figures.workloads),
+        Trap(8, "trap-8-transport", figures.transport),
     )
 }
 """The eight traps by number; their titles and predictions are in ``traps.yaml``."""

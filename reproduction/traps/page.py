@@ -12,8 +12,8 @@ import yaml
 from prism_sim.toolkit import table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
+from reproduction.pages import with_range
 from reproduction.traps.measure import TRAPS
-from reproduction.words import with_range
 
 
 class Description(NamedTuple):

@@ -85,12 +85,12 @@ def _replications(
 
 def _swept(session: Session, study: Study, folder: Path, processes: int) -> list[dict[str, Any]]:
     """All replications of a study's sweep; ends the command if some fail."""
-    from prism_sim.operations import sweeping
+    from prism_sim.operations import running
 
     if study.sweep is None:
         return []
     with session.stage(counted(len(study.sweep.points), "point")):
-        rows = list(sweeping.run(study, folder / "points", processes))
+        rows = list(running.run_sweep(study, folder / "points", processes))
     failed = [
         f"{row['policy']}, seed {row['seed']}: {row['error']}" for row in rows if row["error"]
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism_sim.operations.causes import Cause
+from prism_sim.operations.failures import Cause
 from prism_sim.registry import Registry
 
 

@@ -9,8 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.operations.causes import Symptom
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure, Symptom
 from prism_sim.operations.measured import Measurable
 from prism_sim.registry import Registry, by_literal
 

@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_sim.draws import Draws
-from prism_sim.operations.causes import Cause
-from prism_sim.operations.failure import Failure
-from prism_sim.operations.places import draw_servers
+from prism_sim.operations.failures import Cause, Failure, draw_servers
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
 

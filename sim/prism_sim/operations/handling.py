@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from prism_sim.operations.causes import Cause
-from prism_sim.operations.failure import Failure
-from prism_sim.operations.ledger import Ledger
+from prism_sim.operations.failures import Cause, Failure
 from prism_sim.operations.policy import Policy
+from prism_sim.operations.progress import Ledger
 
 FALSE_ALARM = "false alarm"
 ALARM = Failure(0.0, Cause(FALSE_ALARM, 0, "slow", False), 0, 0.0, 0.0, 0.0)

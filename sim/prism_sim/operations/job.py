@@ -14,12 +14,11 @@ from typing import Any
 import simpy
 
 from prism_sim.operations.drawing import failures_of, false_alarms_s
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure
 from prism_sim.operations.handling import ALARM, Handling
 from prism_sim.operations.intervals import Known
-from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
-from prism_sim.operations.progress import Progress
+from prism_sim.operations.progress import Ledger, Progress
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
 

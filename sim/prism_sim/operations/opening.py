@@ -20,7 +20,7 @@ from prism_sim.draws import Draws
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.faults.drawing import Drawing
 from prism_sim.loading.scenario import Scenario
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure
 from prism_sim.operations.job import Job
 from prism_sim.operations.study import Study
 from prism_sim.operations.window import FAULTS, Moment

@@ -10,7 +10,7 @@ import yaml
 
 from llmprism.page.page import rendered
 from prism_common.files import replacing
-from prism_sim.operations import figures, results, sweeping, worth_figure
+from prism_sim.operations import figures, results
 from prism_sim.operations.study import Study
 from prism_sim.render import paint
 
@@ -42,7 +42,7 @@ def write(
     swept: list[dict[str, Any]],
 ) -> None:
     """Write the page of ``rows``, all replications of ``study``, its windows and its sweep."""
-    sweep = paint.svg(sweeping.draw(sweeping.means(study, swept))) if swept else ""
+    sweep = paint.svg(figures.draw_sweep(results.sweep_means(study, swept))) if swept else ""
     values = {**_values(study, rows), "windows": _windows(windows), "sweep": sweep}
     with replacing(path) as partial:
         partial.write_text(rendered("operations.html", values, "prism_sim.operations"), "utf-8")
@@ -58,7 +58,7 @@ def _values(study: Study, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "facts": _facts(study, seeds),
         "seeds": seeds,
         "base": study.worth.of if study.worth else "",
-        "worth": paint.svg(worth_figure.draw(results.worth(study, rows))) if study.worth else "",
+        "worth": paint.svg(figures.draw_worth(results.worth(study, rows))) if study.worth else "",
         "left_out": results.left_out(study),
         "method": study.windows.method if study.windows else "",
         "policies": paint.svg(figures.draw(table)),

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from prism_sim.operations.checkpoints import CHECKPOINTS, CheckpointBase
 from prism_sim.operations.detections import DETECTIONS, Detected, DetectionBase, Timeout
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure
 from prism_sim.operations.intervals import Known
 from prism_sim.operations.localisations import LOCALISATIONS, ByHand, LocalisationBase
 from prism_sim.operations.recoveries import RECOVERIES, RecoveryBase, Requeue

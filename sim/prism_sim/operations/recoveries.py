@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from prism_sim.operations import theory
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure
 from prism_sim.registry import Registry, by_literal
 from prism_sim.scenario.base import Closed
 

@@ -131,6 +131,14 @@ def worth_means(points: pd.DataFrame) -> pd.DataFrame:
     return ratios.mean().to_frame().assign(ettr_half=ratios.agg(half_interval)).reset_index()
 
 
+def sweep_means(study: Study, rows: list[Row]) -> pd.DataFrame:
+    """Mean ETTR of each policy at each point, and half of its 95 % interval."""
+    assert study.sweep is not None
+    keys = [*study.sweep.over, "policy"]
+    ratios = pd.DataFrame(rows).groupby(keys, sort=False)["ettr"]
+    return ratios.mean().to_frame().assign(ettr_half=ratios.agg(half_interval)).reset_index()
+
+
 def left_out(study: Study) -> list[str]:
     """Which figures of which methods have not been measured, in words."""
     if study.worth is None:

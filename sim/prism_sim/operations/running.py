@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prism_sim.operations.handling import FALSE_ALARM
 from prism_sim.operations.job import Job
-from prism_sim.operations.ledger import Ledger
 from prism_sim.operations.policy import Policy
+from prism_sim.operations.progress import Ledger
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
 from prism_sim.studies.kept import Content, Piece, content, do_missing, refuse_foreign_pieces
@@ -114,6 +114,18 @@ def run(study: Study, folder: Path, processes: int) -> list[tuple[Task, Outcome[
             break
     order = {policy.name: number for number, policy in enumerate(policies_of(study))}
     return sorted(done, key=lambda one: (order[one[0].policy.name], one[0].seed))
+
+
+def run_sweep(study: Study, folder: Path, processes: int) -> Iterator[Row]:
+    """A row for each replication of each policy at each point: its values, seed and figures.
+
+    A failed replication has the key ``error``.
+    """
+    for point in study.sweep.points if study.sweep else ():
+        for task, outcome in run(point.study, folder, processes):
+            who = {**point.values, "policy": task.policy.name, "seed": task.seed}
+            ratio = outcome.result["ettr"] if outcome.result else None
+            yield {**who, "ettr": ratio, "error": outcome.error}
 
 
 def policies_of(study: Study) -> list[Policy]:

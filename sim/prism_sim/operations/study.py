@@ -12,9 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from prism_sim.operations import theory
 from prism_sim.operations.campaigns import CAMPAIGNS
-from prism_sim.operations.causes import Cause, OwnCause
+from prism_sim.operations.failures import Cause, Offenders, OwnCause
 from prism_sim.operations.intervals import Known
-from prism_sim.operations.places import Offenders
 from prism_sim.operations.policy import Policy
 from prism_sim.operations.sweep import Sweep
 from prism_sim.operations.times import Exponential, Lognormal, Time

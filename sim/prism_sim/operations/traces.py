@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from prism_common.errors import Problem, UserError
-from prism_sim.operations.causes import Symptom
+from prism_sim.operations.failures import Symptom
 from prism_sim.registry import Registry, by_literal
 from prism_sim.scenario.base import Closed
 

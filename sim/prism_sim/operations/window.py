@@ -16,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.operations.detections import Detected
-from prism_sim.operations.failure import Failure
+from prism_sim.operations.failures import Failure
 from prism_sim.operations.policy import Policy
 from prism_sim.scenario.base import Closed, Loc
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from llmprism.io.notes import json_object
 from prism_common.files import replacing
-from prism_sim.operations import figures, page, results, sweeping, worth_figure
+from prism_sim.operations import figures, page, results
 from prism_sim.operations.study import Study
 from prism_sim.products import RECORD, stage_files
 from prism_sim.render import paint
@@ -84,12 +84,12 @@ def write_policies(
         points = results.worth(study, rows)
         data["worth"] = _records(results.worth_means(points))
         paths["worth"] = folder / "worth.png"
-        paint.write_png(worth_figure.draw(points), paths["worth"])
+        paint.write_png(figures.draw_worth(points), paths["worth"])
     if swept:
-        points = sweeping.means(study, [*swept])
+        points = results.sweep_means(study, [*swept])
         data["sweep"] = _records(points)
         paths["sweep"] = folder / "sweep.png"
-        paint.write_png(sweeping.draw(points), paths["sweep"])
+        paint.write_png(figures.draw_sweep(points), paths["sweep"])
     if windows:
         data["windows"] = windows
         paths["windows"] = folder / "windows"

@@ -24,8 +24,7 @@ from prism_common.files import replacing
 from prism_common.folders import is_regular
 from prism_sim.products import adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
-from prism_sim.studies.pool import Processes, Workers
-from prism_sim.studies.remaining import Remaining
+from prism_sim.studies.pool import Processes, Remaining, Workers
 from prism_sim.studies.scratch import remove_abandoned
 
 T = TypeVar("T")

@@ -40,6 +40,9 @@ _PATIENCE_S = 10.0  # for a worker to clean up
 _AGAIN_S = 0.01  # until a signal that had no effect is repeated
 _WAITING = 2  # tasks handed to the pool, for each process
 
+_MINUTE_S, _HOUR_S = 60, 3600
+_FIRST = 3  # tasks whose time says little about the others
+
 DIED = "the worker process died; it was probably out of memory"
 UNREADABLE = "cannot import what its task needs (is the plug-in installed there?)"
 
@@ -226,3 +229,38 @@ def _unraisable(what: sys.UnraisableHookArgs) -> None:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
     else:
         sys.__unraisablehook__(what)
+
+
+class Remaining:
+    """Measures the rate at which tasks end.
+
+    Parameters
+    ----------
+    now_s : a clock.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._began_s = now_s()
+
+    def sentence(self, done: int, left: int) -> str:
+        """A clause about the remaining time; empty if none is left, or too few tasks are done."""
+        if done <= _FIRST:  # they also start processes, import and compile
+            self._began_s = self._now_s()
+        if done <= _FIRST or left <= 0:
+            return ""
+        seconds = (self._now_s() - self._began_s) / (done - _FIRST) * left
+        return f", about {rounded(seconds)} left"
+
+
+def rounded(seconds: float) -> str:
+    """A duration without false precision.
+
+    >>> rounded(0.3), rounded(95), rounded(1_900), rounded(9_000)
+    ('1 s', '2 min', '32 min', '2.5 h')
+    """
+    if seconds < 1.5 * _MINUTE_S:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 1.5 * _HOUR_S:
+        return f"{round(seconds / _MINUTE_S)} min"
+    return f"{seconds / _HOUR_S:.1f} h"

@@ -23,8 +23,7 @@ from typing import Any
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
-from prism_sim.studies.pool import outcomes
-from prism_sim.studies.remaining import Remaining
+from prism_sim.studies.pool import Remaining, outcomes
 
 AS_WRITTEN, TOGETHER = "as-written", "all faults"
 RESULT, PICTURE = "whatif.json", "whatif.png"

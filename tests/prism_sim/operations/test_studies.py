@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from prism_common.errors import UserError
-from prism_sim.operations import results, running, sweeping, theory
+from prism_sim.operations import results, running, theory
 from prism_sim.operations.drawing import failures_of
 from prism_sim.operations.job import Job
 from prism_sim.operations.reading import read_operations
@@ -126,7 +126,7 @@ def test_a_sweep_has_every_combination_and_falls_with_servers(tmp_path: Path) ->
     file.write_text(yaml.safe_dump(document))
     study = read_operations(file)
     assert isinstance(study, Study)
-    found = sweeping.means(study, list(sweeping.run(study, tmp_path / "points", 1)))
+    found = results.sweep_means(study, list(running.run_sweep(study, tmp_path / "points", 1)))
     assert len(found) == 2 * 3 * 2
     wide = found.pivot_table(
         index=["policies.*.checkpoint.interval", "policy"], columns="servers", values="ettr"

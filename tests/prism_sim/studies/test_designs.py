@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from prism_sim.studies.designs import Grid, LatinHypercube, PlaceList, RandomDesign, Variants
-from prism_sim.studies.designs.drawn import DrawnDesign, Range
+from prism_sim.studies.designs import (
+    DrawnDesign,
+    Grid,
+    LatinHypercube,
+    PlaceList,
+    RandomDesign,
+    Range,
+    Variants,
+)
 
 RANGES: dict[str, Any] = {
     "faults.0.factor": {"low": 0.5, "high": 1.0},

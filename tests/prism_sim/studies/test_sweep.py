@@ -12,7 +12,7 @@ from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import RunCase
-from prism_sim.studies.remaining import Remaining
+from prism_sim.studies.pool import Remaining
 from prism_sim.studies.study import Study, points_of, read_study, runs_of
 
 BASE = """\

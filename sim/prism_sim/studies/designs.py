@@ -1,4 +1,8 @@
-"""Designs that draw their places from ranges: at random, or as a Latin hypercube.
+"""Designs: which places of a study's space are run.
+
+A *place* is a set of values in the scenario. A grid takes all combinations of values, a list takes
+the places that are written out, variants are places with names, and a random design and a Latin
+hypercube draw them. If a study has several designs, its places are all combinations of theirs.
 
 A Latin hypercube divides each range into as many parts of equal probability as there are samples,
 and takes one value from each part. It covers every range evenly with few samples.
@@ -10,21 +14,127 @@ not repeated; the parts of a Latin hypercube change with its number of samples.
 
 Reference: McKay, Beckman and Conover, A comparison of three methods for selecting values of input
 variables in the analysis of output from a computer code, Technometrics 21 (1979).
+
+A new design is a class here that derives from :class:`Design`, and one field of
+:class:`prism_sim.studies.study.Study`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, RootModel, model_validator
 
 from prism_sim.draws import Draws
 from prism_sim.scenario.base import Closed
-from prism_sim.studies.designs.base import Design, Place
+
+VARIANT = "variant"
+"""The column that names a variant."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of a design.
+
+    Attributes
+    ----------
+    at : value of each column of the study's table.
+    settings : values of the scenario, by dotted path.
+    """
+
+    at: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class Design(ABC):
+    """An ordered set of places."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the study's table that it fills."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of its places."""
+
+    @property
+    def drawn_scales(self) -> dict[str, str]:
+        """The columns whose values are drawn from a range, and the scale of each: linear or log."""
+        return {}
+
+    @abstractmethod
+    def places(self) -> Iterator[Place]:
+        """Its places in their order, one by one."""
+
+
+Values = Annotated[tuple[Any, ...], Field(min_length=1)]
+
+
+class Grid(Design, RootModel[dict[str, Values]]):
+    """Dotted paths and the values of each; an empty grid has one place, which changes nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.root)
+
+    @property
+    def size(self) -> int:
+        return math.prod(map(len, self.root.values()))
+
+    def places(self) -> Iterator[Place]:
+        for values in itertools.product(*self.root.values()):
+            at = dict(zip(self.root, values, strict=True))
+            yield Place(at, at)
+
+
+Settings = dict[str, Any]
+
+
+class PlaceList(Design, RootModel[Annotated[tuple[Settings, ...], Field(min_length=1)]]):
+    """Places by their values; a path that a place leaves out keeps the value of the scenario."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for place in self.root for path in place))
+
+    @property
+    def size(self) -> int:
+        return len(self.root)
+
+    def places(self) -> Iterator[Place]:
+        for settings in self.root:
+            yield Place({path: settings.get(path) for path in self.columns}, settings)
+
+
+class Variants(Design, RootModel[Annotated[dict[str, Settings], Field(min_length=1)]]):
+    """Values of the scenario by the name of the variant, such as a set of telemetry."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (VARIANT,)
+
+    @property
+    def size(self) -> int:
+        return len(self.root)
+
+    def places(self) -> Iterator[Place]:
+        for name, settings in self.root.items():
+            yield Place({VARIANT: name}, settings)
+
 
 _PURPOSE = "place of a study"
 

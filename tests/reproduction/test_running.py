@@ -16,7 +16,7 @@ from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
 from prism_sim.studies import fingerprints
 from prism_sim.studies.fingerprints import fingerprint
-from reproduction import EXPERIMENTS, base, running, words, writing
+from reproduction import EXPERIMENTS, base, pages, running, writing
 from reproduction.base import Done, Experiment, PageFigure, Result, Trial
 
 MEASURED: list[str] = []
@@ -46,7 +46,7 @@ def _draw(done: Sequence[Done]) -> Figure:
 def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     one = Experiment(
         "toy", "Toy: twice", trials, measure,
-        section=lambda done: f"ours: {words.with_range([d.result['twice'] for d in done])}\n",
+        section=lambda done: f"ours: {pages.with_range([d.result['twice'] for d in done])}\n",
         gaps=lambda done: [f"only {len(done)} worlds"],
         pictures=lambda done: [PageFigure("toy", "Some worlds", _draw(done))],
     )  # fmt: skip
@@ -161,6 +161,6 @@ def test_an_unknown_experiment_is_refused_with_the_nearest(toy: Experiment) -> N
     assert toy in running.chosen([])
 
 
-@pytest.mark.parametrize("module", [words, base, running, writing])
+@pytest.mark.parametrize("module", [pages, base, running, writing])
 def test_examples_are_correct(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Pictures: the ETTR of policies, what they lose, how it goes by day, the worth of a diagnosis, sweeps."""
+"""Pictures: the ETTR of policies, what they lose, days, the worth of a diagnosis, and sweeps."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _panel(axes: Axes, points: pd.DataFrame, methods: list[str], kinds: list[str
 
 @paint.styled
 def draw_sweep(found: pd.DataFrame) -> Figure:
-    """Heat maps of :func:`~.results.sweep_means` over two keys, one for each policy; lines over one key."""
+    """Heat maps of the means of a sweep over two keys, one for each policy; lines over one key."""
     import seaborn as sns
 
     keys = [key for key in found.columns if key not in ("policy", "ettr", "ettr_half")]

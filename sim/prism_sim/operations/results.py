@@ -131,7 +131,7 @@ def worth_means(points: pd.DataFrame) -> pd.DataFrame:
     return ratios.mean().to_frame().assign(ettr_half=ratios.agg(half_interval)).reset_index()
 
 
-def sweep_means(study: Study, rows: list[Row]) -> pd.DataFrame:
+def sweep_means(study: Study, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Mean ETTR of each policy at each point, and half of its 95 % interval."""
     assert study.sweep is not None
     keys = [*study.sweep.over, "policy"]

@@ -13,7 +13,7 @@ from evaluation.exam.counters import FIGURES
 from evaluation.exam.figures import figures_of
 from evaluation.exam.intervals import middle, share
 from evaluation.exam.worlds import RESULTS, worlds
-from prism_sim.toolkit import Piece, default_processes, do_missing, fingerprint, kept_content
+from prism_sim.toolkit import Piece, default_processes, fingerprint, kept_results
 
 
 def compute(of: str, number: int) -> dict[str, Any]:
@@ -24,9 +24,7 @@ def compute(of: str, number: int) -> dict[str, Any]:
         for world, intervals in asked
     ]
     kept = RESULTS / "counters-kept"
-    do_missing(measure, pieces, kept, default_processes(), lambda _, text: print(text),
-               total=len(pieces), result="result")  # fmt: skip
-    every = [kept_content(kept, piece.key) for piece in pieces]
+    every = kept_results(measure, pieces, kept, default_processes(), lambda _, text: print(text))
     results = [content["result"] for content in every if "result" in content]
     return {
         "date": log.today(),

@@ -18,7 +18,7 @@ from typing import Any
 from evaluation.exam import answers, measuring, truth
 from evaluation.exam.measuring import Task
 from evaluation.exam.worlds import RESULTS, World, families
-from prism_sim.toolkit import Piece, default_processes, do_missing, fingerprint, kept_content
+from prism_sim.toolkit import Content, Piece, default_processes, fingerprint, kept_results
 
 Row = dict[str, Any]
 
@@ -33,17 +33,14 @@ def results_of(
 
     A world that could not be measured is reported and left out.
     """
-    each = {method: [*pieces(asked, method, kept)] for method in methods}
-    do_missing(
+    found = kept_results(
         measuring.measure,
-        (piece for own in each.values() for piece in own),
+        [piece for method in methods for piece in pieces(asked, method, kept)],
         kept / "kept",
         processes or default_processes(),
         lambda _, text: print(text, file=sys.stderr),
-        total=sum(map(len, each.values())),
-        result="result",
     )
-    joined = [_joined(kept / "kept", keys) for keys in zip(*each.values(), strict=True)]
+    joined = [_joined(found[at :: len(asked)]) for at in range(len(asked))]
     return [row for row in joined if row is not None]
 
 
@@ -54,9 +51,8 @@ def pieces(asked: Iterable[World], method: str, kept: Path = RESULTS) -> Iterato
         yield Piece(_key(world, method), name, Task(world, method, kept))
 
 
-def _joined(kept: Path, own: Sequence[Piece[Task]]) -> Row | None:
+def _joined(found: Sequence[Content]) -> Row | None:
     """The result of one world with the grades of all methods; None if one could not be measured."""
-    found = [kept_content(kept, piece.key) for piece in own]
     for one in found:
         if "error" in one:
             print(f"left out: {one['case']}: {one['error']}", file=sys.stderr)

@@ -26,9 +26,8 @@ from prism_sim.toolkit import (
     Piece,
     Run,
     default_processes,
-    do_missing,
     fingerprint,
-    kept_content,
+    kept_results,
     render_page,
     score_run,
     simulate,
@@ -150,14 +149,12 @@ def _changed(results: dict[str, Figures], one: Variant, base: Variant) -> str:
 def main() -> None:
     """Measure the missing worlds, and write the page and the figures."""
     pieces = [Piece(_key(one), f"{one} {SEED}", one) for one in (*hostile.families(), CAPTURES)]
-    do_missing(
-        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),
-        total=len(pieces), result="result",
-    )  # fmt: skip
-    kept = {piece.task: kept_content(SAVED, piece.key) for piece in pieces}
-    if failed := [f"{name}: {one['error']}" for name, one in kept.items() if "error" in one]:
+    kept = kept_results(
+        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr)
+    )
+    if failed := [f"{one['case']}: {one['error']}" for one in kept if "error" in one]:
         raise SystemExit("\n".join(failed))
-    results = {name: one["result"] for name, one in kept.items()}
+    results = {piece.task: one["result"] for piece, one in zip(pieces, kept, strict=True)}
     PAGE.write_text(page_of(results))
     PAGE.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
 

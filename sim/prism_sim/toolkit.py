@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from prism_sim.studies.fingerprints import fingerprint
     from prism_sim.studies.kept import Content, Piece, do_missing
     from prism_sim.studies.kept import content as kept_content
+    from prism_sim.studies.kept import results_of as kept_results
     from prism_sim.studies.pool import default_processes
     from prism_sim.studies.scratch import working_folder
     from prism_sim.training.costs import stage_costs
@@ -78,6 +79,7 @@ __all__ = [
     "find_scenario",
     "fingerprint",
     "kept_content",
+    "kept_results",
     "load_scenario",
     "load_tables",
     "match_steps",
@@ -129,6 +131,7 @@ _HOME = {
     "find_scenario": "prism_sim.loading.bundled:find",
     "fingerprint": "prism_sim.studies.fingerprints:fingerprint",
     "kept_content": "prism_sim.studies.kept:content",
+    "kept_results": "prism_sim.studies.kept:results_of",
     "load_scenario": "prism_sim.loading.loader:load",
     "load_tables": "prism_sim.score.load:load",
     "match_steps": "prism_sim.score.matching:match_steps",

@@ -23,7 +23,7 @@ from prism_sim.operations.policy import Policy
 from prism_sim.operations.progress import Ledger
 from prism_sim.operations.study import Study
 from prism_sim.operations.theory import SECONDS_A_DAY
-from prism_sim.studies.kept import Content, Piece, content, do_missing, refuse_foreign_pieces
+from prism_sim.studies.kept import Content, Piece, refuse_foreign_pieces, results_of
 from prism_sim.studies.paired import Estimate
 from prism_sim.studies.pool import Outcome
 
@@ -162,12 +162,11 @@ def _outcomes(
     tasks: list[Task], folder: Path, processes: int
 ) -> Iterator[tuple[Task, Outcome[Row]]]:
     pieces = [Piece(task.key, f"{task.policy.name}, seed {task.seed}", task) for task in tasks]
-    do_missing(
-        _replicated, pieces, folder, processes, retry=True,
-        total=len(pieces), result="row", is_result=_is_replication,
-    )  # fmt: skip
-    for piece, task in zip(pieces, tasks, strict=True):
-        kept, own = content(folder, piece.key), {"policy": task.policy.name, "seed": task.seed}
+    found = results_of(
+        _replicated, pieces, folder, processes, retry=True, result="row", is_result=_is_replication
+    )
+    for kept, task in zip(found, tasks, strict=True):
+        own = {"policy": task.policy.name, "seed": task.seed}
         yield task, Outcome(kept["row"] | own if "row" in kept else None, kept.get("error"))
 
 

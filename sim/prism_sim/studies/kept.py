@@ -97,6 +97,25 @@ def do_missing(
     return done, len(there)
 
 
+def results_of(
+    work: Callable[[T], Content],
+    pieces: Sequence[Piece[T]],
+    folder: Path,
+    processes: int,
+    progress: Callable[[float, str], None] | None = None,
+    retry: bool = False,
+    *,
+    result: str = "result",
+    is_result: Callable[[Any], bool] = bool,
+) -> list[Content]:
+    """The contents of all pieces, in order, after :func:`do_missing`."""
+    do_missing(
+        work, pieces, folder, processes, progress, retry,
+        total=len(pieces), result=result, is_result=is_result,
+    )  # fmt: skip
+    return [content(folder, piece.key) for piece in pieces]
+
+
 def content(folder: Path, key: str) -> Content:
     """Content of the file under ``key``; a UserError if there is none."""
     return Run(folder).read_json(_file(folder, key))

@@ -25,7 +25,7 @@ from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
-from prism_sim.studies.kept import Piece, content, do_missing, refuse_foreign_pieces
+from prism_sim.studies.kept import Piece, refuse_foreign_pieces, results_of
 from prism_sim.studies.scratch import working_folder
 
 NULL = "null"
@@ -89,24 +89,14 @@ def measure(
     UserError : a world could not be simulated.
     """
     tasks = [_Task(world.scenario, tuple(methods), limits) for world in worlds]
-    keys = [_key(task) for task in tasks]
-    pieces = (
-        Piece(key, world.name, task) for key, world, task in zip(keys, worlds, tasks, strict=True)
-    )
+    pieces = [
+        Piece(_key(task), world.name, task) for world, task in zip(worlds, tasks, strict=True)
+    ]
     kept = folder / "worlds"
     refuse_foreign_pieces(kept)
-    do_missing(
-        _measured,
-        pieces,
-        kept,
-        processes,
-        progress,
-        True,
-        total=len(tasks),
-        result="rows",
-        is_result=_are_rows,
+    results = results_of(
+        _measured, pieces, kept, processes, progress, True, result="rows", is_result=_are_rows
     )
-    results = [content(kept, key) for key in keys]
     failed = [Problem(one["error"], one["case"]) for one in results if one.get("error")]
     if failed:
         raise UserError(failed)

@@ -22,9 +22,12 @@ import numpy as np
 import pandas as pd
 
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
-from evaluation.reference.exported_periods import COLUMNS, export_rows
-from evaluation.reference.host_work import steps_of_jobs
-from evaluation.reference.known_windows import known_windows_error
+from evaluation.reference.captures import (
+    COLUMNS,
+    export_rows,
+    known_windows_error,
+    steps_of_jobs,
+)
 from llmprism.pipeline import diagnose_files
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.loader import load

@@ -19,8 +19,7 @@ from reproduction.e2_pairs.levels import (
     WINDOW,
 )
 from reproduction.e2_pairs.measure import trials
-from reproduction.e2_pairs.page_figures import draw_noise, draw_windows
-from reproduction.e2_pairs.page_shares import (
+from reproduction.e2_pairs.page_figures import (
     LOOK,
     NAMES,
     OTHER,
@@ -30,6 +29,8 @@ from reproduction.e2_pairs.page_shares import (
     at,
     at_level,
     by_seed,
+    draw_noise,
+    draw_windows,
     levels_of,
     mean_of,
     short,

@@ -1,8 +1,8 @@
-"""The telemetry of a run as its sources send it, one file a format; ``llmprism`` reads all of them.
+"""The telemetry of a run as its sources send it, a class a format; ``llmprism`` reads all of them.
 
-A new format is a new file with an :class:`~prism_sim.exporters.base.RunExporter` (of flow records:
-an ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point ``prism_sim.exporters`` of
-another package.
+A new format is a class that derives from :class:`~prism_sim.exporters.base.RunExporter` (of flow
+records: ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point ``prism_sim.exporters``
+of another package.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from prism_sim.exporters.base import Exporter, RunExporter
 from prism_sim.exporters.csv import Csv
 from prism_sim.exporters.inspector import InspectorLines
-from prism_sim.exporters.ipfix import Ipfix
-from prism_sim.exporters.netflow9 import Netflow9
+from prism_sim.exporters.netflow import Ipfix, Netflow9
 from prism_sim.exporters.sflow import Sflow
 from prism_sim.registry import Registry
 

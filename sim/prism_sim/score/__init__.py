@@ -17,8 +17,7 @@ from typing import Annotated, Any
 from prism_common.errors import Problem, UserError
 from prism_sim.run_folder import Run
 from prism_sim.scenario.words import did_you_mean
-from prism_sim.score.catalogue import Catalogue
-from prism_sim.score.declare import Figure, Table, Words, declared
+from prism_sim.score.declare import Catalogue, Figure, Table, Words, declared
 from prism_sim.score.encoding import flatten, from_json, to_json
 from prism_sim.score.faults import FaultsScore, score_faults
 from prism_sim.score.jobs import JobsScore, score_jobs

@@ -3,7 +3,8 @@
 Each part of a score is a frozen dataclass. The annotation of a field describes its figure: unit,
 better direction, tolerance, and a description. Three things follow from these declarations: typed
 access in Python, the keys of ``score.json`` (:mod:`prism_sim.score.encoding`), and the catalogue
-of all figures (:func:`declared`).
+of all figures (:class:`Catalogue`), in which code that takes the name of a figure (a bound on the
+command line, a study, the regression suite) looks it up.
 
 A figure is named by its path in ``score.json``: ``timeline.step_error_mean``. In a path of the
 catalogue, a word in capitals is a placeholder: ``timeline.per_job.JOB.coverage``. The same
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
@@ -239,3 +240,28 @@ def _joined(part: type, path: str, of: Joined) -> Iterator[Figure]:
             absolute=of.absolute,
             relative=of.relative,
         )
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Figures in the order of the documents that contain them."""
+
+    figures: tuple[Figure, ...]
+
+    def __iter__(self) -> Iterator[Figure]:
+        return iter(self.figures)
+
+    def find(self, name: str) -> Figure | None:
+        """The entry of the figure ``name``; None if there is no such figure.
+
+        A path without placeholders takes precedence.
+        """
+        fitting = (figure for figure in self.figures if figure.fits(name))
+        return min(fitting, key=lambda figure: figure.path != name, default=None)
+
+    def paths(self) -> list[str]:
+        """All paths, for hints about an unknown name."""
+        return [figure.path for figure in self.figures]
+
+    def __add__(self, other: Iterable[Figure]) -> Catalogue:
+        return Catalogue((*self.figures, *other))

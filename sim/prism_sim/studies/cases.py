@@ -18,8 +18,7 @@ import pandas as pd
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import CATALOGUE as SCORE_FIGURES
-from prism_sim.score.catalogue import Catalogue
-from prism_sim.score.declare import FRACTION, Named, declared, descriptive
+from prism_sim.score.declare import FRACTION, Catalogue, Named, declared, descriptive
 from prism_sim.score.encoding import flatten, to_json
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
 from prism_sim.studies.progress import JobProgress, progress_of

@@ -23,8 +23,7 @@ from prism_sim.studies.regression.reference import (
     refuse_stale,
     write_reference,
 )
-from prism_sim.studies.regression.running import CaseRun, run_suite
-from prism_sim.studies.regression.simulation import Simulation
+from prism_sim.studies.regression.running import CaseRun, Simulation, run_suite
 from prism_sim.studies.regression.suite import Case, read_suite
 
 SUITE = """\

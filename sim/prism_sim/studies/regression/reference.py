@@ -17,8 +17,7 @@ from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_sim.run_folder import Run
 from prism_sim.studies.regression.headlines import Headline
-from prism_sim.studies.regression.running import CaseRun, Figures
-from prism_sim.studies.regression.simulation import Simulation
+from prism_sim.studies.regression.running import CaseRun, Figures, Simulation
 from prism_sim.studies.regression.suite import Case, short_hash
 from prism_sim.version import __version__
 

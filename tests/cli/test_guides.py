@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALLER = {
     "NAME": "mine",
     "tiny/quickstart": "tiny/pair",
-    "operations/what-diagnosis-brings": "operations/evaluation-scheduling",
+    "operations/what-diagnosis-brings": "operations/meta",
 }
 """What stands in for names in commands."""
 

@@ -1,8 +1,8 @@
 """The telemetry of a run as its sources send it, a class a format; ``llmprism`` reads all of them.
 
 A new format is a class that derives from :class:`~prism_sim.exporters.base.RunExporter` (of flow
-records: ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point ``prism_sim.exporters``
-of another package.
+records: ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point of another package,
+``prism_sim.exporters``.
 """
 
 from __future__ import annotations

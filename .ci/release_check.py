@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 PROJECTS = {"llmprism": ROOT / "diagnose", "prism_sim": ROOT}
 PYTHONS = ("3.11", "3.12", "3.13")
-EXTRAS = {"llmprism": "dask,kafka,logs,monitor", "prism_sim": "chakra,pytest"}
+EXTRAS = {"llmprism": "dask,kafka,monitor", "prism_sim": "chakra,pytest"}
 TEST_TOOLS = ("build", "changepoint", "hatchling", "hypothesis", "pytest-xdist", "scapy")
 MODULE_TESTS = ("tests/prism_common", "tests/llmprism", "tests/llmlog", "tests/prism_sim")
 

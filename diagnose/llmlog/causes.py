@@ -11,7 +11,7 @@ import re
 from llmlog.catalogue import CAUSES, MEANINGS
 from llmlog.connections import many_nodes_lost
 from llmlog.evidence import Event, Evidence
-from llmlog.roles import Culprit, signal_of
+from llmlog.failing import Culprit, signal_of
 
 Shares = dict[str, float]
 
@@ -47,7 +47,10 @@ _STATING = ("exception", "death", "cuda_failure", "abort")
 """Kinds of events whose text states the fault."""
 _PROGRAM_XIDS = {"13", "31"}
 """Numbers that a program's own mistake causes as well."""
-_HOST_MEMORY, _CRASH = {"host_out_of_memory": 1.0}, {"segmentation_fault": 1.0}
+_KILLED, _CRASH = {"host_out_of_memory": 1.0, "process_killed": 1.0}, {"segmentation_fault": 1.0}
+"""Who sent SIGKILL, nobody says, and no ratio is published: equal shares."""
+_VAGUE = {"gpu_unknown_error": 1.0}
+"""What a process says if it does not know its fault: a speaker that says more counts."""
 _EXCEPTIONS = {
     "ImportError": "import_error",
     "ModuleNotFoundError": "import_error",
@@ -78,7 +81,10 @@ def _weights(culprit: Culprit, evidence: Evidence) -> Shares:
     if culprit.how == "hang":
         return _of_hang(culprit, evidence)
     ways = (_of_kernel, _of_text, _of_host_memory, _of_kind)
-    return next((found for way in ways for event in culprit.events if (found := way(event))), {})
+    candidates = [found for way in ways for event in culprit.events if (found := way(event))]
+    return next(
+        (found for found in candidates if found != _VAGUE), candidates[0] if candidates else {}
+    )
 
 
 def _of_kernel(event: Event) -> Shares:
@@ -111,27 +117,29 @@ def _of_text(event: Event) -> Shares:
 
 def _of_host_memory(event: Event) -> Shares:
     """The kernel ended a process, and no process says more."""
-    return CAUSES[event.kind] if event.kind == "out_of_memory" else {}
+    return CAUSES[event.kind] if event.kind in ("out_of_memory", "host_memory") else {}
 
 
 def _of_kind(event: Event) -> Shares:
     """What the kind of an event, the signal of a process or its exit code say."""
     if event.kind == "xid":
         return _ILLEGAL if event.fields.get("code") in _PROGRAM_XIDS else {}
-    if event.kind in ("failed", "died", "killed", "summary", "exited"):
+    if event.kind in ("died", "killed", "summary"):
         return _of_signal(event)
+    if event.kind == "lost" and not event.fields.get("node"):
+        return {}  # a process, and nobody says why
     return CAUSES.get(event.kind, {})
 
 
 def _of_signal(event: Event) -> Shares:
-    """A process that was killed; -9 is by far most often the memory of the host."""
+    """A process that a signal ended."""
     ended = signal_of(event)
     if ended is None:
         return {}
     agent = event.kind == "killed" and event.fields.get("node") and event.rank is None
     if agent and event.fields.get("signal") == "Killed":
         return {"agent_killed": 1.0}
-    return {"9": _HOST_MEMORY, "11": _CRASH, "7": _CRASH, "4": _CRASH, "8": _CRASH}.get(ended, {})
+    return {"9": _KILLED, "11": _CRASH, "7": _CRASH, "4": _CRASH, "8": _CRASH}.get(ended, {})
 
 
 def _of_hang(culprit: Culprit, evidence: Evidence) -> Shares:

@@ -7,7 +7,6 @@ usage; 4 no failure is stated, or the logs are not understood.
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -37,13 +36,6 @@ _NOTES, _LIKE = 20, 4
 _SHOWN = ("job", "stage", "node", "ranks", "iteration", "cause", "confidence")
 
 
-class Method(StrEnum):
-    """prism: causal structure of events; l4: comparison with other jobs, nodes and times."""
-
-    prism = "prism"
-    l4 = "l4"
-
-
 class LogCommand(Command):
     """The command of ``llmlog``."""
 
@@ -66,18 +58,6 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="What llmprism --out found in flows of these nodes."),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How to diagnose.")] = Method.prism,
-    healthy: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Logs of successful jobs, for l4; besides LOGS."),
-    ] = None,
-    library: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Causes of confirmed cases, for l4.")
-    ] = None,
-    confirm: Annotated[
-        list[str] | None,
-        typer.Option(metavar="JOB=CAUSE", help="Add this case to the library."),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
@@ -91,20 +71,11 @@ def run(
     from llmlog.streams import Intake
     from llmlog.tables import check_target
 
-    if method is not Method.l4 and (healthy or library or confirm):
-        raise typer.BadParameter("--healthy, --library and --confirm belong to --method l4")
-    if method is Method.l4 and flows:
-        raise typer.BadParameter("--flows belongs to --method prism")
-    if confirm and library is None:
-        raise typer.BadParameter("--confirm needs --library FILE")
     intake = Intake()
     try:
         if out is not None:
             check_target(out)  # before the work
-        if method is Method.l4:
-            results = _compared(logs, healthy or [], library, confirm or [], intake)
-        else:
-            results = _diagnosed(logs, flows, intake)
+        results = _diagnosed(logs, flows, intake)
         _check_read(logs, intake)
         if out is not None:
             results.write(out)
@@ -137,36 +108,6 @@ def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
     for evidence, failure in diagnose(find_jobs(logs), intake, seen):
         results.add(evidence.job, evidence.progress, failure, known(evidence))
     return results
-
-
-def _compared(
-    logs: list[Path], healthy: list[Path], file: Path | None, confirm: list[str], intake: Intake
-) -> Results:
-    from llmlog.l4.library import Library
-    from llmlog.l4.method import L4
-    from llmlog.reading import find_jobs
-    from llmlog.tables import Results
-
-    confirmed = dict(_confirmation(text) for text in confirm)
-    library = Library.read(file) if file is not None and file.exists() else Library()
-    results = Results()
-    usual = find_jobs(healthy) if healthy else []
-    for counted, failure in L4(library).diagnose(find_jobs(logs), usual, intake):
-        results.add(counted.job, counted.progress, failure)
-        if failure is not None and (cause := confirmed.pop(failure.job, None)):
-            library.learn({event.text for event in failure.events}, cause)
-    if confirmed:
-        raise typer.BadParameter(f"no failed job is called {', '.join(confirmed)}")
-    if confirm and file is not None:
-        library.add_to(file)
-    return results
-
-
-def _confirmation(text: str) -> tuple[str, str]:
-    job, equals, cause = text.partition("=")
-    if not (job and equals and cause):
-        raise typer.BadParameter(f"{text!r} is not JOB=CAUSE")
-    return job, cause
 
 
 def _check_read(logs: list[Path], intake: Intake) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from llmlog.causes import Shares, name_causes
 from llmlog.events import read_job
 from llmlog.evidence import Event, Evidence, Writer
+from llmlog.failing import Culprit
 from llmlog.flows import Flows, Sighting, joined
 from llmlog.reading import Job
-from llmlog.roles import SURE, Culprit, find_culprit
+from llmlog.roles import SURE, find_culprit
 from llmlog.streams import Intake
 from llmlog.understanding import COMPLETED
 

@@ -12,8 +12,3 @@ class LogError(Exception):
 
     def __init__(self, where: str, what: str, how: str) -> None:
         super().__init__(f"{where}: {what}; {how}")
-
-
-def without_extra(name: str) -> LogError:
-    """The error of a method that needs ``name``, which the extra ``logs`` installs."""
-    return LogError("method l4", f"needs {name}", "run: pip install 'llmprism[logs]'")

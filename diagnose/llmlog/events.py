@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, groupby
 
-from llmlog import tracebacks
+from llmlog import statements, tracebacks
 from llmlog.catalogue import classify
 from llmlog.dumps import DumpError, looks_like_dump, read_dumps
 from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
@@ -22,13 +22,19 @@ from llmlog.reading import Job, LogFile
 from llmlog.records import Lines, Record
 from llmlog.streams import Intake, decoded, lines
 from llmlog.summaries import learn, rank_in, read_summary, read_tasks
-from llmlog.understanding import is_bad, is_known
+from llmlog.understanding import is_bad, is_bad_text, is_known
 
 _APART, _EVERY = 1000, 64
 """Lines of other writers within which an event continues, and after how many that is checked."""
 _TELLING = ("fault", "report", "awaited", "reaction")
+_FOLLOWING = ("reaction", "teardown")
+"""Groups of events that follow from others."""
+_OF_OTHERS = ("awaited", "lost", "host_memory", "preempted")
+"""Verdicts that an exception of a rank can pass on others."""
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
+_BLOCK = 80
+"""Lines after which a block of keys (of ``kubectl describe``) says nothing of a line."""
 _SAMPLES = 8
 """Lines of unknown kinds that are shown."""
 
@@ -45,6 +51,7 @@ def read_job(job: Job, intake: Intake) -> Evidence:
             else:
                 reader.read(file, lines(file.path, file.name, intake))
     evidence.progress.settle()
+    statements.settle(evidence)
     place(evidence)
     if evidence.passed_over:
         intake.notes.append(
@@ -69,10 +76,18 @@ def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
 
 def _refine(event: Event) -> None:
     """An exception is of a known kind if its text is, and names a rank, a node or a peer."""
-    found = classify("", event.statement[:_READ])
+    text = event.statement[:_READ]
+    found, statement = classify("", text), statements.read("", text)
     if found and any(found[1].groupdict().values()) and found[0].group in _TELLING:
         kind, match = found
         event.kind, event.group, event.fields = kind.name, kind.group, match.groupdict()
+    elif (
+        statement
+        and (event.group == "report" or statement.verdict.name in _OF_OTHERS)
+        and statement.placed
+    ):
+        verdict = statement.verdict
+        event.kind, event.group, event.fields = verdict.name, verdict.group, statement.fields
 
 
 def _first(numbered: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
@@ -95,11 +110,12 @@ class _Reader:
         self.ordinary = ordinary
         self.open: dict[Writer, Event] = {}
         self.touched: dict[Writer, int] = {}
+        self.blocks: dict[Writer, tuple[int, dict[str, str | None]]] = {}
 
     def read(self, file: LogFile, numbered: Iterator[tuple[int, bytes]]) -> None:
         self.file = file
         first = _first(numbered)
-        self.parts = Lines(decoded(raw) for _, raw in first)
+        self.parts = Lines(cut(decoded(raw))[-1] for _, raw in first)
         for line, raw in chain(first, numbered):
             self.evidence.lines += 1
             if self.open and line % _EVERY == 0:
@@ -174,11 +190,26 @@ class _Reader:
         event = self.open.get(writer)
         if event is None:
             return False
+        if event.kind in statements.VERDICT_NAMES and not event.error:
+            if not record.tool and statements.continued(event, record.text[:_READ]):
+                return True
+            self._end(self.open.pop(writer))
+            return not record.tool and self._another(writer, record, event)
         if not tracebacks.continues(event, record.tool, record.text):
             self._end(self.open.pop(writer))
             return False
         if tracebacks.is_complete(event, record.text):
             self._end(self.open.pop(writer))
+        return True
+
+    def _another(self, writer: Writer, record: Record, event: Event) -> bool:
+        """Whether a line names one more subject of the verdict of ``event``."""
+        found = statements.again(event, record.text[:_READ])
+        if found is None:
+            return False
+        line = event.line + event.count
+        self.open[writer] = self._event(event.kind, event.group, writer, record, line)
+        self.open[writer].fields = event.fields | found
         return True
 
     def _close(self, before: int | None = None) -> None:
@@ -194,13 +225,25 @@ class _Reader:
             read_summary(self.evidence, event)
         elif event.kind == "exception" and event.error:
             _refine(event)
+        elif event.kind in statements.VERDICT_NAMES and not statements.is_complete(event):
+            self._leave(event)
         elif event.kind == "exception" and not event.error and "Traceback" not in event.text:
             event.group = "advice"  # frames without an exception: a stack that was only printed
+
+    def _leave(self, event: Event) -> None:
+        """A verdict on nobody is no statement: its line was not understood."""
+        evidence, event.group = self.evidence, "advice"
+        evidence.understood -= 1
+        if is_bad_text(event.text) and len(evidence.unread) < KEPT:
+            evidence.unread.append((event.file, event.line, event.text[:200]))
 
     def _begins(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether the line says something: an event, progress, or who prints."""
         text, evidence = record.text[:_READ], self.evidence
         learned = learn(evidence, writer, record)
+        if (row := statements.row_of(text)) is not None:
+            evidence.rows[self.file.name].add(row)
+            learned = True
         if begun := tracebacks.begin(record.tool, record.level, text):
             event = self.open[writer] = self._event(*begun, writer, record, line)
             tracebacks.begun(event)
@@ -208,17 +251,46 @@ class _Reader:
         if evidence.progress.read(text, self.file.name, line, record.time, writer.node):
             return True
         stripped = record.level == "W" and not text.startswith("WARN")
-        if found := classify(record.tool, f"WARNING {text}" if stripped else text):
+        found = classify(record.tool, f"WARNING {text}" if stripped else text)
+        if found and found[0].group in _FOLLOWING and self._says_more(writer, record, line):
+            return True
+        if found:
             kind, match = found
             if kind.group == "moment" and not record.time:
                 return learned
             event = self._event(kind.name, kind.group, writer, record, line)
             event.fields = match.groupdict()
+            event.row, event.job = statements.row_of(text), statements.job_in(text)
             read_tasks(evidence, event)
-            if kind.name == "died":
-                self.open[writer] = event
             return True
-        return learned
+        return self._states(writer, record, line) or learned
+
+    def _says_more(self, writer: Writer, record: Record, line: int) -> bool:
+        """Whether a line of a part that waits or is ended names for whom, or why."""
+        statement = statements.read("", record.text[:_READ])
+        telling = (
+            statement is not None
+            and statement.verdict.group in ("awaited", "fault")
+            and statement.complete
+        )
+        return telling and self._states(writer, record, line)
+
+    def _states(self, writer: Writer, record: Record, line: int) -> bool:
+        """Whether the line is a statement about others, or names whom the next ones are about."""
+        text = record.text[:_READ]
+        if (block := statements.is_block(text)) is not None:
+            self.blocks[writer] = (line, self.blocks.get(writer, (0, {}))[1] | block)
+            return bool(block)
+        found = statements.read(record.tool, text)
+        if found is None:
+            return False
+        group = statements.group_of(found)
+        event = self._event(found.verdict.name, group, writer, record, line)
+        at, above = self.blocks.get(writer, (0, {}))
+        event.fields = (above if line - at < _BLOCK else {}) | found.fields
+        event.row, event.job = statements.row_of(text), statements.job_in(text)
+        self.open[writer] = event
+        return True
 
     def _event(self, kind: str, group: str, writer: Writer, record: Record, line: int) -> Event:
         rank = rank_in(record.text) if record.rank is None else record.rank

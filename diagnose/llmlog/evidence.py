@@ -47,6 +47,7 @@ class Event:
     role : set by ``roles``.
     error : the name of its exception; of several that are chained, of the one that counts.
     overcome : whether the job went on in spite of it, or began again.
+    row, job : the job that a row of a table, or the line, is about; None if it names none.
     """
 
     kind: str
@@ -63,6 +64,8 @@ class Event:
     error: str = ""
     stated: int = 0
     overcome: bool = False
+    row: str | None = None
+    job: str | None = None
 
     def add(self, text: str) -> None:
         self.count += 1
@@ -113,6 +116,8 @@ class Evidence:
     addresses : nodes by their other names; ``hosts`` : those that lines of a file name.
     named : hosts in the summaries of a file.
     tasks : local ranks that lines of each numbered process name; ``task_ranks`` : with their ranks.
+    rows : jobs of which the rows of a file's tables tell.
+    size : ranks of the largest group that lines name; 0 if none does.
     ended : what summaries of torchrun say.
     understood, lines : lines of a known kind, and all.
     unread : places of lines of no known kind with words of errors, and their text.
@@ -131,6 +136,8 @@ class Evidence:
     named: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     tasks: dict[int, set[int | None]] = field(default_factory=lambda: defaultdict(set))
     task_ranks: set[tuple[int, int]] = field(default_factory=set)
+    rows: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    size: int = 0
     ended: list[Ended] = field(default_factory=list)
     dumps: dict[int, Dump] = field(default_factory=dict)
     dump_files: dict[int, str] = field(default_factory=dict)

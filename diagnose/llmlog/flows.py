@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from llmlog.errors import LogError
 from llmlog.evidence import Event, Writer
+from llmlog.failing import Culprit
 from llmlog.reading import Job
-from llmlog.roles import SURE, Culprit
+from llmlog.roles import SURE
 
 FINDINGS, JOBS = "findings.parquet", "jobs.parquet"
 ROLE = "flows"

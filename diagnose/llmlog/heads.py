@@ -19,7 +19,12 @@ HEADS = (
         re.compile(r"\[(?P<time>[\d-]{10} [\d:,]+)\] torch\.[\w.]+: \[(?P<level>[A-Z])[A-Z]+\] ?"),
     ),
     ("agent", re.compile(r"(?P<level>[DIWEC])[A-Z]+:torch\.[\w.]+: ?")),
-    ("deepspeed", re.compile(r"\[(?P<time>[\d-]{10} [\d:,]+)\] \[(?P<level>[A-Z])\w+\] \[\S+\] ?")),
+    (
+        "deepspeed",
+        re.compile(
+            r"\[(?P<time>[\d-]{10} [\d:,]+)\] \[(?P<level>[A-Z])\w+\] \[[^]\s@]+:\d+[^]\s]*\] ?"
+        ),
+    ),
     (
         "nccl",
         re.compile(
@@ -28,6 +33,7 @@ HEADS = (
             r"\[(?P<local>\d+)\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL (?P<level>[IW])\w+ ?"
         ),
     ),
+    ("ucx", re.compile(r"\[(?P<host>[\w.-]+):(?P<pid>\d+):\d+:\d+\] +\S+:\d+ +")),
     ("slurm", re.compile(r"(?:srun|slurmstepd|slurmd|sbatch|salloc): (?=(?P<level>e?))")),
     ("xla", re.compile(r"(?P<time>[\d-]{10} [\d:.]+): (?P<level>[IWEF]) \S+:\d+\] ?")),
     (

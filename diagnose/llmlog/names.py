@@ -15,13 +15,15 @@ _PLAIN = re.compile(
     r"|mpirun|"
     r"ray|jax|hf|deepspeed|ds|megatron|titan|pod|pods|kubectl|tail|head|part|chain|all|full"
     r"|combined|"
-    r"batch|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
+    r"batch|trial|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
     r"|latest|"
     r"decode|iso|raw|dump|copy|sample|example|data|history|"
     r"messages|syslog|kern|kernel|dmesg|journal|txt|app|server|client|agent|screen|experiment|exp|"
     r"llama|gpt|neox|bert|t5|opt|bloom|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*"
     r"|(?i:gpu\d?)"
 )
+_OF_MACHINES = re.compile(r"(?i)(?:gpu|pod|worker|proc|hf|ds|jax|ray|mpi|t5)\d*")
+"""Plain words that the name of a machine can begin with: they stay with it."""
 _CODE = re.compile(r"[A-Z]{1,4}\d{3,6}")
 """Numbers of errors, such as EI0002."""
 _NUMBER = re.compile(r"(?i)\d+|\d+[bmk]|v\d+|\d{4,8}t?\d*|[0-9a-f]{7,}")
@@ -31,6 +33,22 @@ _FILE_RANK = re.compile(r"(?i)(?:^|[._/-])(?:rank|proc|process)[._-]?(\d+)(?=[._
 def is_address(name: str) -> bool:
     """Whether ``name`` is an IP address."""
     return _ADDRESS.fullmatch(name) is not None
+
+
+_NO_NODE = re.compile(
+    r"(?i)localhost\S*|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0|none|null|unknown|n/a"
+    r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{12,64}"
+)
+"""What stands where a host should: a loopback address, a container's id, nothing."""
+
+
+def names_node(name: str) -> bool:
+    """Whether a text that stands for a host names a machine.
+
+    >>> [names_node(name) for name in ("gpu-m4", "localhost", "127.0.0.1", "3f2a9c1b7d4e")]
+    [True, False, False, False]
+    """
+    return _NO_NODE.fullmatch(name) is None
 
 
 def looks_like_node(name: str) -> bool:
@@ -69,6 +87,8 @@ def of_file(stem: str) -> str | None:
     while words and _PLAIN.fullmatch(words[-1]) and not words[-1][-1:].isdigit():
         stem = stem[: -len(words.pop()) or None].rstrip("._-")
     while words and _PLAIN.fullmatch(words[0]) and not words[0][-1:].isdigit():
+        if _OF_MACHINES.fullmatch(words[0]):
+            break
         stem = stem[len(words.pop(0)) :].lstrip("._-")
     return stem or None
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from llmlog.evidence import Event, Evidence, Writer
-from llmlog.names import short
+from llmlog.names import looks_like_node, short
+from llmlog.statements import VERDICT_NAMES
 
 TASK, FILE = "\0task ", "\0file "
 """Nodes of writers that are not known yet: of a task, of a file."""
@@ -65,6 +66,9 @@ class _Places:
         task = (event.writer.node or "").removeprefix(TASK)
         if self.tasks_are_ranks and event.rank is None and task.isdigit():
             event.rank = int(task)
+        about = event.kind in VERDICT_NAMES and bool(event.fields.get("ranks"))
+        if about and event.writer.stream.startswith("pid "):  # a controller speaks of another
+            event.writer = Writer(None, None)
         event.writer = self._writer(event.writer)
         if node := event.fields.get("node") or event.fields.get("address"):
             event.fields["node"] = self._name(node)
@@ -85,7 +89,7 @@ class _Places:
         if rank is not None:
             return rank
         local, pid = event.writer.local, event.numbers("pid")
-        if event.kind == "failed":
+        if event.fields.get("local"):
             local = next(iter(event.numbers("local")), None)
         same = [one for one in evidence.ended if one.pid in pid] or [
             one
@@ -127,6 +131,8 @@ class _Places:
         file = self.files.get(name)
         if file is None or file.node is None:
             return None
+        if len(self.files) == 1 and not (file.sure or looks_like_node(file.node)):
+            return None  # one file has any name
         hosts = {short(host) for host in self.evidence.hosts.get(name, ())}
         if len(self.files) == 1:  # files of several nodes have the names that a collector gave them
             hosts |= {short(host) for host in self.evidence.named.get(name, ())}
@@ -147,15 +153,10 @@ class _Places:
         return self.names.setdefault(short(name), name)
 
 
-_NAMING = ("died", "exited", "dead_task", "task_error")
-"""Kinds of events that are about a rank that they name."""
-
-
 def _named(event: Event) -> int | None:
     """The rank that an event is about by its text; None if it names none."""
-    if event.kind not in _NAMING:
-        return None
-    return next(iter(event.numbers("rank", "task", "process")), None)
+    about = event.kind in VERDICT_NAMES and event.group != "awaited"
+    return next(iter(event.numbers("ranks")), None) if about else None
 
 
 def _tasks_are_ranks(evidence: Evidence) -> bool:

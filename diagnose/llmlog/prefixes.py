@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llmlog.names import names_node
+
 TIME = (
     r"(?:\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \d{4})?"
@@ -29,8 +31,8 @@ _LAYERS = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[pod/(?P<host>[^/\]\s]+)/[^\]\s]+\] ?",
-        rf"(?:(?P<time>{TIME}) ?)?\[(?:[^\]\s@]+@)?(?:\d+,)?(?P<rank>\d+)\]"
-        r"(?:\[(?P<host>[\w.-]+):\d+\])?<std(?:out|err|diag)>: ?",
+        rf"(?:(?P<time>{TIME}) ?)?\[(?:[^\]\s@]+@)?(?:\d+,)?(?:mpirank:)?(?P<rank>\d+)"
+        r"(?:,(?P<host>[\w.-]+)\]|\](?:\[(?P<tagged>[\w.-]+):\d+\])?)<std(?:out|err|diag)>: ?",
         r"\((?:[\w.:<>()-]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?",
         rf"(?P<time>{_ZONED}) std(?:out|err) [FP] ",
         rf"<\d+>1 (?P<time>{_ZONED}) {_HOST} (?P<ident>\S+) \S+ \S+ (?:-|\[.*?\]) ",
@@ -163,6 +165,9 @@ def _joined(origin: Origin, match: re.Match[str]) -> Origin:
     if tag := found.pop("tag", None):
         pod = _POD.search(tag)
         found |= {"host": pod[1]} if pod else {}
+    host = found.pop("tagged", None) or found.pop("host", None)
+    if host and names_node(host):
+        found["host"] = host
     for name in ("task", "rank", "local", "pid"):
         if name in found:
             found[name] = int(found[name])
@@ -195,7 +200,9 @@ def _unpacked(text: str, origin: Origin) -> tuple[Origin, str] | None:
         return None
     inner = [content] + [content[name] for name in _INSIDE if isinstance(content.get(name), dict)]
     inner += [each["labels"] for each in inner if isinstance(each.get("labels"), dict)]
-    host = next((name for each in inner if (name := _first(each, _HOSTS))), None)
+    host = next(
+        (name for each in inner if (name := _first(each, _HOSTS)) and names_node(name)), None
+    )
     time = _first(content, _TIMES) or ""
     ident = content.get("SYSLOG_IDENTIFIER") or content.get("ident") or ""
     found = replace(

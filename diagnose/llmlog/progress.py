@@ -34,9 +34,12 @@ Place = tuple[str, int]
 
 
 def cut(text: str) -> list[str]:
-    """A line, or a progress bar and what another writer printed behind it on the same line."""
-    match = _AFTER_BAR.match(text) if "%|" in text else None
-    return [match[1], text[match.end() :]] if match else [text]
+    """A line; or progress bars, and what another writer printed behind them on the same line."""
+    parts: list[str] = []
+    while match := _AFTER_BAR.match(text) if "%|" in text else None:
+        parts.append(match[1])
+        text = text[match.end() :]
+    return [*parts, text]
 
 
 @dataclass

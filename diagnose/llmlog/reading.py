@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from llmlog.dumps import has_all_ranks
@@ -147,7 +147,7 @@ def _file(path: Path, name: str) -> LogFile:
     if attempt := _ATTEMPT.search(stem):
         return LogFile(path, name, stem, attempt["node"], int(attempt["local"]), "rank")
     if last == "agent.log":
-        return LogFile(path, name, stem, path.parent.name, None, "node")
+        return LogFile(path, name, stem, PurePath(name).parent.name or None, None, "node")
     bare, dot, suffix = last.rpartition(".")
     bare = bare if dot and suffix in _SUFFIXES else last
     if _KERNEL.search(last):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from llmlog.heads import BEGINNINGS, HEADS
 from llmlog.learning import learned
+from llmlog.names import names_node
 from llmlog.prefixes import Habit, Origin, split
 
 _FACILITY = re.compile(r"(?:kern|user|daemon|syslog|auth\w*) *:\w+ *: ?")
@@ -71,7 +72,9 @@ def _headed(origin: Origin, tool: str, match: re.Match[str], text: str) -> Recor
     local = int(found["local"]) if found.get("local") else origin.local
     named = found.get("level") or found.get("plain") or origin.level
     level, time = named[:1].upper(), origin.time or found.get("time") or ""
-    return Record(origin, local, origin.rank, found.get("host"), tool, level, time, text, pid)
+    host = found.get("host")
+    host = host if host and names_node(host) else None
+    return Record(origin, local, origin.rank, host, tool, level, time, text, pid)
 
 
 def _of_program(origin: Origin, text: str) -> Record:

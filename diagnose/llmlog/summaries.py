@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llmlog.evidence import Ended, Event, Evidence, Writer
-from llmlog.names import short
+from llmlog.names import names_node, short
 from llmlog.records import Record
 
 _BLOCK = re.compile(
@@ -25,12 +25,15 @@ _GROUP = re.compile(r"Setting up process group for: .*\[rank=(\d+), world_size=\
 _MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
 _RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
 _JAX = re.compile(r"process (?P<rank>\d+) (?:on|at) host (?P<node>[\w.-]+)")
+_SIZE = re.compile(r"\b(?:n[rR]anks|world[_ ]size[=:]?) ?(\d{1,6})\b")
 _TEXT_RANK = re.compile(r"\bRank(?:ID)?[: ](\d{1,6})\b|\bglobal_rank[=: ]+(\d{1,6})\b")
 
 
 def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
     """Note which ranks and addresses a line names; whether it says more than who prints."""
     text = record.text
+    if size := _SIZE.search(text):
+        evidence.size = max(evidence.size, int(size[1]))
     if record.tool == "nccl":
         return _of_nccl(evidence, writer, record)
     if "world_rank=" in text and (match := _RAY.search(text)):
@@ -43,7 +46,7 @@ def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
         return True
     if "global_rank_mapping" in text and (match := _MAPPING.search(text)):
         for node, ranks in _RANKS_OF.findall(match[1]):
-            if node != "localhost":
+            if names_node(node):
                 evidence.rank_nodes |= {int(rank): node for rank in ranks.split(",")}
         return True
     return False
@@ -77,10 +80,11 @@ def read_summary(evidence: Evidence, event: Event) -> None:
         first = match.start() > at if at >= 0 else match is blocks[-1]
         rank, local, code, pid = (int(match[name]) for name in ("rank", "local", "code", "pid"))
         evidence.ended.append(Ended(rank, local, match["node"], code, pid, first))
-        evidence.rank_nodes[rank] = match["node"]
-        evidence.named[event.file].add(match["node"])
+        if is_host := names_node(match["node"]):
+            evidence.rank_nodes[rank] = match["node"]
+            evidence.named[event.file].add(match["node"])
         if first:
-            event.fields |= {"node": match["node"], "code": str(code)}
+            event.fields |= {"node": match["node"] if is_host else None, "code": str(code)}
             event.rank = rank
     if not blocks and (signal := _SIGNAL.search(event.text)):
         event.fields["signal"] = signal[1] or signal["code"]

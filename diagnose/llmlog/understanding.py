@@ -73,8 +73,13 @@ def is_known(record: Record) -> bool:
 
 def is_bad(record: Record) -> bool:
     """Whether a line has words of errors."""
-    bad = record.level in ("E", "F", "C") or _BAD.search(record.text) is not None
+    bad = record.level in ("E", "F", "C") or is_bad_text(record.text)
     return bad and _HARMLESS.search(record.text) is None
+
+
+def is_bad_text(text: str) -> bool:
+    """Whether a text has words of errors."""
+    return _BAD.search(text) is not None and _HARMLESS.search(text) is None
 
 
 def share(evidence: Evidence) -> float:

@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from llmlog.l4.library import Library
 from llmlog.tables import Results
 from llmprism.diagnosis import Diagnosis
 from llmprism.ingest.commands import ingest_app
@@ -70,17 +69,6 @@ def _of_watch(folder: Path) -> set[str]:
     names = {one.name for one in folder.iterdir()}
     lock = folder / "lock"
     return {"lock"} if names == {"lock"} and is_regular(lock) and not lock.stat().st_size else set()
-
-
-def _library(folder: Path) -> None:
-    library = Library()
-    library.learn({"a line"}, "hbm_error")
-    library.add_to(folder / "library.json")
-
-
-def _of_library(folder: Path) -> set[str]:
-    path = folder / "library.json"
-    return {path.name} if is_regular(path) and not path.read_bytes() else set()
 
 
 def _ingest(folder: Path) -> None:
@@ -151,7 +139,6 @@ PROGRAMS = (
     Program("llmprism ingest --out", _ingest, lambda _folder: set()),
     Program("llmprism --out", lambda folder: _diagnosis().write(folder), lambda _folder: set()),
     Program("llmlog --out", lambda folder: Results().write(folder), lambda _folder: set()),
-    Program("llmlog --library", _library, _of_library),
     Program("prism-sim score", _stage("score", "score.json"), _of_record),
     Program("prism-sim report", _stage("report", "report.html", "figures/map.png"), _of_record),
     Program("prism-sim simulate", _stage("simulate", *_SIMULATED), _of_record),

@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evaluation.logs.flows import score_world
+from evaluation.logs.l4.library import Library
 from evaluation.logs.scoring import Case, learned, score
 from evaluation.paths import ROOT
-from llmlog.l4.library import Library
 
 PARTS = ROOT / "results/logs-scores"
 _NODES = {"min_nodes": 4, "max_nodes": 8}
@@ -85,8 +85,8 @@ def _library(seed: int) -> Library:
             run = Path(folder) / "run"
             make(run, "open", _CASES, seed + _DEVELOPED)
             library = learned(run)
-        _write(file, "")
-        library.add_to(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        library.write(file)
     return Library.read(file)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.logs.flows import score_world
+from evaluation.logs.l4.library import Library
 from evaluation.logs.scoring import Case, Tally, score, tallied
-from llmlog.l4.library import Library
 from log_corpus import corpus
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from llmlog.catalogue import KINDS, MEANINGS, READERS, Kind, Meaning, Reader, classify
+from llmlog import statements
+from llmlog.catalogue import (
+    KINDS,
+    MEANINGS,
+    READERS,
+    VERDICTS,
+    Kind,
+    Meaning,
+    Reader,
+    Verdict,
+    classify,
+)
 from llmlog.progress import Progress
 from llmlog.records import Lines
 
-ROWS = (*KINDS, *MEANINGS, *READERS)
+ROWS = (*KINDS, *MEANINGS, *READERS, *VERDICTS)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.line[:50]) for kind in KINDS])
@@ -38,8 +49,30 @@ def test_each_reader_of_progress_reads_its_line(reader: Reader) -> None:
     assert progress.shown
 
 
+@pytest.mark.parametrize("verdict", [pytest.param(one, id=one.line[:50]) for one in VERDICTS])
+def test_each_verdict_is_passed_on_the_subject_of_its_line(verdict: Verdict) -> None:
+    statement = statements.read("", verdict.line)
+    assert statement is not None
+    assert statement.verdict.name == verdict.name
+    assert statement.fields.items() >= verdict.says.items()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rank 2 exited with exit code 0",
+        "Sent rank termination signal 9 to rank 9",
+        "If rank 3 died, restart the job",
+        "The actor is dead. There are some potential root causes. (1) killed by the OOM killer",
+    ],
+)
+def test_what_is_sent_or_held_possible_is_no_statement(text: str) -> None:
+    statement = statements.read("", text)
+    assert statement is None or not statement.complete
+
+
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.line[:50]) for row in ROWS])
-def test_each_row_has_a_stack_and_a_source(row: Kind | Meaning | Reader) -> None:
+def test_each_row_has_a_stack_and_a_source(row: Kind | Meaning | Reader | Verdict) -> None:
     assert row.stack
     assert row.source
     assert row.since

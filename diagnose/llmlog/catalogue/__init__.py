@@ -75,6 +75,25 @@ class Reader:
         return self.stack == "any trainer"
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What a speaker says of a subject; see ``statements.toml``.
+
+    ``needs`` are the subjects of which one has to be named, ``says`` those in ``line``.
+    """
+
+    name: str
+    group: str
+    needs: str
+    pattern: re.Pattern[str]
+    line: str
+    says: dict[str, str]
+    source: str
+    stack: str = "launchers, monitors, orchestrators"
+    since: str = "any"
+    causes: dict[str, float] = field(default_factory=dict)
+
+
 def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
     """Rows of a file; what its ``common`` says holds for all of them."""
     content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
@@ -97,7 +116,10 @@ MARK_WORDS = (
     "cmd =", "elastic", "exiting", "deepspeed", "requeue", "finetun",
 )  # fmt: skip
 """Words that such lines have, one of them each, in small letters."""
+SUBJECTS = tuple(row["pattern"] for row in _rows("statements", "subject"))
+VERDICTS = tuple(Verdict(**row) for row in _rows("statements", "verdict"))
 CAUSES = {kind.name: kind.causes for kind in reversed(KINDS) if kind.causes}
+CAUSES |= {verdict.name: verdict.causes for verdict in VERDICTS if verdict.causes}
 """Shares of causes of each kind, by its first row that has some."""
 
 REACTIONS = re.compile(

@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from evaluation.logs.l4.comparisons import Templates, other_jobs, over_nodes, slow_window
+from evaluation.logs.l4.counting import Counted, Miner, Template
+from evaluation.logs.l4.library import Library
 from llmlog.diagnosis import Failure
 from llmlog.evidence import Event, Writer
-from llmlog.l4.comparisons import Templates, other_jobs, over_nodes, slow_window
-from llmlog.l4.counting import Counted, Miner, Template
-from llmlog.l4.library import Library
 from llmlog.paces import Iteration
 from llmlog.reading import Job
 from llmlog.streams import Intake

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 
+from drain3.drain import Drain
+
 from llmlog.dumps import looks_like_dump
-from llmlog.errors import without_extra
 from llmlog.ordinary import shape
 from llmlog.prefixes import Habit
 from llmlog.progress import Progress
@@ -54,18 +55,9 @@ class Counted:
 
 
 class Miner:
-    """Numbers of templates, the same in all jobs that one object reads.
-
-    Raises
-    ------
-    LogError : Drain is not installed.
-    """
+    """Numbers of templates, the same in all jobs that one object reads."""
 
     def __init__(self) -> None:
-        try:
-            from drain3.drain import Drain
-        except ImportError:
-            raise without_extra("Drain") from None
         self._drain = Drain(depth=4, sim_th=0.4, max_children=100)
         self._known: dict[bytes, tuple[int, str, str]] = {}
 

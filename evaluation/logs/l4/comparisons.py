@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import IsolationForest
 
-from llmlog.errors import without_extra
-from llmlog.l4.counting import WINDOW, Counted, Template
+from evaluation.logs.l4.counting import WINDOW, Counted, Template
 from llmlog.paces import Iteration
 
 Templates = dict[int, Template]
@@ -65,10 +65,6 @@ def _forest(counts: NDArray[np.float64]) -> Any:
 @lru_cache(4)
 def _fitted(counts: bytes, sizes: tuple[int, int]) -> Any:
     """The forest of a table; other choices for the same job have the same one."""
-    try:
-        from sklearn.ensemble import IsolationForest
-    except ImportError:
-        raise without_extra("scikit-learn") from None
     return IsolationForest(n_estimators=_TREES, random_state=_SEED).fit(
         np.frombuffer(counts).reshape(sizes)
     )

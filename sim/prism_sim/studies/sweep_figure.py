@@ -31,8 +31,7 @@ _MOST_DRAWN = 4  # drawn columns in the picture
 _LETTERS = 120  # of a line of the legend
 WHOLE_RANGE = ("pi", 100)  # seaborn's band from the lowest to the highest value
 _LINE, _PLACE = "line", "place"
-_EDGE = 0.03  # of the axis, beside the first and the last value
-_SPACE = 0.055  # of the axis, between two numbers
+_TICKS = 9  # numbers below an axis, at most
 _SHAPES = "oXsPD^v*<>pd"
 _DRAWN_ABOUT = "Each dot is a run."
 _ABOUT = "Lines and large dots: mean over the seeds; bands: lowest to highest; small dots: runs."
@@ -156,75 +155,64 @@ def _height(sweep: _Sweep, columns: list[str]) -> float:
 
 def _draw_panel(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
     known = sweep.done.dropna(subset=[name, column])
+    axes.set_xlabel(sweep.label(column))
+    axes.set_ylabel(_unit(sweep, name))
     if not len(known):
         axes.text(0.5, 0.5, "undefined in every run", transform=axes.transAxes, ha="center",
                   color=paint.MUTED)  # fmt: skip
         paint.quiet(axes)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
         return
-    if _is_scattered(sweep.study, column):
-        _draw_dots(axes, sweep, known, (column, name))
-    elif is_number(sweep.done[column]):
-        _draw_lines(axes, sweep, known, (column, name))
+    if is_number(sweep.done[column]):
+        _draw_over_numbers(axes, sweep, known, (column, name))
     else:
         _draw_rows(axes, sweep, known, (column, name))
     _report_undefined(axes, len(sweep.done) - len(known), len(sweep.done))
 
 
-def _draw_lines(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
-    """Lines over numbers that the study gives."""
+def _draw_over_numbers(
+    axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]
+) -> None:
+    """Lines over numbers that the study gives; dots over those that were drawn or measured."""
     import seaborn as sns
 
     column, name = what
-    for line, part in known.groupby(_LINE, sort=False):
-        shared: dict[str, Any] = {
-            "x": column,
-            "y": name,
-            "color": sweep.colours[str(line)],
-            "ax": axes,
-        }
-        how: dict[str, Any] = {"errorbar": WHOLE_RANGE, "linewidth": 1.4, "legend": False}
-        sns.lineplot(part, label=line, **how, **shared)
-        sns.scatterplot(part, s=11, linewidth=0, alpha=0.7, legend=False, **shared)
-    _scale(axes, sweep.study["x_scale"], distinct(sweep.done[column]))
-    _label_axes(axes, sweep, column, name)
-    axes.set_ylim(*_limits(known[name]))
+    how: dict[str, Any] = {"x": column, "y": name, "hue": _LINE, "palette": sweep.colours}
+    how |= {"ax": axes, "legend": False}
+    scattered, scale = _is_scattered(sweep.study, column), sweep.study["x_scale"]
+    if scattered:
+        scale = sweep.study["drawn"].get(column, scale)
+        dots: dict[str, Any] = {"style": _LINE, "markers": _markers(sweep.colours), "alpha": 0.8}
+        sns.scatterplot(known, s=30, linewidth=0, **dots, **how)
+    else:
+        sns.lineplot(known, errorbar=WHOLE_RANGE, linewidth=1.4, **how)
+        sns.scatterplot(known, s=11, linewidth=0, alpha=0.7, **how)
+    axes.grid(axis="y")
+    _scale(axes, scale, distinct(sweep.done[column]), ticked=not scattered)
 
 
-def _draw_dots(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
-    """A dot for each run, over values that were drawn or measured."""
-    import seaborn as sns
+def _scale(axes: Axes, scale: str, values: list[float], *, ticked: bool) -> None:
+    """The same range of x in all panels, zero on the y axis, and ticks at the values if asked."""
+    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-    column, name = what
-    if not is_number(known[column]):
-        _draw_rows(axes, sweep, known, what)
-        return
-    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "s": 30}
-    how |= {"style": _LINE, "markers": _markers(sweep.colours), "linewidth": 0, "alpha": 0.8}
-    sns.scatterplot(known, x=column, y=name, ax=axes, **how)
-    scale = sweep.study["drawn"].get(column, sweep.study["x_scale"])
-    _scale_dots(axes, scale, sweep.done[column].dropna())
-    _label_axes(axes, sweep, column, name)
-    axes.set_ylim(*_limits(known[name]))
+    positive = [value for value in values if value > 0]
+    if scale == "log" and len(positive) == len(values):
+        axes.set_xscale("log")
+    elif scale == "log" and positive:  # zero is drawn beside the smallest value
+        axes.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if ticked:
+        axes.xaxis.set_major_locator(FixedLocator(values, nbins=_TICKS))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.update_datalim([(values[0], 0.0), (values[-1], 0.0)])
+    axes.margins(x=0.04, y=0.05)
+    axes.autoscale_view()
 
 
 def _markers(lines: Iterable[str]) -> dict[str, str]:
     """A shape for each line, so that dots at the same place can be distinguished."""
     return dict(zip(lines, cycle(_SHAPES), strict=False))
-
-
-def _scale_dots(axes: Axes, scale: str, values: pd.Series) -> None:
-    """The same range in all panels, with plain numbers at the ticks."""
-    low, high = float(values.min()), float(values.max())
-    if scale == "log" and low > 0:
-        axes.set_xscale("log")
-        axes.set_xlim(low / 1.3, high * 1.3)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(lambda *_: "")
-    else:
-        margin = 0.04 * (high - low) or 1.0
-        axes.set_xlim(low - margin, high + margin)
 
 
 def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
@@ -233,22 +221,18 @@ def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, 
 
     column, name = what
     names = names_of(distinct(sweep.done[column]))
-    rows = {text: row for row, text in enumerate(dict.fromkeys(names.values()))}
-    lines = list(sweep.colours)
-    shift = {line: 0.6 * ((n + 0.5) / len(lines) - 0.5) for n, line in enumerate(lines)}
-    place = known[column].map(names).map(rows) + known[_LINE].map(shift)
-    known = known.assign(**{_PLACE: place})
-    means = known.groupby([_PLACE, _LINE], sort=False)[name].agg(["mean", "min", "max"])
-    means = means.reset_index()
-    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "ax": axes}
-    axes.hlines(means[_PLACE], means["min"], means["max"], linewidth=1.2, zorder=1,
-                colors=[sweep.colours[line] for line in means[_LINE]])  # fmt: skip
-    sns.scatterplot(known, x=name, y=_PLACE, s=11, linewidth=0, alpha=0.7, **how)
-    sns.scatterplot(means, x="mean", y=_PLACE, s=42, linewidth=0, **how)
-    axes.set_yticks(list(rows.values()), [textwrap.fill(text, 26) for text in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    low, high = _limits(known[name])
-    axes.set_xlim(low, high)
+    wrapped = {value: textwrap.fill(text, 26) for value, text in names.items()}
+    rows = list(dict.fromkeys(wrapped.values()))
+    known = known.assign(**{_PLACE: known[column].map(wrapped)})
+    how: dict[str, Any] = {"x": name, "y": _PLACE, "order": rows, "hue": _LINE, "ax": axes}
+    how |= {"palette": sweep.colours, "hue_order": [*sweep.colours], "legend": False}
+    apart = 0.8 * (1 - 1 / len(sweep.colours))  # as far as a strip plot puts its dots
+    sns.stripplot(known, dodge=bool(apart), jitter=False, size=3.3, alpha=0.7, **how)
+    means: dict[str, Any] = {"errorbar": WHOLE_RANGE, "linestyle": "none", "markersize": 6}
+    sns.pointplot(known, dodge=apart or False, err_kws={"linewidth": 1.2}, **means, **how)
+    axes.update_datalim([(0.0, 0.0)], updatey=False)
+    axes.margins(x=0.05)
+    axes.autoscale_view(scaley=False)
     axes.set_ylabel("" if column == METHOD else sweep.label(column))
     axes.set_xlabel(_unit(sweep, name))
     axes.grid(axis="x")
@@ -260,52 +244,10 @@ def _report_undefined(axes: Axes, undefined: int, runs: int) -> None:
         axes.set_xlabel("\n".join(filter(None, lines)))
 
 
-def _label_axes(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
-    axes.set_xlabel(sweep.label(column))
-    axes.set_ylabel(_unit(sweep, name))
-    axes.grid(axis="y")
-
-
 def _unit(sweep: _Sweep, name: str) -> str:
     """The unit of a figure, unless its label has it."""
     entry = CATALOGUE.find(name)
     return "" if entry is None or "[" in sweep.label(name) else entry.unit
-
-
-def _limits(values: pd.Series) -> tuple[float, float]:
-    """Limits of an axis with zero, and some space around all values."""
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    high = high if high > low else 1.0
-    margin = 0.05 * (high - low)
-    return low - margin, high + margin
-
-
-def _scale(axes: Axes, scale: str, values: list[float]) -> None:
-    """Ticks at the values of the study, with the requested scale."""
-    positive = [value for value in values if value > 0]
-    first, last = values[0], values[-1]
-    if scale == "log" and len(positive) == len(values):
-        axes.set_xscale("log")
-        edge = (last / first) ** _EDGE
-        axes.set_xlim(first / edge, last * edge) if edge > 1 else None
-    else:
-        if scale == "log" and positive:  # zero is drawn beside the smallest value
-            axes.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
-        edge = _EDGE * (last - first)
-        axes.set_xlim(first - edge, last + edge) if edge else None
-    axes.set_xticks(values, _spaced(axes, values))
-    axes.set_xticks([], minor=True)
-
-
-def _spaced(axes: Axes, values: list[float]) -> list[str]:
-    """A number at each tick, except where it would overlap with the one before."""
-    names, last = [], -1.0
-    for value in values:
-        place = float(axes.transAxes.inverted().transform(axes.transData.transform((value, 0)))[0])
-        shown = place - last >= _SPACE
-        names.append(f"{value:g}" if shown else "")
-        last = place if shown else last
-    return names
 
 
 def _legend(made: Figure, sweep: _Sweep, dots: bool, about: str) -> None:

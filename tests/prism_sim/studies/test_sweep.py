@@ -250,15 +250,14 @@ def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
     study: Path, tmp_path: Path
 ) -> None:
     swept(study, tmp_path / "out")
-    panels = sweep_figure.draw(Run(tmp_path / "out")).axes
-    assert [panel.get_title(loc="left") for panel in panels] == [
-        "step s mean", "gpu hours",
+    made = sweep_figure.draw(Run(tmp_path / "out"))
+    assert [panel.get_title(loc="left") for panel in made.axes] == ["step s mean", "gpu hours"]
+    (legend,) = made.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "steps of job 0 2", "steps of job 0 3",
     ]  # fmt: skip
-    for panel in panels:
-        assert [line.get_label() for line in panel.get_lines()] == [
-            "steps of job 0 2", "steps of job 0 3",
-        ]  # fmt: skip
-        assert panel.get_lines()[0].get_xdata().tolist() == [0.25, 0.5]
+    for panel in made.axes:
+        assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[0.25, 0.5]] * 2
 
 
 def test_a_figure_without_results_says_so(study: Path, tmp_path: Path) -> None:

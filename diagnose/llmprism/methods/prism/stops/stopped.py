@@ -15,155 +15,86 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.explanation import Cost, Explanation
-from llmprism.methods.prism.parameters import MOST_NAMED, NEARLY, SMALL, SURE
-from llmprism.methods.prism.stops.progress import stuck_in_pipeline
-from llmprism.methods.prism.stops.tails import LATER, STALLED, Stuck, Tail, ends_of, tails_of
-from llmprism.methods.prism.stops.unfinished_rings import stuck_in_ring
-from llmprism.methods.prism.stops.waiting import stuck_on_the_wire
-from llmprism.numerics.missing import finite_median
+from llmprism.methods.prism.parameters import FEWEST, MOST_NAMED, SMALL, SURE
+from llmprism.methods.prism.stops.first_missing import State, learned_from, state_of, suspects
+from llmprism.methods.prism.stops.tails import LATER, STALLED, Tail, tails_of
 
 ALONE = 0.6  # confidence with several candidates
+AT_ONCE = 1e-3  # of a step: hops of a ring that begin within it begin together
 BETWEEN = 0.5  # confidence where no rank shows to be the first
-FEW = 3  # ends that moved nothing, at most
-LATELY = 3  # steps before one that was never finished
 CAUSES = ("hang", "crash", "stopped_nic")
 
 
 def stopped(context: Context) -> Iterator[Explanation]:
-    """Yield ranks that stopped in the middle of a step."""
+    """Yield ranks that stopped in the middle of a step, or jobs where no rank shows it."""
     for job in context.jobs:
         for tail in tails_of(context, job):
-            stuck = _stuck_in(context, job, tail)
-            if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
-                yield _of_job(context, job, tail)
-            elif stuck is not None and _is_sure(job, tail, stuck):
-                yield _explanation(context, job, tail, stuck)
+            learned = learned_from(context, job, tail)
+            if learned.size < FEWEST - 1 or not tail.at.size + tail.waiting.size:
+                continue
+            state = state_of(context, job, tail, learned)
+            ends = suspects(context, job, tail, state)
+            ends = ends if _is_sure(job, tail, state) else []
+            if ends or (tail.again and _is_silent(job, tail, state)):
+                yield _explanation(context, job, tail, state, ends)
 
 
-def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """The endpoint that stopped in ``tail``; None if nothing distinguishes one.
+def _is_sure(job: JobView, tail: Tail, state: State) -> bool:
+    """Whether neither a cut of the records nor a rank that is late explains the unfinished step.
 
-    The first that shows it for long enough, or else the first that shows it.
+    Others went on for longer than finished steps differ by, though a rank sent nothing.
     """
-    found = []
-    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, _stuck_in_silence):
-        one = shown(context, job, tail)
-        if shown is stuck_in_pipeline and one and _exchanged_later(context, job, tail, one):
-            continue
-        if one is not None and _is_sure(job, tail, one):
-            return one
-        found += [] if one is None else [one]
-    return found[0] if found else None
-
-
-def _stuck_in_silence(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """One of the few ends without a record in ``tail``; None if there are none, or more.
-
-    Where two servers exchange gradients, no hop shows how far another one came. But who takes part
-    in every step, and moves nothing of one, has stopped, or its partner has.
-    """
-    flows, ends = context.flows, job.phases.endpoints
-    rows = np.concatenate([*tail.rows.values()])
-    usual = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    moved, known = (ends_of(flows, chosen)[ends] > 0 for chosen in (rows, usual))
-    silent = ends[known & ~moved].tolist()
-    if not 0 < len(silent) <= FEW or 2 * len(silent) > known.sum():
-        return None
-    since_ns = int(flows.start_ns[rows].min())
-    return Stuck(silent[0], since_ns, "moved nothing of a step", tuple(silent[1:]))
-
-
-def _exchanged_later(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> bool:
-    """Whether the endpoint exchanged gradients after it seems to have stopped.
-
-    It sent some, or got as many as ever. Then merely the record of its last message was lost.
-    """
-    flows, end = context.flows, stuck.endpoint
-    rows = tail.rows.get("dp", np.empty(0, np.int64))
-    rows = rows[flows.start_ns[rows] > stuck.since_ns]
-    own = [part.one.traffic.row for part in job.phases.classes if part.kind == "dp"]
-    for side, least in ((flows.src, SMALL), (flows.dst, NEARLY)):
-        usual = sum(int(flows.bytes[row[side[row] == end]].sum()) for row in own) / job.count
-        if usual > 0 and flows.bytes[rows[side[rows] == end]].sum() > least * usual:
-            return True
-    return False
-
-
-def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
-    """Whether a cut of the records does not explain that an endpoint seems to have stopped."""
-    return stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job, tail.step)
-
-
-def _restarted(job: JobView, tail: Tail) -> bool:
-    """Whether a job was silent for many steps, and then went on."""
-    if tail.next_ns is None or not tail.again:
+    ahead_ns, rest_ns = state.ahead_ns, tail.until_ns - tail.end_ns
+    if not ahead_ns.size:
         return False
-    return tail.next_ns - tail.end_ns > STALLED * job.period_ns
+    if state.is_chain() and ahead_ns.size >= FEWEST:
+        return bool(ahead_ns.min() + rest_ns > -AT_ONCE * job.period_ns)  # no step was like this
+    margin_ns = max(SMALL * job.period_ns, LATER * float(np.ptp(ahead_ns)))
+    if tail.next_ns is None:
+        margin_ns = max(margin_ns, state.longest_record_ns)
+    return bool(ahead_ns.min() + rest_ns > margin_ns)
 
 
-def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
-    """Whether a job passed on gradients, and was then silent for many steps without reducing them.
-
-    A job that ends reduces the gradients of its last step, and an evaluation passes on none. Where
-    records hold all messages of a step, no rank shows to be the first.
-    """
-    exchanges = any(part.kind == "dp" for part in job.phases.classes)
-    if not exchanges or tail.rows.get("dp", np.empty(0)).size:
-        return False
-    if tail.until_ns - tail.end_ns <= STALLED * job.period_ns:
-        return False
-    rows, connections = tail.rows.get("pp", np.empty(0, np.int64)), context.connections
-    moved = np.bincount(connections.of_row[rows], context.flows.bytes[rows], len(connections))
-    shares = []
-    for part in job.phases.classes:
-        if part.kind == "pp":
-            usual = np.median(part.volumes(connections, job.count), axis=1)
-            shares.append(moved[part.one.connections] / np.maximum(usual, 1.0))
-    return bool(shares) and bool(np.quantile(np.concatenate(shares), SMALL) > SMALL)
+def _is_finished_beside(context: Context, state: State) -> bool:
+    """Whether another ring finished that leads through the servers of one that lacks a rank."""
+    servers = context.topology.servers
+    homes = [frozenset(servers[state.records.src[ring]].tolist()) for ring in state.rings]
+    broken = {frozenset(servers[state.records.src[ring]].tolist()) for ring in state.broken}
+    finished = [not state.missing[ring].any() for ring in state.rings]
+    return any(home in broken and done for home, done in zip(homes, finished, strict=True))
 
 
-def _of_job(context: Context, job: JobView, tail: Tail) -> Explanation:
-    """The job that stopped between two steps, so that no rank shows to be the first."""
+def _is_silent(job: JobView, tail: Tail, state: State) -> bool:
+    """Whether the job rests for far longer than in any finished step."""
+    rest_ns = tail.until_ns - tail.end_ns
+    return bool(rest_ns > max(job.period_ns, STALLED * state.records.longest_silence_ns))
+
+
+def _explanation(
+    context: Context, job: JobView, tail: Tail, state: State, ends: list[int]
+) -> Explanation:
+    """The first of ``ends`` as culprit, or the job if there are none."""
     homes = sorted({context.topology.endpoints[end].server for end in job.phases.endpoints})
-    few = {"one_of": homes} if len(homes) <= MOST_NAMED else {}
-    lost = float(tail.until_ns - tail.end_ns)
-    step = min(tail.step, max(0, job.count - 1))
-    evidence = {"traffic_ended_ns": tail.end_ns, "went_on_ns": tail.next_ns}
-    return Explanation(
-        job, "group", "stopped", CAUSES[0], "job", job.name, step, step, 1.0, BETWEEN,
-        {**evidence, **few, "or_causes": list(CAUSES[1:])},
-        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), (tail.end_ns, tail.until_ns),
-    )  # fmt: skip
-
-
-def _longest_ns(job: JobView, step: int) -> float:
-    """A rest that no rank of ``job`` takes within its passes: a share of a step.
-
-    Where the steps before ``step`` are slower than others, a rank may wait for as much longer.
-    """
-    messages = max(1, job.pipelines.micro_batches) if job.pipelines.length > 1 else 1
-    lately = finite_median(job.duration_ns[max(0, step - LATELY) : step])
-    slower = float(np.nan_to_num(lately - job.period_ns))
-    return LATER * job.period_ns / messages + max(0.0, slower)
-
-
-def _explanation(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Explanation:
-    names = context.topology.addresses
-    lost = float(max(0, tail.until_ns - stuck.since_ns))
-    candidates = [names[stuck.endpoint], *(names[one] for one in stuck.others)]
-    step = min(tail.step, max(0, job.count - 1))
-    return Explanation(
-        job, "rank", "stopped", stuck.cause, "address", candidates[0], step, step, 1.0,
-        SURE if len(candidates) == 1 else ALONE,
-        {
-            "or_causes": [cause for cause in CAUSES if cause != stuck.cause],
-            "one_of": candidates,
-            "shown_by": stuck.shown_by,
-            "unfinished_step": tail.step,
-            "silent_since_ns": stuck.since_ns,
-            "traffic_ended_ns": tail.end_ns,
-            "went_on_ns": tail.next_ns,
-        },
-        Cost(job.period_ns, job.period_ns + lost, lost, np.inf),
-        (stuck.since_ns, max(tail.until_ns, stuck.since_ns + 1)),
-    )  # fmt: skip
+    names = [context.topology.addresses[end] for end in ends] or homes
+    ahead_ns = float(np.median(state.ahead_ns)) if ends else 0.0
+    since_ns = max(tail.begin_ns, tail.end_ns - round(max(0.0, ahead_ns)))
+    nic = ends and (tail.waiting.size > 0 or _is_finished_beside(context, state))
+    cause, *others = (CAUSES[2], *CAUSES[:2]) if nic else CAUSES
+    named, sure = ("rank", "stopped", cause, "address", names[0]), ALONE
+    if not ends:
+        named, sure = ("group", "stopped", cause, "job", job.name), BETWEEN
+    elif len(names) == 1:
+        sure = SURE
+    evidence = {
+        "or_causes": others,
+        "one_of": names if ends or len(homes) <= MOST_NAMED else [],
+        "shown_by": "sent nothing, though it had all that it needs" if ends else "rests",
+        "unfinished_step": tail.step,
+        "silent_since_ns": since_ns,
+        "traffic_ended_ns": tail.end_ns,
+        "went_on_ns": tail.next_ns,
+    }
+    step, lost_ns = min(tail.step, max(0, job.count - 1)), float(tail.until_ns - since_ns)
+    cost = Cost(job.period_ns, job.period_ns + lost_ns, lost_ns, np.inf)
+    extent_ns = (since_ns, max(tail.until_ns, since_ns + 1))
+    return Explanation(job, *named, step, step, 1.0, sure, evidence, cost, extent_ns)

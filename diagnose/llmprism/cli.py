@@ -44,6 +44,7 @@ class Commands(Group):
         "ingest": "llmprism.ingest.commands:ingest_app",
         "check": "llmprism.check.command:check_app",
         "counters": "llmprism.counters.command:counters_app",
+        "collectives": "llmprism.collectives.command:collectives_app",
         "report": "llmprism.page.command:report_app",
         "watch": "llmprism.watch.command:watch_app",
         "history": "llmprism.watch.history.command:history_app",

@@ -37,6 +37,7 @@ PUBLIC = {
         "ingest",
         "watch",
         "counters",
+        "collectives",
         "page",
     },
     "llmlog": {"cli", "diagnosis", "tables", "page"},

@@ -7,8 +7,8 @@ together, so the rank that joins last has the shortest time.
 
 A record follows from the truth. A kernel runs from the time when its rank joins, or its last
 collective on the same communicator ends, to the end of the collective. A message runs at its
-sender while it is on the wire; at its receiver, from when the receive was posted, at the end of the
-pass before.
+sender while it is on the wire; at its receiver, from the end of the pass before the one that needs
+it, when the receive is posted.
 
 Reference: NVIDIA/nccl, plugins/profiler/inspector (README and JSON writer, format v4.0; dumps with
 a header since v4.3); docs/collectives.md.
@@ -42,6 +42,8 @@ GROUPS = {"tp": "TP", "other": "MP", "expert": "EXPERT_DP", "dispatch": "EP", "c
 GROUPS |= {"kv": "CP"}
 """Names of communicators by the first word of the kind; all others are DP."""
 PASSES = ("fwd", "bwd", "wgrad", "opt", "eval_fwd")
+NEEDS = {"fwd": "recv_act", "eval_fwd": "recv_act", "bwd": "recv_grad"}
+"""The message that each kind of pass needs from another stage."""
 MESSAGES = {"send_act": "Send", "send_grad": "Send", "recv_act": "Recv", "recv_grad": "Recv"}
 
 
@@ -79,7 +81,7 @@ def write_collectives(
     for name, job in jobs.items():
         if options.jobs is not None and name not in options.jobs:
             continue
-        columns = ["rank", "step", "kind", "communication", "start_ns", "end_ns"]
+        columns = ["rank", "step", "micro_batch", "kind", "communication", "start_ns", "end_ns"]
         table = pq.read_table(spans, columns=columns, filters=[("job", "==", name)]).to_pandas()
         table["kind"] = table["kind"].astype(str)
         table["attempt"] = np.searchsorted(job.attempts, table["step"], side="right") - 1
@@ -88,12 +90,14 @@ def write_collectives(
             records = pd.concat([records, _messages(table, job, name, draws)], ignore_index=True)
         records = records[records["size"] >= options.min_bytes]
         home = dict(zip(job.ranks["rank"].tolist(), job.ranks["server"].tolist(), strict=True))
+        gpu = dict(zip(job.ranks["rank"].tolist(), job.ranks["gpu"].tolist(), strict=True))
         records["server"] = records["rank"].map(home)
         records["nodes"] = records.groupby("id")["server"].transform("nunique")
         records = records[records["rank"] % options.one_in == 0]
         for _, rows in records.groupby(["rank", "attempt"], sort=True):
             rank, attempt = int(rows["rank"].iloc[0]), int(rows["attempt"].iloc[0])
-            pid = 1000 + draws.number("process", name, rank, attempt) % 4_000_000
+            first = draws.number("processes", home[rank], attempt) % 10_000
+            pid = 64 * (first + 1) + gpu[rank]  # processes of a server start in order
             written += write_process(folder, options, rows, (home[rank], pid), draws)
     return written
 
@@ -155,14 +159,27 @@ def _messages(table: pd.DataFrame, job: LoggedJob, name: str, draws: Draws) -> p
     rows["id"] = np.array([ids[key] for key in keys], np.uint64)
     ends = rows.groupby("communication")["place"]
     rows["peer"] = ends.transform("sum") - rows["place"]
-    passes = table.loc[table["kind"].isin(PASSES), ["rank", "end_ns"]].sort_values("end_ns")
     rows = rows.sort_values(["end_ns", "communication"], kind="stable", ignore_index=True)
-    since = pd.merge_asof(rows[["rank", "end_ns"]], passes.assign(pass_ns=passes["end_ns"]),
-                          on="end_ns", by="rank")["pass_ns"]  # fmt: skip
-    posted = np.fmin(since.fillna(np.inf), rows["start_ns"]).astype(np.int64)
+    posted = np.fmin(_posted_ns(table, rows), rows["start_ns"]).astype(np.int64)
     rows["start_ns"] = np.where(rows["coll"] == "Recv", posted, rows["start_ns"])
     rows["sn"] = rows.groupby(["id", "rank"]).cumcount() + 1
     return _one_after_another(rows, ["id", "rank", "coll"])
+
+
+def _posted_ns(table: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
+    """When the pass before that which needs each message ended; NaN if none needs it.
+
+    ``rows`` are messages in order of their ends.
+    """
+    passes = table[table["kind"].isin(PASSES)].sort_values(["rank", "start_ns"])
+    passes["before_ns"] = passes.groupby("rank")["end_ns"].shift()
+    passes["kind"] = passes["kind"].map(NEEDS)
+    key = ["rank", "step", "micro_batch", "kind"]
+    needing = passes.dropna(subset=["kind"])[[*key, "start_ns", "before_ns"]]
+    needing = needing.sort_values("start_ns").rename(columns={"start_ns": "end_ns"})
+    needed = pd.merge_asof(rows[[*key, "end_ns"]], needing, on="end_ns", by=key,
+                           direction="forward")  # fmt: skip
+    return needed["before_ns"]
 
 
 def _one_after_another(rows: pd.DataFrame, stream: list[str]) -> pd.DataFrame:

@@ -1,0 +1,312 @@
+"""A diagnosis of what libraries recorded: the tables that flow records would fill."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmprism.collectives.judging import (
+    context_of,
+    durations_of,
+    rings_of,
+    view_of,
+    without_unknown,
+)
+from llmprism.collectives.operations import US, Operations, clock_offsets_ns
+from llmprism.collectives.reading import Records
+from llmprism.collectives.structure import Shape, Stepped, shapes_of, steps_of
+from llmprism.diagnosis import Diagnosis, conform
+from llmprism.io.flows import Intake
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.topology import Endpoint, Topology
+from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.explanation import Cost, Explanation, row_of
+from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
+from llmprism.methods.prism.persistent import persistent
+from llmprism.methods.prism.search import LocatedCulprit, search
+from llmprism.model import CANNOT_TELL, UNKNOWN
+from llmprism.numerics.arrays import Ints
+from llmprism.numerics.missing import finite_median
+from llmprism.persistent_deviations import Scope
+from llmprism.verdict import Reason, RecordsVerdict
+from prism_common.quantities import counted, duration
+
+METHOD = "collectives"
+CLOCKS_NS = 1e6
+"""Clocks that differ by less are those of one cluster with NTP."""
+NO_LINK = "which link or switch a slow transfer crosses (collectives name none; flow records do)"
+COMPARED = "how long each process waits for the others, in each step and beside its peers"
+
+
+@dataclass(frozen=True)
+class CollectiveDiagnosis:
+    """The diagnosis, and what its tables have no place for.
+
+    Attributes
+    ----------
+    operations : all records, with who waited how long.
+    addresses : of each process.
+    notes : what is missing in the records, in words.
+    """
+
+    diagnosis: Diagnosis
+    operations: Operations
+    addresses: list[str]
+    notes: list[str]
+
+    def write_late(self, path: Path) -> None:
+        """Write how late each process joined each collective, and how long it transferred."""
+        rows, records = self.operations.rows, self.operations.records
+        names = [one.ident for one in records.communicators]
+        codes = (
+            ("address", rows["process"], self.addresses),
+            ("communicator", rows["communicator"], names),
+            ("operation", rows["operation"], records.operations),
+        )
+        columns: dict[str, Any] = {
+            name: pa.DictionaryArray.from_arrays(pa.array(code, pa.int32()), values)
+            for name, code, values in codes
+        }
+        columns |= {
+            "number": rows["number"],
+            "late_ns": self.operations.late_ns.astype(np.int64),
+            "waited_ns": self.operations.waited_ns.astype(np.int64),
+            "transfer_ns": self.operations.transfer_ns.astype(np.int64),
+        }
+        pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis:
+    """Diagnose records; without a ``topology``, a process is HOST/NUMBER."""
+    operations = Operations(records)
+    network, endpoints = _placed(records, topology)
+    shapes, rings = shapes_of(operations), rings_of(operations)
+    found = [(shape, steps_of(operations, shape)) for shape in shapes]
+    known = [(shape, without_unknown(steps)) for shape, steps in found if steps is not None]
+    origin_ns = operations.origin_us * US
+    views = [view_of(shape, steps, endpoints[shape.processes], origin_ns)
+             for shape, steps in known]  # fmt: skip
+    context = context_of(network, views, rings, endpoints)
+    rows = [
+        row
+        for (shape, steps), view in zip(known, views, strict=True)
+        for row in _findings(durations_of(operations, shape, steps, rings, context, view))
+    ]
+    offsets = clock_offsets_ns(operations)
+    addresses = [network.addresses[code] for code in endpoints.tolist()]
+    tables = {
+        "jobs": pd.concat([_jobs(records, addresses, shape) for shape in shapes]),
+        "layouts": pd.DataFrame([_layout(*one) for one in found]),
+        "groups": pd.concat([_groups(operations, addresses, shape) for shape in shapes]),
+        "steps": _joined([_steps(operations, addresses, offsets, *one) for one in known], "steps"),
+        "findings": _numbered(rows),
+    }
+    plain, spans = conform(METHOD, tables)
+    reasons = tuple(_unknown(shape) for shape, steps in found if steps is None)
+    verdict = RecordsVerdict(bool(known), reasons, {"records": len(records.rows)})
+    verdict = verdict.with_scopes(Scope(s.name, (COMPARED,), (NO_LINK,)) for s, _ in known)
+    aside = dict(records.set_aside)
+    intake = Intake(len(records.rows) + sum(aside.values()), len(records.rows), aside, {})
+    diagnosis = Diagnosis(
+        METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=verdict,
+        left_out=("pairs", "spans"),
+    )  # fmt: skip
+    notes = [*_notes(operations, known, shapes, offsets)]
+    return CollectiveDiagnosis(diagnosis, operations, addresses, notes)
+
+
+def _placed(records: Records, topology: Topology | None) -> tuple[Topology, Ints]:
+    """The topology with all processes, and the endpoint of each: processes of a host in order."""
+    order = sorted(range(len(records.processes)), key=lambda code: _natural(records, code))
+    hosts = Counter(process.host for process in records.processes)
+    theirs: dict[str, list[Endpoint]] = {}
+    for end in topology.endpoints if topology else ():
+        theirs.setdefault(end.server, []).append(end)
+    count: Counter[str] = Counter()
+    chosen: dict[int, Endpoint] = {}
+    for code in order:
+        host = records.processes[code].host
+        number, listed = count[host], theirs.get(host, [])
+        count[host] += 1
+        if listed:
+            share = max(hosts[host], len(listed)) if hosts[host] > 1 else len(listed)
+            chosen[code] = listed[min(number * len(listed) // share, len(listed) - 1)]
+        else:
+            chosen[code] = Endpoint(address=f"{host}/{number}", server=host, nic=number)
+    ports = dict.fromkeys((*(topology.ports if topology else ()), *chosen.values()))
+    links, switches = (topology.links, topology.switches) if topology else ((), ())
+    network = Topology(tuple(ports), switches, links)
+    codes = [network.codes[chosen[code].address] for code in range(len(records.processes))]
+    return network, np.array(codes, np.int64)
+
+
+def _natural(records: Records, code: int) -> tuple[str, int, str]:
+    host, pid = records.processes[code]
+    return host, int(pid) if pid.isdigit() else 0, pid
+
+
+def _jobs(records: Records, addresses: list[str], shape: Shape) -> pd.DataFrame:
+    codes = shape.processes.tolist()
+    servers = [records.processes[code].host for code in codes]
+    own = {"job": shape.name, "address": [addresses[code] for code in codes], "server": servers}
+    return pd.DataFrame(own).drop_duplicates(["job", "address"])
+
+
+def _layout(shape: Shape, steps: Stepped | None) -> dict[str, Any]:
+    known = steps is not None and np.isfinite(steps.length_ns).any()
+    period = finite_median(steps.length_ns) if steps is not None and known else CANNOT_TELL
+    named = {"missing_ranks": shape.missing, "communicators": len(shape.communicators)}
+    return {
+        "job": shape.name,
+        **shape.layout,
+        "micro_batches": steps.micro_batches if steps else CANNOT_TELL,
+        "schedule": UNKNOWN,
+        "sharding": UNKNOWN,
+        "period_ns": round(period),
+        "confidence": 0.0 if min(shape.layout.values()) < 0 else 1.0,
+        "evidence": json.dumps(named),
+    }
+
+
+def _groups(operations: Operations, addresses: list[str], shape: Shape) -> pd.DataFrame:
+    """Members of each communicator; those of a pipeline in the order of their stages."""
+    rows = operations.rows[np.isin(operations.rows["communicator"], shape.communicators)]
+    keys = rows["communicator"].astype(np.int64) << 32 | rows["process"]
+    at = np.unique(keys, return_index=True)[1]
+    table = pd.DataFrame(
+        {
+            "job": shape.name,
+            "kind": [shape.kind[one] for one in rows["communicator"][at].tolist()],
+            "group": rows["communicator"][at].astype(np.int64),
+            "address": [addresses[code] for code in rows["process"][at].tolist()],
+            "position": pd.array(rows["place"][at], "Int64"),
+        }
+    )
+    table["position"] = table["position"].mask(table["kind"] != "pp")
+    return table.drop_duplicates(["job", "kind", "group", "address"])
+
+
+def _steps(
+    operations: Operations, addresses: list[str], offsets: dict[str, float], shape: Shape,
+    steps: Stepped,
+) -> pd.DataFrame:  # fmt: skip
+    """The steps of each process, by the clock that most hosts have."""
+    processes = [operations.records.processes[code] for code in shape.processes.tolist()]
+    ahead = np.array([offsets.get(process.host, 0.0) for process in processes])
+    end = steps.end_ns - ahead[:, None]
+    count = end.shape[1]
+    table = pd.DataFrame(
+        {
+            "job": shape.name,
+            "address": np.repeat([addresses[code] for code in shape.processes.tolist()], count),
+            "step": np.tile(np.arange(count), len(end)),
+            "start_ns": np.concatenate(
+                (np.full((len(end), 1), np.nan), end[:, :-1]), axis=1
+            ).ravel(),
+            "end_ns": end.ravel(),
+            "waited_ns": steps.waited_ns.ravel(),
+            "late_ns": steps.late_ns.ravel(),
+            "confidence": 1.0 if steps.is_measured else 0.5,
+        }
+    ).dropna(subset=["start_ns", "end_ns"])
+    for name in ("start_ns", "end_ns"):
+        table[name] = table[name].round().astype(np.int64) + operations.origin_us * US
+    return table.assign(dp_end_ns=table["end_ns"]).drop_duplicates(["job", "address", "step"])
+
+
+def _joined(frames: list[pd.DataFrame], name: str) -> pd.DataFrame:
+    return (
+        pd.concat(frames, ignore_index=True)
+        if frames
+        else DIAGNOSIS[name].empty_table().to_pandas()
+    )
+
+
+def _findings(durations: Durations) -> Iterator[dict[str, Any]]:
+    """What the judge finds in one job: longer steps, then what is slow in all of them."""
+    names = set()
+    for number, culprit in enumerate(search(durations)):
+        if number == MOST_FINDINGS:
+            return
+        names.add(culprit.attribution.name)
+        yield _row(durations, culprit)
+    for always in persistent(durations):
+        named = always.attribution
+        if named.name not in names:
+            yield row_of(
+                Explanation(
+                    durations.job, named.level, named.symptom, named.cause, named.kind, named.name,
+                    0, durations.steps - 1, always.level / (1 + always.level), always.confidence,
+                    named.evidence,
+                ),
+                always.cost,
+            )  # fmt: skip
+
+
+def _row(durations: Durations, culprit: LocatedCulprit) -> dict[str, Any]:
+    named, window = culprit.attribution, culprit.scene.window
+    steps, affected = window.last - window.first + 1, int(culprit.scene.affected.sum())
+    normal_ns = durations.usual_ns
+    noise_ns = durations.normal.noise_ns / np.sqrt(affected)
+    explanation = Explanation(
+        durations.job, named.level, named.symptom, named.cause, named.kind, named.name,
+        window.first, window.last, window.level / (1 + window.level),
+        min(culprit.chance * named.sure, 1.0),
+        {**named.evidence, "log_odds": round(culprit.odds, 1)},
+    )  # fmt: skip
+    slow_ns = normal_ns + culprit.lost_ns / steps
+    return row_of(
+        explanation,
+        Cost(normal_ns, slow_ns, culprit.lost_ns, culprit.lost_ns / affected / noise_ns),
+    )
+
+
+def _numbered(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    rows = [row for row in rows if row["confidence"] >= LEAST_SURE]
+    rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
+    table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
+    return table.assign(finding=range(len(table)))
+
+
+def _unknown(shape: Shape) -> Reason:
+    text = (
+        f"the operations of its {counted(len(shape.communicators), 'communicator')} do not repeat"
+        " three times with serial numbers, so its steps are unknown"
+    )
+    return Reason("no_steps", shape.name, text)
+
+
+def _notes(
+    operations: Operations, known: list[tuple[Shape, Stepped]], shapes: list[Shape],
+    offsets: dict[str, float],
+) -> Iterator[str]:  # fmt: skip
+    """What is missing, or measured less well, in words."""
+    if operations.records.lost:
+        yield f"ring buffers lost {counted(operations.records.lost, 'record')}"
+    for shape in shapes:
+        if shape.missing:
+            ranks = counted(shape.missing, "rank")
+            yield f"{shape.name}: {ranks} of its communicators without records"
+    for shape, steps in known:
+        if not steps.is_measured:
+            yield (
+                f"{shape.name}: ends are known to {duration(operations.tick_ns)}, so the lengths of"
+                " its steps follow from waiting; what slows all processes alike is unknown"
+            )
+    apart = {host: ahead for host, ahead in offsets.items()
+             if abs(ahead) > max(CLOCKS_NS, 2 * operations.tick_ns)}  # fmt: skip
+    if apart:
+        host, most = max(apart.items(), key=lambda one: abs(one[1]))
+        yield (
+            f"clocks of {counted(len(apart), 'host')} differ from the others, that of {host} by"
+            f" {duration(abs(most))}; times are corrected"
+        )

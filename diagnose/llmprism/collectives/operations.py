@@ -1,0 +1,100 @@
+"""What each operation shows: who waited how long in it, and what its transfer took.
+
+All ranks of a communicator end a collective together. So the rank with the shortest time joined
+last, and its time is that of the transfer. Others have waited for what theirs is longer by.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from llmprism.collectives.reading import Records
+from llmprism.io.clock import clock_tick_ns
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+US = 1000
+"""Nanoseconds of a microsecond."""
+
+
+class Operations:
+    """All rows, with who waited how long in each.
+
+    Attributes
+    ----------
+    rows : of :class:`Records`, each field an array.
+    waited_ns : of each row, what it takes longer than the shortest of its operation; of a receive,
+        than a usual transfer [ns].
+    late_ns : of each row, what the longest of its operation takes longer; 0 for messages [ns].
+    transfer_ns : of each row, the shortest time of its operation [ns].
+    origin_us : the first end.
+    tick_ns : by how much ends may be wrong: the time between dumps, 0 for exact ones.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records, self.rows = records, records.rows
+        rows = self.rows
+        self.origin_us = int(rows["end_us"].min())
+        exec_ns = rows["exec_us"].astype(np.float64) * US
+        key = rows["communicator"].astype(np.int64) * (len(records.operations) or 1)
+        self.series = key + rows["operation"]
+        is_message = rows["peer"] >= 0
+        self.transfer_ns, self.late_ns = exec_ns.copy(), np.zeros(len(rows))
+        calls = np.flatnonzero(~is_message & (rows["number"] >= 0))
+        order = calls[np.lexsort((rows["number"][calls], self.series[calls]))]
+        if order.size:
+            same = (np.diff(self.series[order]) == 0) & (np.diff(rows["number"][order]) == 0)
+            first = np.flatnonzero(np.concatenate(([True], ~same)))
+            count = np.diff(np.append(first, order.size))
+            least = np.minimum.reduceat(exec_ns[order], first)
+            most = np.maximum.reduceat(exec_ns[order], first)
+            self.transfer_ns[order] = np.repeat(least, count)
+            self.late_ns[order] = np.repeat(most, count) - exec_ns[order]
+        for one in np.unique(rows["communicator"][is_message]).tolist():
+            of_pipeline = is_message & (rows["communicator"] == one)
+            sends = of_pipeline & (rows["operation"] == self.code("send"))
+            usual = np.median(exec_ns[sends]) if sends.any() else exec_ns[of_pipeline].min()
+            self.transfer_ns[of_pipeline] = np.minimum(exec_ns[of_pipeline], usual)
+        self.waited_ns: Floats = exec_ns - self.transfer_ns
+        self.is_message: Bools = is_message
+
+    def ends_ns(self, mine: Ints) -> Floats:
+        """When operations of some rows end, after the first end of all [ns]."""
+        return (self.rows["end_us"][mine] - self.origin_us).astype(np.float64) * US
+
+    def code(self, name: str) -> int:
+        """The code of an operation; -1 if nobody recorded it."""
+        names = [one.lower() for one in self.records.operations]
+        return names.index(name) if name in names else -1
+
+    @cached_property
+    def tick_ns(self) -> float:
+        if self.records.exact_ends:
+            return 0.0
+        ends = np.unique(self.rows["end_us"][self.rows["process"] == self.rows["process"][0]])
+        tick = clock_tick_ns(np.diff(ends)) if ends.size > 2 else 0
+        return float(tick) * US
+
+
+def clock_offsets_ns(operations: Operations) -> dict[str, float]:
+    """By how much the clock of each host is ahead of that of most others [ns]."""
+    rows = operations.rows
+    ends = operations.ends_ns(np.arange(len(rows)))
+    hosts = sorted({process.host for process in operations.records.processes})
+    code = {host: number for number, host in enumerate(hosts)}
+    host = np.array([code[one.host] for one in operations.records.processes])[rows["process"]]
+    offset = np.zeros(len(hosts))
+    calls = np.flatnonzero(~operations.is_message & (rows["number"] >= 0))
+    order = calls[np.lexsort((rows["number"][calls], operations.series[calls]))]
+    if not order.size:
+        return {}
+    same = (np.diff(operations.series[order]) == 0) & (np.diff(rows["number"][order]) == 0)
+    of_call = np.concatenate(([0], np.cumsum(~same)))
+    for _ in range(8):
+        corrected = ends[order] - offset[host[order]]
+        mean = np.bincount(of_call, corrected) / np.bincount(of_call)
+        apart = corrected - mean[of_call]
+        offset += [float(np.median(apart[host[order] == one])) if (host[order] == one).any() else 0
+                   for one in range(len(hosts))]  # fmt: skip
+    return dict(zip(hosts, (offset - np.median(offset)).tolist(), strict=True))

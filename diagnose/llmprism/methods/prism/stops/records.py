@@ -19,8 +19,6 @@ from llmprism.numerics.missing import nanmedian
 
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 
-TINY = 1e-18  # of a step in a nanosecond: a pace that is none
-
 
 @dataclass(frozen=True)
 class Records:
@@ -103,7 +101,7 @@ class Curves:
         last, more = np.maximum(more - 1, 0), np.minimum(more, self._of.size - 1)
         known = (self._of[last] == cell) & (self._of[more] == cell) & (last < more)
         rest = np.maximum(share - self._moved[last], 0.0)
-        at_ns = self._at_ns[last] + rest / np.maximum(self._pace[last], TINY)
+        at_ns = self._at_ns[last] + rest / np.maximum(self._pace[last], np.finfo(np.float64).tiny)
         when_ns: Floats = np.where(known, at_ns, np.inf)
         return when_ns
 

@@ -35,7 +35,8 @@ def stopped(context: Context) -> Iterator[Explanation]:
             state = state_of(context, job, tail, learned)
             ends = suspects(context, job, tail, state)
             ends = ends if _is_sure(job, tail, state) else []
-            if ends or (tail.again and _is_silent(job, tail, state)):
+            far_longer_ns = max(job.period_ns, STALLED * state.records.longest_silence_ns)
+            if ends or (tail.again and tail.until_ns - tail.end_ns > far_longer_ns):
                 yield _explanation(context, job, tail, state, ends)
 
 
@@ -62,12 +63,6 @@ def _is_finished_beside(context: Context, state: State) -> bool:
     broken = {frozenset(servers[state.records.src[ring]].tolist()) for ring in state.broken}
     finished = [not state.missing[ring].any() for ring in state.rings]
     return any(home in broken and done for home, done in zip(homes, finished, strict=True))
-
-
-def _is_silent(job: JobView, tail: Tail, state: State) -> bool:
-    """Whether the job rests for far longer than in any finished step."""
-    rest_ns = tail.until_ns - tail.end_ns
-    return bool(rest_ns > max(job.period_ns, STALLED * state.records.longest_silence_ns))
 
 
 def _explanation(

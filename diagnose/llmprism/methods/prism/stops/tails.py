@@ -15,7 +15,7 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.parameters import MOSTLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.stops.records import Records, attempts_of, records_of
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.missing import finite_median
 
 FINISHED = 0.95  # of the usual bytes, where no exchange of gradients shows that a step has ended
@@ -49,9 +49,15 @@ class Tail:
 
 
 def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
-    """The unfinished step before each silence of ``job``, where there is one."""
+    """The unfinished step before each silence of ``job``, where there is one.
+
+    Gradients end a step. Replicas that share their servers exchange them where nothing is seen.
+    """
     records = records_of(context, job)
-    volume, ends = _finished(records)
+    ending, ends = records.reduces | ~records.reduces.any(), np.zeros(records.steps, np.int64)
+    at = np.flatnonzero(ending[records.lane] & (records.step >= 0))
+    np.maximum.at(ends, records.step[at], records.end_ns[at])
+    volume = records.volume[ending].sum(axis=0)
     least = (MOSTLY if records.reduces.any() else FINISHED) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
     stalled = records.end_ns - records.start_ns > STALLED * job.period_ns
@@ -63,18 +69,6 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
         if next_ns is not None or end_ns > since_ns:
             yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), (next_ns, again))
         since_ns = (next_ns or 0) - 1
-
-
-def _finished(records: Records) -> tuple[Floats, Ints]:
-    """Bytes of data-parallel traffic in each step, and its last end [ns]; of all if there is none.
-
-    Replicas that share their servers exchange gradients where nothing is seen.
-    """
-    chosen = records.reduces | ~records.reduces.any()
-    ends = np.zeros(records.steps, np.int64)
-    at = np.flatnonzero(chosen[records.lane] & (records.step >= 0))
-    np.maximum.at(ends, records.step[at], records.end_ns[at])
-    return records.volume[chosen].sum(axis=0), ends
 
 
 def _attempts(context: Context, job: JobView, records: Records) -> list[tuple[int | None, bool]]:

@@ -1,6 +1,7 @@
 """What must hold before a release: ``python .ci/release_check.py [PHASE...]``.
 
-metadata : both distributions have one version, and CHANGELOG.md has a dated entry for it.
+metadata : both distributions have one version, CHANGELOG.md has a dated entry for it, and the tag
+    of this version, vVERSION, is on no other commit.
 build    : sdists and wheels in dist/, each with the licence.
 pythons  : the wheels run in an empty environment of every Python from 3.11 to 3.13 that is there.
 lowest   : the tests of modules, with the lowest version of every library that is declared.
@@ -54,6 +55,15 @@ def metadata() -> None:
     entry = rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$"
     if not re.search(entry, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         raise SystemExit(f"CHANGELOG.md has no dated entry for {version}")
+    if commit_of(f"v{version}") not in ("", commit_of("HEAD")):
+        raise SystemExit(f"the tag v{version} is on another commit: raise the version")
+
+
+def commit_of(name: str) -> str:
+    """The commit of a tag or branch; empty if there is none of this name."""
+    command = ("git", "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def build() -> None:

@@ -14,7 +14,8 @@ from jinja2 import PackageLoader
 
 from llmlog.errors import LogError
 from llmlog.tables import Results, ranges
-from prism_common.files import is_foreign, replacing
+from prism_common.errors import UserError
+from prism_common.files import replacing_marked
 from prism_common.templates import filled
 
 _LINES = 60
@@ -32,16 +33,15 @@ def write_page(results: Results, path: Path) -> None:
     ------
     LogError : the file cannot be written, or is no page of llmlog.
     """
-    if is_foreign(path, "llmlog"):
-        raise LogError(str(path), "was not written by llmlog", "give another file with --page")
-    failures = [_shown(row, results) for row in results.rows["failures"]]
-    values = {"jobs": len(results.rows["jobs"]), "failures": failures}
+    shown = [_shown(row, results) for row in results.rows["failures"]]
+    values = {"jobs": len(results.rows["jobs"]), "failures": shown}
     page = filled("page.html", values, [PackageLoader("llmlog", "")])
     try:
-        with replacing(path) as partial:
+        with replacing_marked(path, "llmlog", "--page") as partial:
             partial.write_text(page, encoding="utf-8")
-    except OSError as error:
-        what = f"cannot be written ({error.strerror or error})"
+    except (UserError, OSError) as error:
+        reason = getattr(error, "strerror", None) or "it was not written by llmlog"
+        what = f"cannot be written ({reason})"
         raise LogError(str(path), what, "give another file with --page") from None
 
 

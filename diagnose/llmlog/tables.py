@@ -120,18 +120,18 @@ class Results:
 
         Raises
         ------
-        LogError : the folder cannot be written, or has files of these names that llmlog did not
-            write.
+        LogError : it cannot be written, or has files of these names that llmlog did not write.
         """
         own = check_target(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with replacing(own.path_of(MARK)) as partial:
                 partial.write_text(_MARK_TEXT, encoding="utf-8")
+            for name in {*own.files()} - {MARK}:  # tables of two runs are never beside each other
+                own.remove(name)
             for name, schema in _SCHEMAS.items():
-                table = pa.Table.from_pylist(self.rows[name], schema)
                 with replacing(own.path_of(f"{name}.parquet")) as partial:
-                    pq.write_table(table, partial)
+                    pq.write_table(pa.Table.from_pylist(self.rows[name], schema), partial)
         except OSError as error:
             what = f"cannot be written ({error.strerror or error})"
             raise LogError(str(folder), what, _OTHER) from None

@@ -68,12 +68,15 @@ def run(
     flows: Annotated[
         Path,
         typer.Argument(
-            metavar="FLOWS", help="Flow records, Parquet or Arrow; - for stdin.", show_default=False
+            metavar="FLOWS",
+            help="Flow records, Parquet or Arrow; - for stdin; or the folder of ingest, or a run.",
+            show_default=False,
         ),
     ],
     topology: Annotated[
-        Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(metavar="FILE", help="The physical network, JSON. Default: in that folder."),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(metavar="NAME", help="Method of diagnosis; or any package.module:object."),
@@ -111,6 +114,12 @@ def run(
     except UserError as error:
         what, how = error.problems[0].what, error.problems[0].how
         raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
+    if flows.is_dir():
+        flows, topology = flows / "flows.parquet", topology or flows / "topology.json"
+    if topology is None:
+        raise typer.BadParameter("name the network of these flows", param_hint="--topology")
+    for path in methods.files_of(method) if methods.is_foreign(method) and not quiet else []:
+        typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)
     try:
         diagnosis = _diagnosed(

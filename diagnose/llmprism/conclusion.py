@@ -7,7 +7,7 @@ matters was compared; elsewhere the conclusion names what was compared, and what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmprism.persistent_deviations import Scope
@@ -51,6 +51,7 @@ def conclude(
     findings: int,
     doubted: int = 0,
     least: Mapping[str, float] | None = None,
+    left_out: Collection[str] = (),
 ) -> Conclusion:
     """Put together what was compared and what is slow.
 
@@ -59,7 +60,13 @@ def conclude(
     findings : number of findings besides.
     doubted : number of reasons why the records of some jobs do not suffice.
     least : by how much steps of each job have to be longer to stand out, as a share of a step.
+    left_out : tables that the method does not fill.
     """
+    if "findings" in left_out:
+        what = "What is slow is not answered: this method has no findings."
+        others = [name for name in left_out if name != "findings"]
+        rest = f" Neither are: {', '.join(others)}." if others else ""
+        return Conclusion(PARTLY, f"{what}{rest}")
     slow = [str(one) for one in stretches[:_MOST]]
     if len(stretches) > _MOST:
         slow.append(f"{len(stretches) - _MOST} more stretches of steps")

@@ -81,7 +81,8 @@ class Diagnosis:
         """What else is slow, what was compared, and what was not."""
         reasons = len(self.verdict.reasons)
         least = least_shown(self.steps)
-        return conclude(self.verdict.scopes, self.slow_steps, len(self.findings), reasons, least)
+        found = len(self.findings)
+        return conclude(self.verdict.scopes, self.slow_steps, found, reasons, least, self.left_out)
 
     def with_names(self, scheduled: Sequence[ScheduledJob]) -> Diagnosis:
         """Return the same diagnosis, with the column ``name`` in the table of jobs."""
@@ -253,7 +254,8 @@ def conform(
         absent = [column for column in schema.names if column not in table.columns]
         if absent:
             what = f"the method's table {name!r} lacks the columns {', '.join(absent)}"
-            problems.append(Problem(what, f"method {method!r}", "see llmprism.io.tables"))
+            how = f"it needs {', '.join(schema.names)}"
+            problems.append(Problem(what, f"method {method!r}", how))
             continue
         extra = [column for column in table.columns if column not in schema.names]
         found[name] = table[[*schema.names, *extra]]

@@ -45,7 +45,9 @@ def print_diagnosis(diagnosis: Diagnosis, topology: Path) -> None:
         for line in servers_of_jobs(summary["jobs"]):
             console.print(line)
     else:
-        console.print(f"No job was found (method {diagnosis.method}).")
+        unanswered = "jobs" in diagnosis.left_out
+        what = "Which jobs there are is not answered" if unanswered else "No job was found"
+        console.print(f"{what} (method {diagnosis.method}).")
     if summary["findings"]:
         console.print(findings_table(summary["findings"], diagnosis.method))
         for sentence in spelled(diagnosis, topology):

@@ -9,23 +9,21 @@ process write at a time, and its words tell the file from a user's own. Replacem
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing, resolved
+from prism_common.files import DRAFT, replacing, resolved
+from prism_common.scratch import working_folder
 
-_DRAFT = re.compile(r"\.(?P<name>.+)\.\d+(?:-\d+)?\.partial")
-"""Name of a file that :func:`prism_common.files.replacing` has begun; the number is its process."""
 _LONGEST_WORDS = 64  # bytes of a lock that are looked at
 
 
@@ -192,7 +190,7 @@ class OwnFolder:
 
     def _is_draft(self, name: str) -> bool:
         parent, _, last = name.rpartition("/")
-        match = _DRAFT.fullmatch(last)
+        match = DRAFT.fullmatch(last)
         return match is not None and "/".join(filter(None, (parent, match["name"]))) in self.names
 
     def _is_direct(self, name: str) -> bool:
@@ -328,17 +326,24 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     folder = resolved(folder)  # a link stays a link, to the new content
     folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.parent))
-    fresh, old = aside / "new", aside / "old"
-    try:
+    with working_folder(folder) as aside:
+        fresh, old = aside / "new", aside / "old"
         fresh.mkdir()
         yield fresh
-        if folder.exists():
+        if folder.exists() and not _exchanged(fresh, folder):
             folder.rename(old)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            old.rename(folder)
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        if not folder.exists():
+            try:
+                fresh.rename(folder)
+            except OSError:
+                old.rename(folder)
+                raise
+
+
+def _exchanged(fresh: Path, folder: Path) -> bool:
+    """Whether two folders have exchanged their names, in one step; only Linux can."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    at, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(at, os.fsencode(fresh), at, os.fsencode(folder), exchange) == 0)

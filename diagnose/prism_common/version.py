@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 
 def code_of(folders: Iterable[Path], without: Collection[str] = ()) -> str:

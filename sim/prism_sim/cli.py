@@ -124,7 +124,7 @@ def run(
         stages.compile_early(session, method)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
-        made = _run_of(loaded, out)
+        made = _run_of(loaded, _out(scenario, out, settings, seed))
         files = {"run": str(made.folder)}
         with exclusive(made.folder):
             stages.simulate(session, loaded, made, _invocation())
@@ -159,7 +159,7 @@ def simulate(
 
         stages.compile_early(session)
         loaded = _load(session, scenario, settings, seed)
-        made = _run_of(loaded, out)
+        made = _run_of(loaded, _out(scenario, out, settings, seed))
         stages.simulate(session, loaded, made, _invocation())
         manifest = made.read_json(made.manifest)
         facts = {"run": str(made.folder), "flows": str(made.flows)}
@@ -190,11 +190,16 @@ def logs(
 
 @app.command(
     cls=Command,
-    epilog="Example: prism-sim diagnose flows.parquet --topology topology.json --out diagnosis",
+    epilog="Example: prism-sim diagnose results/pair/0 --method paper",
 )
 def diagnose(
-    flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
-    topology: Annotated[Path, typer.Option("--topology", metavar="FILE", help="Topology, JSON.")],
+    flows: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run, or a flow table, Parquet.")
+    ],
+    topology: Annotated[
+        Path | None,
+        typer.Option("--topology", metavar="FILE", help="Topology, JSON. Default: that of RUN."),
+    ] = None,
     method: Method = METHOD,
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
@@ -215,6 +220,11 @@ def diagnose(
         from prism_sim.commands.listing import summary_lines
 
         stages.check_method(method)
+        if flows.is_dir():
+            made = stages.existing(flows)
+            flows, topology = made.flows, topology or made.topology
+        if topology is None:
+            raise typer.BadParameter("name the topology of these flows", param_hint="--topology")
         folder = out or flows.parent / "diagnosis"
         limits = Limits.of(time_limit, memory_limit)
         found = stages.diagnose(session, flows, topology, method, folder, limits)
@@ -374,6 +384,12 @@ def _load(session: Session, scenario: str, settings: list[str], seed: int | None
     loaded = load_with_warnings(find(scenario), overrides)
     session.warn(loaded.warnings)
     return loaded.scenario
+
+
+def _out(scenario: str, out: Path | None, settings: list[str], seed: int | None) -> Path | None:
+    """The folder to write; that of a run whose scenario is simulated again as it is."""
+    is_run = Path(scenario).is_dir() and out is None and not settings and seed is None
+    return Path(scenario) if is_run else out
 
 
 def _run_of(scenario: Scenario, out: Path | None) -> Run:

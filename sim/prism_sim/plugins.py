@@ -93,52 +93,29 @@ __all__ = [
     "blocking",
 ]
 
-_HOME = {
-    "ALGORITHMS": "prism_sim.training.collectives",
-    "AllReduceBase": "prism_sim.training.collectives",
-    "Around": "prism_sim.training.exchanges.base",
-    "BACKWARD": "prism_sim.training.schedules.work",
-    "Choice": "prism_sim.scenario.routing.base",
-    "Culprit": "prism_sim.faults.base",
-    "DataParallel": "prism_sim.training.data_parallel.base",
-    "EffectBase": "prism_sim.collector.effects.base",
-    "ExchangeBase": "prism_sim.training.exchanges.base",
-    "FORWARD": "prism_sim.training.schedules.work",
-    "FaultBase": "prism_sim.faults.base",
-    "Habit": "prism_sim.training.habits.base",
-    "HabitBase": "prism_sim.training.habits.base",
-    "LinkFault": "prism_sim.faults.base",
-    "NO_MICRO_BATCH": "prism_sim.truth",
-    "OfJob": "prism_sim.faults.places",
-    "OfLeaf": "prism_sim.faults.places",
-    "OfLink": "prism_sim.faults.places",
-    "OfNic": "prism_sim.faults.places",
-    "OfRank": "prism_sim.faults.places",
-    "OfServer": "prism_sim.faults.places",
-    "OfStage": "prism_sim.faults.places",
-    "OfSwitch": "prism_sim.faults.places",
-    "Place": "prism_sim.training.schedules.work",
-    "Pulsed": "prism_sim.faults.timing",
-    "Remark": "prism_sim.scenario.base",
-    "Remarks": "prism_sim.scenario.base",
-    "RoutingBase": "prism_sim.scenario.routing.base",
-    "SLOW_ACCESS": "prism_sim.faults.base",
-    "SLOW_COMPUTE": "prism_sim.faults.base",
-    "ScheduleBase": "prism_sim.training.schedules.base",
-    "Setting": "prism_sim.scenario.setting",
-    "SlowFault": "prism_sim.faults.base",
-    "StrategyBase": "prism_sim.training.data_parallel.base",
-    "Target": "prism_sim.faults.target",
-    "Undo": "prism_sim.faults.target",
-    "WEIGHTS": "prism_sim.training.schedules.work",
-    "WHOLE": "prism_sim.training.schedules.work",
-    "Work": "prism_sim.training.schedules.work",
-    "blocking": "prism_sim.training.exchanges.base",
+_NAMES = {
+    "collector.effects.base": "EffectBase",
+    "faults.base": "Culprit FaultBase LinkFault SLOW_ACCESS SLOW_COMPUTE SlowFault",
+    "faults.places": "OfJob OfLeaf OfLink OfNic OfRank OfServer OfStage OfSwitch",
+    "faults.target": "Target Undo",
+    "faults.timing": "Pulsed",
+    "scenario.base": "Remark Remarks",
+    "scenario.routing.base": "Choice RoutingBase",
+    "scenario.setting": "Setting",
+    "training.collectives": "ALGORITHMS AllReduceBase",
+    "training.data_parallel.base": "DataParallel StrategyBase",
+    "training.exchanges.base": "Around ExchangeBase blocking",
+    "training.habits.base": "Habit HabitBase",
+    "training.schedules.base": "ScheduleBase",
+    "training.schedules.work": "BACKWARD FORWARD Place WEIGHTS WHOLE Work",
+    "truth": "NO_MICRO_BATCH",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+"""The module of every name."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a class on first use."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"prism_sim.{_HOME[name]}"), name)

@@ -260,9 +260,12 @@ def _files_below(view: Path) -> Iterator[str]:
 
 
 def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None:
-    """Write the record, remove outdated files, then move the new ones; the manifest last."""
+    """Write the record, remove all older files, then move the new ones; the manifest last.
+
+    Files of two runs are never beside each other, even if the process is killed here.
+    """
     own = own_products(folder)
-    old = {path for path, by in own.items() if by in _outdated(stage) and path not in made}
+    old = {path for path, by in own.items() if by in _outdated(stage)}
     kept = {path: by for path, by in own.items() if path not in old}
     kept |= {path: own.get(path, stage) for path in made}
     _write_record(folder, kept | {path: own[path] for path in old})

@@ -12,7 +12,7 @@ It can then be named in scenarios, and editors list it, like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, TypeVar, Union
 
@@ -139,10 +139,16 @@ def _short(value: Any, serialize: SerializerFunctionWrapHandler) -> Any:
     return written["kind"] if set(written) == {"kind"} else written
 
 
+@cache
+def _registered() -> Any:  # its type differs between versions of Python
+    """What all installed packages register; one search takes longer than to load ten kinds."""
+    return entry_points()
+
+
 def _installed(group: str) -> list[tuple[EntryPoint, Any]]:
     """The kinds that installed packages register in ``group``, by name."""
     found = []
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry in sorted(_registered().select(group=group), key=lambda entry: entry.name):
         try:
             found.append((entry, entry.load()))
         except Exception as error:  # a foreign module may raise anything on import

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 PACKAGE = Path(__file__).parent
 """Folder of the package ``prism_sim``."""

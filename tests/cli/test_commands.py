@@ -346,17 +346,8 @@ def test_own_flows_are_diagnosed_into_their_folder_or_a_given_one(
         "job-0: 1 address, 3 steps, 1 finding",
         "findings: 1",
     ]
-    result = call(
-        "diagnose",
-        "my.parquet",
-        "--topology",
-        "t.json",
-        "--out",
-        "o",
-        "--method",
-        "paper",
-        "--json",
-    )
+    words = "diagnose my.parquet --topology t.json --out o --method paper --json"
+    result = call(*words.split())
     summary = json.loads(result.stdout)
     assert (summary["diagnosis"], summary["intake"]["kept"]) == ("o", 8)
     assert stand_ins == [
@@ -365,6 +356,20 @@ def test_own_flows_are_diagnosed_into_their_folder_or_a_given_one(
     ]
     assert Path("o/jobs.parquet").exists()
     assert Path("capture/manifest.json").read_text() == '{"network": "theirs"}'
+
+
+def test_every_stage_takes_the_folder_of_a_run(
+    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
+) -> None:
+    call("simulate", str(pair), "--out", "here", "--seed", "4")
+    flows = Path("here/flows.parquet").read_bytes()
+    for command in ("simulate", "diagnose", "score", "report"):
+        assert call(command, "here").exit_code == 0, command
+    assert [name for name, *_ in stand_ins] == ["diagnose", "score", "report"]
+    assert Path("here/flows.parquet").read_bytes() == flows
+    assert not Path("results").exists()
+    assert call("simulate", "here", "--seed", "5").exit_code == 0
+    assert Path("results/pair/5/flows.parquet").read_bytes() != flows
 
 
 @pytest.mark.usefixtures("stand_ins")

@@ -59,8 +59,7 @@ def test_its_commands_run(run_folder, monkeypatch):
     lines = [line for line in named + shown if re.match(r"(prism-sim|llmprism) ", line)]
     lines = [line for line in lines if line not in THREE_COMMANDS]  # they have their own test
     apps = {"prism-sim": prism_sim.cli.app, "llmprism": llmprism.cli.app}
-    assert {line.split()[0] for line in lines} <= set(apps)
-    assert lines
+    assert {line.split()[0] for line in lines} == set(apps)
     for line in sorted(dict.fromkeys(lines), key=lambda line: " new " not in line):
         for long, short in SMALLER.items():
             line = line.replace(long, short)

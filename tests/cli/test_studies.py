@@ -124,6 +124,10 @@ def test_whatif_compares_a_change(call: Call, pair: Path) -> None:
     (cost,) = json.loads(result.stdout)["costs"]
     assert cost["name"] == "cluster.nic_gbps=10, cluster.nvlink_gbps=100"
     assert cost["gpu_hours"] > 0
+    assert call("whatif", str(pair), *change[:2], "--quiet", "--processes", "1").exit_code == 0
+    assert {path.name for path in Path("results/whatif/pair").iterdir()} == {
+        "0+cluster.nic_gbps=10", "0+cluster.nic_gbps=10,cluster.nvlink_gbps=100",
+    }, "the first answer is still there"  # fmt: skip
 
 
 def test_whatif_from_a_run_compares_the_prediction_with_a_rerun(call: Call, pair: Path) -> None:
@@ -141,7 +145,7 @@ def test_whatif_from_a_run_compares_the_prediction_with_a_rerun(call: Call, pair
     result = call("whatif", "--from", "mine", "--processes", "1")
     assert result.exit_code == 0, result.stderr
     assert f"repairing {ranks['address'][0]} would give back" in result.stdout
-    found = json.loads(Path("results/whatif/pair/0/whatif.json").read_text())
+    found = json.loads(Path("results/whatif/pair/0+repairs/whatif.json").read_text())
     (repair,) = found["repairs"]
     assert repair["faults"] == [0]
     assert repair["rerun_s"] > 0

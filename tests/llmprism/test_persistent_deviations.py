@@ -71,6 +71,8 @@ def test_all_is_judged_in_a_pipeline_with_replicas():
     (scope,) = scopes(pp=2)
     assert (scope.slow, scope.not_judged) == ((), ())
     assert conclude([scope], [], 0).tone == CALM
+    unanswered = conclude([scope], [], 0, left_out=["findings", "spans"])
+    assert (unanswered.tone, "not answered" in unanswered.headline) == (PARTLY, True)
 
 
 def test_ranks_without_a_pipeline_are_not_judged():

@@ -53,7 +53,6 @@ def test_public_modules_are_documented() -> None:
 
 
 def test_every_part_of_the_toolkit_is_there_in_a_fresh_process(tmp_path: Path) -> None:
-    assert set(toolkit.__all__) == set(toolkit._HOME)
     for name in ("paint", "options", "Scenario"):  # two modules, and a class
         done = completed([sys.executable, "-c", f"from prism_sim.toolkit import {name}"], tmp_path)
         assert done.returncode == 0, done.stderr

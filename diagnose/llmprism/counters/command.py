@@ -86,9 +86,11 @@ def counters_command(
         from llmprism.counters.naming import read_ports
         from llmprism.counters.readers import read
         from llmprism.diagnosis import check_target
+        from prism_common.files import refuse_foreign
 
         if out is not None:
             check_target(out)  # before the work
+        refuse_foreign(picture, "llmprism", "--picture")
         options = _options(mapping, form, side, time_unit, since, until, query, interval)
         network = _network(topology, inputs)
         addresses = read_ports(ports) if ports else {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from llmprism.counters.rhythm import autocorrelation, profile, smoothed
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import made_by, replacing
 from prism_common.quantities import duration
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _save(pyplot: Any, figure: Any, path: Path) -> None:
     kind = path.suffix.lstrip(".").lower() or "png"
     if kind not in ("png", "svg", "pdf"):
         raise UserError(Problem(f"no picture can be a {kind!r}", str(path), "name a .png or .svg"))
-    metadata = {"Software": None} if kind == "png" else {}
+    mark = {"png": "Software", "svg": "Creator", "pdf": "Creator"}[kind]
+    metadata = {mark: made_by("llmprism")}
     with replacing(path) as partial:
         figure.savefig(partial, dpi=_DPI, format=kind, bbox_inches="tight", metadata=metadata)
     pyplot.close(figure)

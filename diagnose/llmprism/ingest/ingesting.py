@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, write_flows
 from prism_common.errors import Problem, UserError
+from prism_common.scratch import working_folder
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
@@ -85,8 +85,8 @@ def write_in_order(
 ) -> Ingested:
     """Write batches as one flow table in order of time, each record once."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".ingest-", dir=target.parent) as folder:
-        order = TimeOrder(Path(folder))
+    with working_folder(target) as folder:
+        order = TimeOrder(folder)
         columns: set[str] = set()
         points: Counter[str | None] = Counter()
         for table in batches:

@@ -66,7 +66,8 @@ def _typed(name: str, path: Path) -> pd.DataFrame:
     ]  # fmt: skip
     if absent:
         what = f"{path.name} lacks the columns {', '.join(absent)}"
-        problems.append(Problem(what, str(path), _HOW))
+        needed = [column for column in schema.names if column not in DERIVED.get(name, ())]
+        problems.append(Problem(what, str(path), f"it needs {', '.join(needed)}"))
     for place, column in enumerate(table.column_names):
         if column in schema.names:
             try:

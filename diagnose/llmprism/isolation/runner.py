@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from llmprism.isolation.inside import FLOWS, REPORT, TABLES, TOPOLOGY
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
 from prism_common.folders import is_regular
+from prism_common.scratch import working_folder
 from prism_common.untrusted import OutsideError, parsed, real
 
 _BOOT = (
@@ -97,9 +97,8 @@ def run_apart(
     ------
     MethodError : the method gave no valid tables, with the reason.
     """
-    with tempfile.TemporaryDirectory(prefix="llmprism-", ignore_cleanup_errors=True) as name:
-        folder = resolved(name)
-        work = folder / "work"
+    with working_folder() as folder:
+        work = resolved(folder) / "work"
         work.mkdir()
         pq.write_table(flows.as_table(), work / FLOWS)
         (work / TOPOLOGY).write_text(json.dumps(as_content(topology)), encoding="utf-8")

@@ -44,9 +44,9 @@ GROUP = "llmprism.methods"
 OWN = {
     "paper": "paper",
     "prism": "prism",
-    "null": "rivals.null",
-    "autocorrelation": "rivals.autocorrelation",
-    "changepoints": "rivals.changepoints",
+    "null": "rivals",
+    "autocorrelation": "rivals",
+    "changepoints": "rivals",
 }
 """Methods of this package, and the module of each, which registers it when it is imported."""
 

@@ -138,6 +138,7 @@ def checked(tables: Tables) -> dict[str, Any]:
         len(tables.findings),
         len(reasons),
         least_shown(tables.steps),
+        tables.intake.get("left_out") or (),
     )
     return {
         "conclusion": conclusion,

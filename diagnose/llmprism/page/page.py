@@ -15,7 +15,7 @@ from llmprism.page.answers import answers
 from llmprism.page.found import found_jobs
 from llmprism.page.tables import Tables
 from prism_common.errors import Problem, UserError
-from prism_common.files import is_foreign, replacing, resolved
+from prism_common.files import refuse_foreign, replacing_marked, resolved
 from prism_common.quantities import clock_time, duration, percent
 from prism_common.templates import filled
 
@@ -33,10 +33,10 @@ def write_page(folder: Path, to: Path | None = None) -> Path:
     """
     _refuse_without_diagnosis(folder)
     path = to or folder / FILE
-    _refuse_to_replace(path)
+    refuse_foreign(path, "llmprism", "--out")
     with reading.reading_once():
         page = rendered("page.html", content(Tables.of(folder), resolved(folder).name))
-    with replacing(path) as partial:
+    with replacing_marked(path, "llmprism", "--out") as partial:
         partial.write_text(page, encoding="utf-8")
     return path
 
@@ -94,11 +94,6 @@ def _refuse_without_diagnosis(folder: Path) -> None:
     what = "there is no diagnosis here" if folder.is_dir() else "no such folder"
     how = f"first run llmprism diagnose FLOWS --topology FILE --out {folder / 'diagnosis'}"
     raise UserError(Problem(what, str(folder), how))
-
-
-def _refuse_to_replace(path: Path) -> None:
-    if is_foreign(path, "llmprism"):
-        raise UserError(Problem("llmprism did not write this, and will not replace it", str(path)))
 
 
 def _observed(tables: Tables) -> dict[str, str] | None:

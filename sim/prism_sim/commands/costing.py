@@ -51,7 +51,9 @@ def whatif(
     seed: Seed = None,
     out: Annotated[
         Path | None,
-        out_folder("Folder to write. Default: results/whatif/SCENARIO/SEED."),
+        out_folder(
+            "Folder to write. Default: results/whatif/SCENARIO/SEED, and +PATH=VALUE of a change."
+        ),
     ] = None,
     processes: Processes = None,
     as_json: Json = False,
@@ -77,7 +79,7 @@ def whatif(
         raise typer.BadParameter("give either SCENARIO, or --from RUN without --set and --seed")
     with open_session(as_json, quiet, debug) as session:
         asked = _of_run(from_run) if from_run else _of_scenario(str(scenario), settings, seed)
-        folder = out or Path("results") / "whatif" / asked.name / str(asked.seed)
+        folder = out or asked.plan.folder
         found = _compared(session, asked, folder, processes)
         files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
         lines = [f"{key}: {value}" for key, value in files.items()]
@@ -94,14 +96,6 @@ class _Asked:
 
     plan: Plan
     repairs: list[Repair] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.plan.variants[0].scenario.name
-
-    @property
-    def seed(self) -> int:
-        return self.plan.variants[0].scenario.seed
 
 
 def _of_scenario(scenario: str, settings: list[str], seed: int | None) -> _Asked:

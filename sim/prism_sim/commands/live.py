@@ -6,7 +6,6 @@ much time has passed since the start as there is in the run up to its end, divid
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from llmprism.watch.running import Outputs, Signals, run
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
+from prism_common.scratch import working_folder
 from prism_sim.commands.session import Session
 from prism_sim.run_folder import Run
 
@@ -82,8 +82,7 @@ class Replay:
 
 def show_live(session: Session, made: Run, speed: float, method: str) -> int:
     """Show a run live until the user interrupts; return the exit code of the monitor."""
-    with tempfile.TemporaryDirectory(prefix="prism-sim-live-") as name:
-        folder = Path(name)
+    with working_folder() as folder:
         replay = Replay(made.flows, folder, speed)
         defaults = Settings()
         settings = Settings(

@@ -40,6 +40,21 @@ def write_new(name: str, replace: bool) -> Path:
     return path
 
 
+def _columns() -> str:
+    """The columns of every table that a method may return, a line for each table."""
+    from llmprism.io.tables import DERIVED, DIAGNOSIS, MAY_BE_NULL
+
+    lines = []
+    for name, schema in DIAGNOSIS.items():
+        marks = {
+            **dict.fromkeys(DERIVED.get(name, ()), "?"),
+            **dict.fromkeys(MAY_BE_NULL.get(name, ()), "*"),
+        }
+        columns = ", ".join(f"{one.name}{marks.get(one.name, '')} {one.type}" for one in schema)
+        lines.append(f"- `{name}`: {columns}")
+    return "\n".join(lines)
+
+
 def write_method(name: str, replace: bool) -> Path:
     """Write a package with a method called ``name`` into a new folder; returns the folder.
 
@@ -58,6 +73,7 @@ def write_method(name: str, replace: bool) -> Path:
         .read_text(encoding="utf-8")
         .replace("MODULE", module)
         .replace("NAME", called)
+        .replace("COLUMNS", _columns())
         for template, path in _PACKAGE.items()
     }
     there = [path for path in files if path.exists()]

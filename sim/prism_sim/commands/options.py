@@ -11,7 +11,8 @@ ScenarioName = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
-        help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
+        help="A YAML file, a bundled name such as tiny/quickstart, the folder of a run, or - for "
+        "standard input.",
     ),
 ]
 Seed = Annotated[

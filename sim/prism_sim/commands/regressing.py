@@ -59,10 +59,12 @@ def regress(
 ) -> None:
     """Run the regression suite; exit 3 if a headline is worse, or a simulation is another one."""
     with open_session(as_json, quiet, debug) as session:
+        from prism_common.files import refuse_foreign, replacing_marked
         from prism_sim.loading import bundled
         from prism_sim.studies.regression import comparing, documents, running
         from prism_sim.studies.regression.suite import read_suite
 
+        refuse_foreign(junit_file, "prism-sim", "--junit")
         path = suite or bundled.folder() / "regression.yaml"
         held_at = reference or path.with_suffix(".json")
         cases = read_suite(path)
@@ -74,7 +76,8 @@ def regress(
             found = running.run_suite(cases, processes or _cores(), progress)
         comparison = comparing.compare(cases, found, held)
         if junit_file:
-            _write(junit_file, documents.junit(comparison, path.stem))
+            with replacing_marked(junit_file, "prism-sim", "--junit") as partial:
+                partial.write_text(documents.junit(comparison, path.stem), encoding="utf-8")
         if summary_file:
             _append(summary_file, documents.markdown(comparison, "prism-sim regress"))
         if update:
@@ -130,13 +133,6 @@ def _update(
         else documents.markdown(comparison, "prism-sim regress --update")
     )
     session.result({"wrote": str(path), **comparing.as_data(comparison, raw=True)}, shown)
-
-
-def _write(path: Path, text: str) -> None:
-    from prism_common.files import replacing
-
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
 
 
 def _append(path: Path, text: str) -> None:

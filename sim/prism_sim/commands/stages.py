@@ -70,6 +70,14 @@ def check_method(name: str) -> None:
     methods.check(name)
 
 
+def note_where(session: Session, method: str) -> None:
+    """Print the file of a method of another package: a module here goes before others."""
+    from llmprism import methods
+
+    for path in methods.files_of(method) if methods.is_foreign(method) else []:
+        session.note(f"method {method}: {path}")
+
+
 def diagnose(
     session: Session,
     flows: Path,
@@ -89,6 +97,7 @@ def diagnose(
     home = folder.parent if in_run else folder
     if not in_run:
         refuse_other_files(folder)
+    note_where(session, method)
     with _stage(session, home, "diagnose", method=method) as (aside, progress):
         from llmprism.isolation.runner import LIMITS
         from llmprism.pipeline import diagnose_files

@@ -11,6 +11,9 @@ from pathlib import Path
 from prism_common.errors import Problem, UserError
 from prism_sim.version import PACKAGE
 
+MANIFEST = "manifest.json"
+"""The file of a run's folder that has its scenario."""
+
 _IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)
 """Keys that distinguish a scenario from a study or a suite in the same folder."""
 
@@ -55,7 +58,7 @@ def _files() -> dict[str, Path]:
 
 
 def find(scenario: str) -> Path:
-    """The file of ``scenario``: a path, ``-``, or the name of a bundled scenario.
+    """The file of ``scenario``: a path, ``-``, a run's folder, or the name of a bundled scenario.
 
     Raises
     ------
@@ -67,6 +70,8 @@ def find(scenario: str) -> Path:
     known = bundled()
     if scenario in known:
         return known[scenario]
+    if (path / MANIFEST).is_file():
+        return path / MANIFEST
     from prism_sim.scenario.words import did_you_mean
 
     what = f"there is no file and no bundled scenario {scenario!r}"

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from prism_common.errors import Problem, UserError
 from prism_sim.importers.reading import read_traces
 from prism_sim.loading import checks
+from prism_sim.loading.bundled import MANIFEST
 from prism_sim.loading.complaints import problem_of
 from prism_sim.loading.recovery import understood
 from prism_sim.loading.scenario import Scenario
@@ -38,7 +39,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Scenar
 
     Parameters
     ----------
-    path : a YAML file.
+    path : a YAML file, or the manifest of a run, whose scenario it is.
     overrides : values by dotted path (``{"jobs.0.dp": 4}``), set before validation.
 
     Raises
@@ -51,6 +52,8 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Scenar
 def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Loaded:
     """Like :func:`load`, but with the warnings."""
     source = read_source(Path(path))
+    if Path(path).name == MANIFEST:
+        source = source.part("scenario")
     source.values.setdefault("name", Path(path).stem)
     source.override_all(overrides or {})
     return validate(source)

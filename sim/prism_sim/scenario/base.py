@@ -18,7 +18,7 @@ Loc = tuple[str | int, ...]
 class Closed(BaseModel):
     """A frozen model that refuses unknown keys and infinite numbers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)

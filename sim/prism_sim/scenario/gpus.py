@@ -1,11 +1,9 @@
-"""GPUs by name, with numbers from their data sheets.
-
-``gpu: h100`` in a scenario selects these numbers. Peaks are dense (without sparsity) bf16;
-NVLink rates are for one direction, half of the value for both in data sheets.
-"""
+"""GPUs by name, with the numbers of ``gpus.toml`` from their data sheets."""
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from prism_sim.scenario.words import did_you_mean
@@ -28,28 +26,8 @@ class GpuData(NamedTuple):
     source: str
 
 
-GPUS: dict[str, GpuData] = {
-    "a100": GpuData(312, 2039, 2400, "NVIDIA A100 80 GB SXM data sheet: NVLink 600 GB/s"),
-    "h100": GpuData(989, 3350, 3600, "NVIDIA H100 SXM data sheet: NVLink 900 GB/s"),
-    "h800": GpuData(
-        989,
-        3350,
-        1600,
-        "as the H100 SXM; NVLink 400 GB/s (DeepSeek-AI, Insights into DeepSeek-V3, ISCA'25, "
-        "arXiv 2505.09343, section 2.1)",
-    ),
-    "h200": GpuData(989, 4800, 3600, "NVIDIA H200 SXM data sheet: NVLink 900 GB/s"),
-    "b200": GpuData(
-        2250, 8000, 7200, "NVIDIA DGX B200 data sheet, an eighth of the system: NVLink 14.4 TB/s"
-    ),
-    "gb200": GpuData(
-        2500,
-        8000,
-        7200,
-        "NVIDIA GB200 NVL72 data sheet, a 72nd of the rack: bf16 360 PFLOP/s with sparsity, HBM "
-        "576 TB/s, NVLink 130 TB/s",
-    ),
-}
+_DATA = tomllib.loads(Path(__file__).with_name("gpus.toml").read_text(encoding="utf-8"))
+GPUS: dict[str, GpuData] = {name: GpuData(**values) for name, values in _DATA.items()}
 """Data of all named GPUs."""
 
 

@@ -99,6 +99,19 @@ class Source:
             loc = loc[:-1]
         return self.places.get(loc, self.file)
 
+    def part(self, key: str) -> Source:
+        """The mapping at ``key`` of the top, as a source of its own.
+
+        Raises
+        ------
+        UserError : there is none.
+        """
+        values = self.values.get(key)
+        if not isinstance(values, dict):
+            raise UserError(Problem(f"there is no {key} here", self.file))
+        places = {loc[1:]: place for loc, place in self.places.items() if loc[:1] == (key,)}
+        return Source(self.file, values, places)
+
     def override_all(self, values: Mapping[str, Any]) -> None:
         """Set each value at its dotted path, such as ``jobs.0.dp``.
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import pandas as pd
 
+from prism_common.scratch import working_folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import CATALOGUE as SCORE_FIGURES
@@ -22,7 +23,6 @@ from prism_sim.score.declare import FRACTION, Catalogue, Named, declared, descri
 from prism_sim.score.encoding import flatten, to_json
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
 from prism_sim.studies.progress import JobProgress, progress_of
-from prism_sim.studies.scratch import working_folder
 
 SIMULATED_ONLY = "none"
 """In place of a method: simulation only, without a diagnosis."""

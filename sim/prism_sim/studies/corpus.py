@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from prism_common.errors import Problem
+from prism_common.scratch import working_folder
 from prism_sim.families import draw
 from prism_sim.families.family import Family
 from prism_sim.loading.scenario import Scenario
@@ -25,7 +26,6 @@ from prism_sim.products import exclusive, stage_files
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
 from prism_sim.run_folder import Run
-from prism_sim.studies.scratch import working_folder
 from prism_sim.version import __version__
 
 INDEX, CARD, OBSERVATIONS, TRUTH = "corpus.json", "DATA_CARD.md", "observations", "truth"

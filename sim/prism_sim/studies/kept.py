@@ -20,12 +20,11 @@ from typing import Any, Generic, TypeVar
 
 from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import is_running, replacing
 from prism_common.folders import is_regular
 from prism_sim.products import adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Remaining, Workers
-from prism_sim.studies.scratch import remove_abandoned
 
 T = TypeVar("T")
 
@@ -78,7 +77,6 @@ def do_missing(
     is_result : whether what is found under that key is a result.
     workers : do the work; processes of this machine if left out.
     """
-    remove_abandoned()
     _remove_partial(folder)
     there: list[str] = []
     tasks = (
@@ -196,19 +194,8 @@ def _remove_partial(folder: Path) -> None:
     """Remove partial files of killed processes."""
     for path in folder.glob(".*.partial"):
         match = _PARTIAL.fullmatch(path.name)
-        if match and not _is_alive(int(match[1])):
+        if match and not is_running(int(match[1])):
             path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    """Whether a process with this number exists; also of another user."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @contextmanager

@@ -20,13 +20,13 @@ import pandas as pd
 from llmprism.isolation.runner import INVALID, Limits, MethodError
 from llmprism.pipeline import diagnose_apart, empty_diagnosis
 from prism_common.errors import Problem, UserError
+from prism_common.scratch import working_folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
 from prism_sim.studies.kept import Piece, refuse_foreign_pieces, results_of
-from prism_sim.studies.scratch import working_folder
 
 NULL = "null"
 """The method that is in every comparison."""

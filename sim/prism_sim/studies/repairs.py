@@ -11,15 +11,14 @@ Findings that overlap in steps of one job describe the same lost time; the large
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from prism_common.errors import Problem, UserError
+from prism_common.scratch import working_folder
 from prism_sim.faults.base import Culprit
 from prism_sim.loading.loader import validate
 from prism_sim.loading.scenario import Scenario
@@ -110,7 +109,7 @@ def plan_repairs(scenario: Scenario, repairs: Sequence[Repair]) -> Plan:
             folder = repair.folder
             variants[folder] = Variant(folder, without(scenario, repair.faults))
             contrasts.append(Contrast(f"repair of {repair.culprit}", AS_WRITTEN, folder))
-    return Plan(tuple(variants.values()), tuple(contrasts))
+    return Plan(tuple(variants.values()), tuple(contrasts), "repairs")
 
 
 def checked(repairs: Sequence[Repair], costs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -163,8 +162,8 @@ def _parts_of_faults(case: Case, scenario: Scenario) -> list[frozenset[str]]:
 
 def _culprits(scenario: Scenario) -> list[Culprit]:
     """The culprit of each fault; nothing is simulated."""
-    with tempfile.TemporaryDirectory(prefix="prism-sim-") as folder:
-        world = World(scenario, Path(folder) / "flows.parquet", Path(folder) / "spans.parquet")
+    with working_folder() as folder:
+        world = World(scenario, folder / "flows.parquet", folder / "spans.parquet")
         return [active.fault.culprit(world.faults.target) for active in world.faults.all]
 
 

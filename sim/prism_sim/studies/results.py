@@ -108,7 +108,7 @@ def run_whatif(
         plan = whatif.plan_change(written, load(path, fixed | changes), settings)
     else:
         plan = whatif.plan_faults(written)
-    folder = out or Path("results") / "whatif" / written.name / str(written.seed)
+    folder = out or plan.folder
     with exclusive(folder):
         whatif.run_plan(plan, folder, processes or default_processes())
         found = costs.compare(plan, folder)

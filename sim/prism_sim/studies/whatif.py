@@ -15,7 +15,8 @@ those that a diagnosis suggests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from prism_sim.studies.pool import Remaining, outcomes
 
 AS_WRITTEN, TOGETHER = "as-written", "all faults"
 RESULT, PICTURE = "whatif.json", "whatif.png"
+_LONGEST = 100  # characters of a question in the name of a folder
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,22 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Plan:
-    """All simulations, and the pairs to compare."""
+    """All simulations, and the pairs to compare.
+
+    ``question`` distinguishes plans on one scenario and seed; empty for that of its faults.
+    """
 
     variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
+    question: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where the result is written if no folder is named: ``SEED+dp=4`` for a change."""
+        first = self.variants[0].scenario
+        asked = re.sub(r"[^\w.=,+-]+", "-", self.question)[:_LONGEST]
+        name = "+".join(filter(None, [str(first.seed), asked]))
+        return Path("results") / "whatif" / first.name / name
 
 
 def plan_faults(scenario: Scenario) -> Plan:
@@ -76,10 +90,11 @@ def plan_faults(scenario: Scenario) -> Plan:
     return Plan(tuple(variants), tuple(contrasts))
 
 
-def plan_change(written: Scenario, changed: Scenario, settings: Iterable[str]) -> Plan:
+def plan_change(written: Scenario, changed: Scenario, settings: Sequence[str]) -> Plan:
     """The unchanged scenario, compared with the one changed by ``settings``."""
     variants = (Variant(AS_WRITTEN, written), Variant("changed", changed))
-    return Plan(variants, (Contrast(", ".join(settings), "changed", AS_WRITTEN),))
+    asked = ",".join(settings)
+    return Plan(variants, (Contrast(", ".join(settings), "changed", AS_WRITTEN),), asked)
 
 
 def without(scenario: Scenario, numbers: Collection[int]) -> Scenario:

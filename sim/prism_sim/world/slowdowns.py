@@ -6,10 +6,9 @@ simulation for each fault, and so is done only if the scenario asks for it.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
+from prism_common.scratch import working_folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.world.faults import ActiveFault
 from prism_sim.world.world import World
@@ -64,8 +63,8 @@ def slowdown_by(world: World, other: World, number: int) -> Slowdown:
 
 def rerun(scenario: Scenario) -> World:
     """The world of ``scenario``, simulated to its end; its records are not kept."""
-    with tempfile.TemporaryDirectory(prefix="prism-sim-") as folder:
-        world = World(scenario, Path(folder) / "flows.parquet", Path(folder) / "spans.parquet")
+    with working_folder() as folder:
+        world = World(scenario, folder / "flows.parquet", folder / "spans.parquet")
         world.run(lambda _: None)
     return world
 

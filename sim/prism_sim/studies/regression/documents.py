@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree as Xml
 
+from prism_common.files import made_by
 from prism_sim.render.markdown import table
 from prism_sim.studies.regression.comparing import SIMULATOR, Comparison, Move
 
@@ -74,6 +75,7 @@ def junit(comparison: Comparison, suite: str) -> str:
     for group in top:
         for kind in ("failure", "error"):
             group.set(f"{kind}s", str(sum(1 for _ in group.iter(kind))))
+    top.set("name", made_by("prism-sim"))
     Xml.indent(top)
     return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
+from prism_common.scratch import working_folder
 from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies.cases import scored_figures, simulated_figures
 from prism_sim.studies.pool import Outcome, outcomes
 from prism_sim.studies.regression.suite import Case
-from prism_sim.studies.scratch import working_folder
 
 _ROUNDING_NS = 1_000.0  # far below every time that a scenario gives, far above the last digit
 _TRUTH = ("ranks", "pairs", "steps", "faults")

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.methods.rivals.autocorrelation import period_of
-from llmprism.methods.rivals.changepoints import records_in_a_step, slow_stretches
+from llmprism.methods.rivals import period_of, records_in_a_step, slow_stretches
 from llmprism.pipeline import diagnose
 
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: fuzz help docs docs-links live lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
+.PHONY: fuzz gold help docs docs-links live lab lab-test quickstart test coverage lint regress check-full evaluation reference paper pictures benchmark benchmark-quick soak release-check constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ check-full: $(VENV)/.installed-dev ## All tests and the larger checks.
 
 evaluation: $(VENV)/.installed-dev ## Grade both methods on drawn worlds; resumes if interrupted.
 	@$(BIN)/python -m evaluation exam
+
+gold: $(VENV)/.installed-dev ## Compare all tables of prism with results/reference/gold.json; about 20 CPU minutes, resumes.
+	@$(BIN)/python -m evaluation gold
 
 reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the figures of the README.
 	@$(BIN)/python -m evaluation reference

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from evaluation.exam.command import exam, measure, paired
+from evaluation.gold import gold
+from evaluation.switched import ablation
 from prism_common.program import run_program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 app.command()(exam)
 app.command()(measure)
 app.command()(paired)
+app.command()(gold)
+app.command()(ablation)
 
 
 @app.callback()
@@ -180,14 +184,6 @@ def twins() -> None:
     from evaluation.twins import page
 
     page.main()
-
-
-@app.command()
-def ablation() -> None:
-    """Measure what each part of prism contributes: results/reference/ablation.md."""
-    from evaluation.study import ablation as study
-
-    study.main()
 
 
 @app.command()

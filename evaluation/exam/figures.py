@@ -56,9 +56,10 @@ def _of_method(results: Sequence[Row], method: str) -> dict[str, Any]:
 def _structure(results: Sequence[Row], method: str) -> dict[str, Estimate]:
     grades = [result["methods"][method] for result in results]
     refused = sum(grade["refused"] is not None for grade in grades)
-    return {name: mean_of([grade["structure"][name] for grade in grades]) for name in STRUCTURE} | {
-        "refused": share(refused, len(grades))
+    means = {
+        name: mean_of([grade["structure"].get(name) for grade in grades]) for name in STRUCTURE
     }
+    return means | {"refused": share(refused, len(grades))}
 
 
 def findings(results: Sequence[Row], method: str) -> dict[str, Estimate]:

@@ -111,7 +111,7 @@ def _structure(name: str) -> Measure:
     """The mean over worlds of a figure of the structure."""
 
     def counts(_: Mapping[str, Any], grade: Mapping[str, Any]) -> tuple[float, float]:
-        value = grade["structure"][name]
+        value = grade["structure"].get(name)
         return (0.0, 0.0) if value is None else (float(value), 1.0)
 
     return Measure(name, counts, more_is_better=not name.endswith("error"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ STRUCTURE = {
     "jobs exact": ("jobs", "accuracy"),
     "pairs": ("pairs", "accuracy"),
     "layouts (dp and pp)": ("parallelism of all", "sizes_exact"),
+    "layouts right or unknown": ("layouts", "right_or_unknown"),
     "groups": ("parallelism", "groups_exact"),
     "stage order": ("parallelism", "stage_order"),
     "steps matched": ("timeline", "coverage"),
@@ -72,16 +73,20 @@ def measure(task: Task) -> Row:
     run = simulated(scenario, kept / "worlds")
     row: Row = {"family": world.family, "set": families()[world.family].set, "seed": world.seed}
     row |= truth.of_world(run, scenario)
-    with _beside(run) as own:
+    with beside(run) as own:
         row["methods"] = {method: diagnosed(own, method)}
     return {"result": row}
 
 
 @contextmanager
-def _beside(run: Run) -> Iterator[Run]:
-    """A run with the same simulation and an own diagnosis: others may diagnose it meanwhile."""
+def beside(run: Run, flows: Path | None = None) -> Iterator[Run]:
+    """A run with the same simulation, and a diagnosis apart: others may diagnose it meanwhile.
+
+    ``flows`` are records of it in another file.
+    """
     with working_folder() as folder:
-        for part in (run.flows, run.topology, run.manifest, run.folder / "truth"):
+        os.symlink((flows or run.flows).resolve(), folder / run.flows.name)
+        for part in (run.topology, run.manifest, run.folder / "truth"):
             os.symlink(part.resolve(), folder / part.name)
         yield Run(folder)
 
@@ -109,7 +114,9 @@ def graded(case: Case) -> Row:
     """
     alarms = alarms_of(case)
     faults, seen = score_faults(case, alarms), score_case(_of_seen_ranks(case))
-    plain = seen.to_json() | {"parallelism of all": to_json(score_parallelism(case))}
+    layouts = to_json(score_parallelism(case))
+    plain = seen.to_json() | {"parallelism of all": layouts}
+    plain["layouts"] = {"right_or_unknown": _right_or_unknown(layouts["jobs"])}
     findings = named_by(case, alarms)
     return {
         "structure": {name: plain[part][key] for name, (part, key) in STRUCTURE.items()},
@@ -117,6 +124,15 @@ def graded(case: Case) -> Row:
         "faults": [_of_fault(case, seen, match, alarms) for match in faults.matches],
         "answers": answers.of_case(case, alarms),
     }
+
+
+def _right_or_unknown(jobs: Iterable[Mapping[str, Any]]) -> float | None:
+    """Share of the ``jobs`` whose dp and pp are right, or given as unknown."""
+    fair = [
+        all(job["inferred"][axis] in (None, job["true"][axis]) for axis in ("dp", "pp"))
+        for job in jobs
+    ]
+    return sum(fair) / len(fair) if fair else None
 
 
 def named_by(case: Case, alarms: Alarms) -> list[Row]:

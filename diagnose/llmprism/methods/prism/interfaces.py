@@ -25,7 +25,6 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.methods.prism.timeline.closings import Closings
 from llmprism.methods.prism.timeline.timeline import Ranks
-from llmprism.methods.prism.timeline.update_times import Sharing
 
 
 class ConnectionStage(Protocol):
@@ -37,9 +36,7 @@ class ConnectionStage(Protocol):
 class PartStage(Protocol):
     """Finds components of connections, and the steps of each; a count of 0 where it has none."""
 
-    def __call__(
-        self, flows: FlowTable, topology: Topology, connections: Connections
-    ) -> list[Part]: ...
+    def __call__(self, flows: FlowTable, connections: Connections) -> list[Part]: ...
 
 
 class JobStage(Protocol):
@@ -68,14 +65,6 @@ class PipelineStage(Protocol):
     """Finds the stages, their order and the micro-batches of a step."""
 
     def __call__(self, flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines: ...
-
-
-class GatherStage(Protocol):
-    """Counts gathered parameters into the step that they belong to."""
-
-    def __call__(
-        self, flows: FlowTable, connections: Connections, phases: Phases, pipelines: Pipelines
-    ) -> Phases: ...
 
 
 class ReplicaStage(Protocol):
@@ -125,7 +114,7 @@ class UpdateStage(Protocol):
         phases: Phases,
         pipelines: Pipelines,
         ranks: Ranks,
-        sharing: Sharing,
+        replicas: int,
     ) -> Ranks: ...
 
 

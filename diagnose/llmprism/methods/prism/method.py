@@ -25,7 +25,6 @@ from llmprism.methods.prism.findings import find_findings
 from llmprism.methods.prism.interfaces import (
     ConnectionStage,
     FindingStage,
-    GatherStage,
     JobStage,
     LayoutStage,
     PartStage,
@@ -56,11 +55,10 @@ from llmprism.methods.prism.layout.replicas import (
     sharing_rings,
     whole_groups,
     with_common_ends,
-    with_unseen_ends,
 )
 from llmprism.methods.prism.layout.ring_sizes import find_ring_share
 from llmprism.methods.prism.phases.phases import Phases, find_phases
-from llmprism.methods.prism.pipelines.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.pipelines.pipelines import find_pipelines
 from llmprism.methods.prism.records.connections import Connections, find_connections
 from llmprism.methods.prism.records.joining import joining_pairs
 from llmprism.methods.prism.records.sampled import are_single_packets
@@ -68,13 +66,11 @@ from llmprism.methods.prism.tables.by_job import tables_of
 from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.timeline.closings import find_closings
-from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
-from llmprism.methods.prism.timeline.gathers import with_late_gathers
 from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
-from llmprism.methods.prism.timeline.update_times import Sharing, with_updates
+from llmprism.methods.prism.timeline.update_times import with_updates
 from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
 from llmprism.model import Progress
 from llmprism.numerics.independence import nothing_circulates
@@ -88,16 +84,6 @@ def phases_of(flows: FlowTable, topology: Topology, connections: Connections, jo
     return with_wide_groups(topology, connections, phases)
 
 
-def with_gathers(
-    flows: FlowTable, connections: Connections, phases: Phases, pipelines: Pipelines
-) -> Phases:
-    """``phases`` with gathers between passes, or in the step that they belong to."""
-    phases = with_first_gathers(flows, connections, phases, pipelines)
-    if phases.gathers is None:
-        phases = with_late_gathers(flows, connections, phases, pipelines)
-    return phases
-
-
 @dataclass(frozen=True)
 class StagedPrism:
     """The stages of the method, in order; each can be replaced."""
@@ -108,7 +94,6 @@ class StagedPrism:
     refusal: RefusalStage = refusal
     phases: PhaseStage = phases_of
     pipelines: PipelineStage = find_pipelines
-    gathers: GatherStage = with_gathers
     replicas: ReplicaStage = find_replicas
     rings: RingStage = find_ring_share
     timeline: TimelineStage = find_timeline
@@ -166,7 +151,7 @@ class StagedPrism:
         """Jobs with steps first, then those whose records do not show steps."""
         jobs: list[Job | Stepless] = []
         partial: list[Stepless] = []
-        parts = self.parts(flows, topology, connections)
+        parts = self.parts(flows, connections)
         for job in self.jobs(flows, topology, connections, parts):
             refused = self.refusal(flows, connections, job)
             if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
@@ -185,7 +170,6 @@ class StagedPrism:
         """Work out kinds, pipelines, timeline and layout of one job."""
         phases = self.phases(flows, topology, connections, job)
         pipelines = self.pipelines(flows, connections, phases)
-        phases = self.gathers(flows, connections, phases, pipelines)
         replicas = self.replicas(topology, phases, pipelines, connections.sample_bytes)
         share = self.rings(topology, connections, phases, pipelines)
         joining = replicas
@@ -193,15 +177,13 @@ class StagedPrism:
             joining = sharing_rings(topology, phases, pipelines)
         groups = whole_groups(topology, phases, joining)
         closings = find_closings(flows, connections, phases)
-        ended = with_unseen_ends(topology, phases, pipelines.stage)
-        ranks = self.timeline(with_common_ends(topology, ended, groups), pipelines, closings)
+        ranks = self.timeline(with_common_ends(topology, phases, groups), pipelines, closings)
         layout = self.layout(topology, connections, phases, pipelines, replicas, share)
         steps_sure = min(phases.quality, layout.confidence if layout.pp < 0 else 1.0)
         if pipelines.length == 1 and may_be_accumulated(connections, job, topology.lone):
             steps_sure = min(steps_sure, DOUBTED)
             layout = replace(layout, evidence={**layout.evidence, "steps_doubted": REASON})
-        sharing = Sharing(layout.dp, layout.sharding)
-        ranks = self.updates(connections, phases, pipelines, ranks, sharing)
+        ranks = self.updates(connections, phases, pipelines, ranks, layout.dp)
         ranks = after_pauses(flows, phases, pipelines, ranks)
         layout = of_packets(layout) if are_single_packets(flows) else layout
         return DiagnosedJob(name, phases, pipelines, ranks, layout, groups, steps_sure)

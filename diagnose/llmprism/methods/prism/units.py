@@ -67,7 +67,7 @@ def transfers_of(context: Context, job: JobView) -> Transfers:
     columns: list[tuple[Ints | Codes, ...]] = [(INTS, INTS, INTS, CODES, CODES)]
     for part in job.phases.classes:
         if part.kind in TRAINING:
-            known, traffic = np.flatnonzero(part.step >= 0), part.one.traffic
+            known, traffic = np.flatnonzero(part.step >= 0), part.traffic
             lane = first_lane[connections.of_row[traffic.row[known]]] + TRAINING.index(part.kind)
             times = traffic.start_ns[known], traffic.end_ns[known]
             columns.append((*times, traffic.size[known], part.step[known], lane))

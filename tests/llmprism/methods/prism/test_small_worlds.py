@@ -105,19 +105,6 @@ def test_micro_batches_are_no_steps_of_records_that_end_too_early(scored, cluste
     assert len(found.steps) == 0
 
 
-@pytest.mark.parametrize("micro_batches", [1, 2])
-def test_layers_that_take_longer_than_an_update_leave_the_steps_of_sharded_parameters(
-    scored, micro_batches
-):
-    model = "{layers: 16, hidden: 4096, heads: 32, vocab: 50304, sequence_length: 2048}"
-    keys = f"model: {model}, dp: 8, zero_stage: 3, micro_batches: {micro_batches}, steps: 8"
-    fixed = "micro_batch_size: 8, mfu: 0.4, compute_jitter: 0.015, step_overhead_ms: 10"
-    run = scored(SINGLE % (8, 200) + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n")
-    assert run.score["timeline"]["coverage"] == 1
-    assert len(run.diagnosis.steps) == len(run.truth("steps"))
-    assert run.score["timeline"]["dp_end_error_mean"] <= 0.003
-
-
 def test_micro_batches_that_each_reduce_across_servers_look_like_steps(scored):
     """Shards inside servers are not seen, and the update is short beside the passes."""
     cluster = """\

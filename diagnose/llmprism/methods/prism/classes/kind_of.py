@@ -5,18 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 
 @dataclass(frozen=True)
 class KindOf:
-    """Kind and confidence of a class of connections, and the step of each of its records."""
+    """Kind and confidence of a class of connections, and the step of each of its records.
+
+    It may be the part of a class that is in one stage.
+    """
 
     one: TrafficClass
     kind: str
     confidence: float
     step: Codes
+
+    @property
+    def connections(self) -> Ints:
+        """Numbers of its connections."""
+        return self.one.connections
+
+    @property
+    def traffic(self) -> Traffic:
+        """Its records on one line."""
+        return self.one.traffic
 
     def cells(self, connections: Connections, count: int) -> tuple[Ints, Ints]:
         """Records whose step is known, and the number of each one's connection and step."""

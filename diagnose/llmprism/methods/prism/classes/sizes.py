@@ -12,63 +12,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.parameters import FEWEST, MOSTLY, SMALL
+from llmprism.methods.prism.parameters import FEWEST, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
 LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
-SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
-MANY = 64  # messages that show it where some are lost
+
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 MOST_REDUCES = 64  # micro-batches
 
 Cell = tuple[Ints, Ints, Ints]
-
-
-def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, count: int) -> bool:
-    """Whether most of some connections and steps gather each size, and reduce its double.
-
-    Sharded parameters are gathered twice for each reduction, and the last message of a step is
-    reduced: there is a message of half its size. Where records are lost, all of the connections and
-    steps together show how often each size is sent. Other shards are gathered once in a step. Keys
-    and values of context parallelism have doubles, too, but come in one size.
-    """
-    own = [(end, size) for _, end, size in cells(connections, one, step, count)]
-    if not own or sum(_are_shards(*each) for each in own) >= MOSTLY * len(own):
-        return bool(own)
-    ends = sum(_ends_with_double(*each) for each in own)
-    return ends >= MOSTLY * len(own) and _halved_in_all([size for _, size in own])
-
-
-def _halved_in_all(sizes: list[Ints]) -> bool:
-    """Whether half as many messages of a double belong to nearly each size of all ``sizes``."""
-    value, often = distinct(np.sort(np.concatenate(sizes)))
-    usual = often >= SELDOM * len(sizes)
-    value, often = value[usual], often[usual]
-    double = np.array(_doubles(value), np.int64)
-    gathered = np.flatnonzero(double >= 0)
-    reduced = double[gathered]
-    if often.sum() < MANY or np.isin(reduced, gathered).any():
-        return False
-    halves = np.abs(2 * often[reduced] - often[gathered]) <= SMALL * often[gathered]
-    known = np.concatenate((gathered[halves], reduced[halves]))
-    return bool((value * often)[known].sum() >= ONE_SIZE * sum(size.sum() for size in sizes))
-
-
-def _are_shards(end_ns: Ints, size: Ints) -> bool:
-    """Whether a connection moves shards in a step, in messages of some sizes [bytes]."""
-    value, often = distinct(np.sort(size))
-    ratios = fitting(value, often)
-    if ratios == [1 / 2]:
-        return _ends_with_double(end_ns, size)
-    return len(ratios) == 1 and value.size >= SEVERAL
-
-
-def _ends_with_double(end_ns: Ints, size: Ints) -> bool:
-    half = size[np.argmax(end_ns)] / 2
-    return bool((np.abs(size - half) <= EXACT * half).any())
 
 
 def cells(connections: Connections, one: TrafficClass, step: Codes, count: int) -> Iterator[Cell]:

@@ -55,9 +55,9 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     """Records of one class, those of a connection and step that are close together as one."""
     flows = context.flows
     known, cell = part.cells(context.connections, job.count)
-    order = order_in_groups(cell, part.one.traffic.start_ns[known])
+    order = order_in_groups(cell, part.traffic.start_ns[known])
     known, cell = known[order], cell[order]
-    row, size = part.one.traffic.row[known], part.one.traffic.size[known]
+    row, size = part.traffic.row[known], part.traffic.size[known]
     place, step = cell // job.count, cell % job.count
     start, end = flows.start_ns[row], flows.end_ns[row]
     if not row.size:

@@ -8,14 +8,13 @@ some endpoint, and have endpoints in common, are one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.classes.rings_apart import one_way_round
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.numerics.arrays import Ints
@@ -38,31 +37,6 @@ def collectives_of(context: Context, job: JobView) -> list[KindOf]:
     return found
 
 
-def one_way_collectives_of(context: Context, job: JobView) -> Iterator[KindOf]:
-    """The same, but each direction of a ring by itself.
-
-    One may gather parameters while the other one reduces gradients.
-    """
-    src, dst = context.connections.src, context.connections.dst
-    for part in collectives_of(context, job):
-        own = part.one.connections
-        forth = one_way_round(src[own], dst[own]) if part.one.two_way else None
-        if forth is None:
-            yield part
-        else:
-            yield from (_only(context, part, way) for way in (own[forth], own[~forth]))
-
-
-def _only(context: Context, part: KindOf, chosen: Ints) -> KindOf:
-    """``part`` with some of its connections only."""
-    traffic = part.one.traffic
-    at = np.flatnonzero(np.isin(context.connections.of_row[traffic.row], chosen))
-    kept = Traffic(*(getattr(traffic, field.name)[at] for field in fields(Traffic)))
-    return replace(
-        part, one=replace(part.one, connections=chosen, traffic=kept), step=part.step[at]
-    )
-
-
 @measured_once
 def ring_numbers(context: Context, job: JobView) -> Ints:
     """Number of the data-parallel group of each connection, shape (connections,); -1 for others.
@@ -71,7 +45,7 @@ def ring_numbers(context: Context, job: JobView) -> Ints:
     """
     number = np.full(len(context.connections), -1)
     for part in collectives_of(context, job):
-        own = part.one.connections
+        own = part.connections
         label = components_of_edges(context.connections.src[own], context.connections.dst[own])
         number[own] = number.max(initial=-1) + 1 + label
     return number
@@ -79,7 +53,7 @@ def ring_numbers(context: Context, job: JobView) -> Ints:
 
 def _ends(context: Context, part: KindOf) -> tuple[set[int], set[int]]:
     """Endpoints that send, and those that receive."""
-    own = part.one.connections
+    own = part.connections
     return set(context.connections.src[own].tolist()), set(context.connections.dst[own].tolist())
 
 
@@ -102,13 +76,13 @@ def _joined(parts: Sequence[KindOf]) -> KindOf:
     """Several classes as one."""
     if len(parts) == 1:
         return parts[0]
-    traffic = [part.one.traffic for part in parts]
+    traffic = [part.traffic for part in parts]
     order = np.argsort(np.concatenate([one.start_ns for one in traffic]), kind="stable")
     row, start, end, size, couple, forth = (
         np.concatenate([getattr(one, name) for one in traffic])[order]
         for name in ("row", "start_ns", "end_ns", "size", "couple", "forth")
     )
-    connections = np.concatenate([part.one.connections for part in parts])
+    connections = np.concatenate([part.connections for part in parts])
     one = TrafficClass(
         connections, parts[0].one.two_way, Traffic(row, start, end, size, couple, forth)
     )

@@ -30,7 +30,7 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.bursts import Bursts, bursts_of
-from llmprism.methods.prism.graph.collectives import one_way_collectives_of, ring_numbers
+from llmprism.methods.prism.graph.collectives import collectives_of, ring_numbers
 from llmprism.methods.prism.graph.silent_rings import Homes, Late, earliest, homes_of, late_ranks
 from llmprism.methods.prism.graph.slots import Silences, Slots, slots_of
 from llmprism.methods.prism.parameters import IRREGULAR, MERGED
@@ -133,14 +133,14 @@ def nodes_of(context: Context, job: JobView) -> Nodes | None:
     homes = homes_of(context.topology, job, place)
     every = [(part, label, bursts_of(context, job, part)) for part, label in _parts(context, job)]
     every = [one for one in every if one[2].place.size]
-    paces = [_paces(bursts, part.one.connections.size) for part, _, bursts in every]
+    paces = [_paces(bursts, part.connections.size) for part, _, bursts in every]
     fastest = max((float(np.nanmax(pace)) for pace in paces), default=0.0)
     for pace in paces:
         part, label, bursts = every.pop(0)  # they are as large as all records
-        slots = slots_of(bursts, part.one.connections.size, job.count, job.ranks.origin_ns)
+        slots = slots_of(bursts, part.connections.size, job.count, job.ranks.origin_ns)
         if part.kind == "pp" and np.nanmedian(pace) < MERGED * fastest:
             slots = replace(slots, regular=np.zeros_like(slots.regular))
-        own = part.one.connections
+        own = part.connections
         src, dst = (place[side[own]] for side in (context.connections.src, context.connections.dst))
         for lanes in _communicators(label, slots.count > 0):
             ends = src[lanes], dst[lanes]
@@ -161,10 +161,10 @@ def _parts(context: Context, job: JobView) -> Iterator[tuple[KindOf, Ints]]:
     """Classes of connections, and the communicator of each connection within the class."""
     src, dst = context.connections.src, context.connections.dst
     rings = ring_numbers(context, job)
-    for part in one_way_collectives_of(context, job):
-        yield part, rings[part.one.connections]
+    for part in collectives_of(context, job):
+        yield part, rings[part.connections]
     for part in job.phases.classes:
-        own = part.one.connections
+        own = part.connections
         if part.kind == "pp":
             yield part, np.arange(own.size)
         elif part.kind in COLLECTIVES:

@@ -41,18 +41,18 @@ class Traffic:
 def traffic_of(context: Context, job: JobView) -> Traffic:
     """Measure the connections of ``job``."""
     place = np.full(len(context.connections), -1)
-    own = np.unique(np.concatenate([part.one.connections for part in job.phases.classes]))
+    own = np.unique(np.concatenate([part.connections for part in job.phases.classes]))
     place[own] = np.arange(own.size)
     busy, size = np.zeros((2, own.size * job.count))
     last = np.full(own.size * job.count, -np.inf)
     for part in job.phases.classes:
         known, cell = part.cells(context.connections, job.count)
-        row = part.one.traffic.row[known]
+        row = part.traffic.row[known]
         at = place[context.connections.of_row[row]] * job.count + cell % job.count
         end_ns = (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
         np.add.at(busy, at, _lasting(context, job, row, at))
         np.maximum.at(last, at, end_ns)
-        np.add.at(size, at, part.one.traffic.size[known].astype(np.float64))
+        np.add.at(size, at, part.traffic.size[known].astype(np.float64))
     unknown = np.isinf(last)
     busy[unknown] = last[unknown] = size[unknown] = np.nan
     shape = (own.size, job.count)

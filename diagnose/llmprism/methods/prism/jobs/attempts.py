@@ -63,43 +63,6 @@ def _continues(old: Job, new: Job, connections: Connections) -> bool:
     return bool(np.all(np.abs(volumes[0] - volumes[1]) <= SAME_VOLUME * volumes[0]))
 
 
-def without_attempts(jobs: list[Job], connections: Connections) -> list[Job]:
-    """``jobs`` without those that are an attempt of another one, seen too briefly to continue it.
-
-    Only some of its ranks showed steps, with the volumes of the other job, or equal parts were
-    micro-batches: every rank moves a whole multiple of their volumes in a step of the other job.
-    """
-    return [
-        job
-        for job in jobs
-        if not any(_is_attempt(job, other, connections) for other in jobs if other is not job)
-    ]
-
-
-def _is_attempt(job: Job, other: Job, connections: Connections) -> bool:
-    """Whether ``job`` is a brief attempt of ``other``, before or after it on the same pairs."""
-    apart = _end(job) <= _begin(other) or _end(other) <= _begin(job)
-    if not (apart and np.isin(job.endpoints, other.endpoints).all()):
-        return False
-    pairs, all_pairs = (_pairs(one, connections) for one in (job, other))
-    if not pairs <= all_pairs:
-        return False
-    own = _volumes(job.epochs[-1], connections, job.endpoints)
-    theirs = _volumes(other.epochs[-1], connections, other.endpoints)
-    theirs = theirs[np.isin(other.endpoints, job.endpoints)]
-    times = np.rint(np.median(theirs) / max(float(np.median(own)), 1.0))
-    alike = bool(np.all(np.abs(theirs - times * own) <= SAME_VOLUME * theirs))
-    return alike and times >= (2 if job.endpoints.size == other.endpoints.size else 1)
-
-
-def _pairs(job: Job, connections: Connections) -> set[tuple[int, int]]:
-    """Source and destination of all traffic of a job."""
-    own = [one.connections for epoch in job.epochs for part in epoch
-           for one in part.component.classes]  # fmt: skip
-    chosen = np.concatenate(own)
-    return {*zip(connections.src[chosen].tolist(), connections.dst[chosen].tolist(), strict=True)}
-
-
 def _two_way_share(parts: Sequence[Part]) -> float:
     """Share of the bytes of ``parts`` that are answered by as many the other way."""
     classes = [one for part in parts for one in part.component.classes]

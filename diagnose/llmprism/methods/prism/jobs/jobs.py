@@ -21,9 +21,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
-from llmprism.methods.prism.jobs.accumulated import has_single_ranks
-from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
+from llmprism.methods.prism.jobs.attempts import Job, restarted
 from llmprism.methods.prism.jobs.repetition import (
     answered,
     are_gradients,
@@ -35,9 +33,7 @@ from llmprism.methods.prism.jobs.repetition import (
 from llmprism.methods.prism.jobs.same_rings import with_same_rings
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
-from llmprism.methods.prism.jobs.surest_parts import by_surest
-from llmprism.methods.prism.jobs.together import together, twins_of
-from llmprism.methods.prism.jobs.two_steps import two_steps
+from llmprism.methods.prism.jobs.together import together
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
@@ -62,15 +58,13 @@ def find_jobs(
     labelled = [
         [part for part, mark in zip(stepping, label, strict=True) if mark == one] for one in marked
     ]
-    labelled, idle = with_same_rings(labelled, idle, topology.servers)
+    labelled = with_same_rings(labelled, idle, topology.servers)
     jobs = []
     for own in labelled:
-        own += twins_of(connections, own, idle, topology.servers)
-        agreeing = _agreeing(flows, connections, own, topology.lone)
+        agreeing = _agreeing(flows, connections, own)
         if all(part.stepping.count for part in agreeing):
             jobs.append(job_of(own, agreeing))
-    jobs = without_attempts(restarted(jobs, connections), connections)
-    jobs = with_short_attempts(flows, connections, jobs)
+    jobs = with_short_attempts(flows, connections, restarted(jobs, connections))
     jobs = sorted(jobs, key=_opening)
     silent = silent_of([job.endpoints for job in jobs], topology, flows.senders)
     return [
@@ -109,12 +103,11 @@ def _rate(component: Component) -> float:
     return total / max(end - begin, 1) / component.endpoints.size
 
 
-def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -> list[Part]:
+def find_parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
-    lone = topology.lone
     little = connections.minor | exchanged(connections)
     to_unseen = np.zeros_like(little) if connections.to_unseen is None else connections.to_unseen
-    parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {}, lone)
+    parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {})
     known = {_connections_of(part.component): part for part in parts}
     own = np.array([one for each in known for one in each], np.int64)
     minor = np.flatnonzero(connections.carries & (little | to_unseen.any()))
@@ -126,7 +119,7 @@ def find_parts(flows: FlowTable, topology: Topology, connections: Connections) -
         return parts
     use = np.zeros(len(connections), np.bool_)
     use[np.concatenate((own, kept))] = True
-    return _settled(flows, connections, use, known, lone)
+    return _settled(flows, connections, use, known)
 
 
 def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
@@ -137,9 +130,7 @@ def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints
     return apart
 
 
-def _settled(
-    flows: FlowTable, connections: Connections, use: Bools, known: Known, lone: Bools
-) -> list[Part]:
+def _settled(flows: FlowTable, connections: Connections, use: Bools, known: Known) -> list[Part]:
     """Components of the connections in ``use``, without those that do not repeat.
 
     ``known`` has parts by their connections: their steps need not be found again.
@@ -148,7 +139,7 @@ def _settled(
     pending = find_components(flows, connections, use)
     while pending:
         again = np.zeros(len(connections), np.bool_)
-        for part, odd in in_threads(partial(_with_steps, flows, connections, known, lone), pending):
+        for part, odd in in_threads(partial(_with_steps, connections, known), pending):
             if odd.size == 0:
                 settled.append(part)
                 continue
@@ -159,22 +150,15 @@ def _settled(
     return settled
 
 
-def _with_steps(
-    flows: FlowTable, connections: Connections, known: Known, lone: Bools, component: Component
-) -> tuple[Part, Ints]:
+def _with_steps(connections: Connections, known: Known, component: Component) -> tuple[Part, Ints]:
     """``component`` with its steps, and its connections that do not repeat in them.
 
-    If those are gradients, there are no steps. Two steps of a pipeline leave none out.
+    If those are gradients, there are no steps.
     """
     if (before := known.get(_connections_of(component))) is not None:
         return before, INTS
-    single = has_single_ranks(connections, component, lone)
-    part = stepped(flows, connections, component, single)
+    part = Part(component, find_steps(component))
     odd = irregular(connections, part.component, part.stepping)
-    if part.stepping.count == 0 or odd.size or are_micro_batches(part):
-        two = two_steps(connections, component, len(flows.addresses))
-        if two is not None:
-            return Part(component, two), INTS
     component, stepping = part.component, part.stepping
     if stepping.count == 0 or odd.size == 0:
         return part, INTS
@@ -250,17 +234,13 @@ def _steady(connections: Connections, part: Part) -> float:
 
 
 def _agreeing(
-    flows: FlowTable, connections: Connections, parts: Sequence[Part], lone: Bools
+    flows: FlowTable, connections: Connections, parts: Sequence[Part]
 ) -> tuple[Part, ...]:
     """The parts of a job; divided into steps together if their numbers of steps differ."""
     if len({part.stepping.count for part in parts}) == 1:
         return tuple(parts)
-    alike = by_surest(parts)
-    if alike:
-        return alike
     both = united([part.component for part in parts], flows, connections)
-    single = has_single_ranks(connections, both, lone)
-    stepping = find_steps(both, flows.recorded_ns, single)
+    stepping = find_steps(both)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 

@@ -11,26 +11,19 @@ Gradients are reduced in buckets, which may be of one size. Records of a step or
 bucket after bucket, with a long silence in between. Steps of training are the other way round: the
 network rests within each, while the ranks compute, and longer silences are rare. A step that is one
 bucket rests for the forward pass at least.
-
-Micro-batches of sharded parameters are alike, too; a few updates between them show that they may be
-parts of steps (:mod:`~llmprism.methods.prism.cycles.seldom_updates`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.classes.classes import Component
-from llmprism.methods.prism.classes.rings_apart import with_rings_apart
-from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.kinds.characters import character_of
-from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER, SURE
+from llmprism.methods.prism.parameters import FEWEST, HALF, QUARTER
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.silences import RESTS
-from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
+from llmprism.methods.prism.steps.stepping import Part
 
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
@@ -42,11 +35,6 @@ PARTIAL = Refusal(
 BUCKETS = Refusal(
     "what repeats follows without a rest, and most of the time nothing moves: these may be buckets "
     "of gradients, and the records may hold only a step or two",
-    "a recording of several steps",
-)
-MICRO_BATCHES = Refusal(
-    "equal parts follow each other, but only some of them end with a silence in which an optimizer "
-    "may update parameters: they may be micro-batches, and the records hold a few steps only",
     "a recording of several steps",
 )
 
@@ -62,40 +50,7 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
         return None
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
-    if any(are_micro_batches(part) for part in _sure(parts)):
-        return MICRO_BATCHES
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
-
-
-def _sure(parts: list[Part]) -> list[Part]:
-    """Those of the ``parts`` that show the steps clearly; all of them if none does.
-
-    All take the same steps. Where records are lost, a part that is unclear about them shows
-    silences that the others do not.
-    """
-    return [part for part in parts if part.stepping.quality >= SURE] or parts
-
-
-def stepped(flows: FlowTable, connections: Connections, component: Component, single: bool) -> Part:
-    """``component`` and its steps; ``single``: whether each of its servers has one rank.
-
-    If it shows none, or they may be micro-batches, the two directions of its rings count apart.
-    """
-    whole = Part(component, find_steps(component, flows.recorded_ns, single))
-    if whole.stepping.count and not are_micro_batches(whole):
-        return whole
-    apart = with_rings_apart(flows, connections, component)
-    if apart is None:
-        return whole
-    part = Part(apart, find_steps(apart, flows.recorded_ns, single))
-    return part if part.stepping.count and not are_micro_batches(part) else whole
-
-
-def are_micro_batches(part: Part) -> bool:
-    """Whether the steps of ``part`` may be micro-batches."""
-    stepping = part.stepping
-    lead = part.component.classes[stepping.reference].traffic
-    return may_be_micro_batches(lead, division_of(stepping))
 
 
 def _are_buckets(part: Part) -> bool:

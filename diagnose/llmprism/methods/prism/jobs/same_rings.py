@@ -28,17 +28,15 @@ IN_TIME = 5  # steps: fewer keep time by chance
 
 def with_same_rings(
     jobs: Sequence[list[Part]], idle: Sequence[Part], servers: Codes
-) -> tuple[list[list[Part]], list[Part]]:
-    """The parts of each job, with its rings of smaller jobs and among the ``idle`` ones.
-
-    Returned with the idle parts that are left.
-    """
+) -> list[list[Part]]:
+    """The parts of each job, with its rings of smaller jobs and among the ``idle`` ones."""
     kept: list[list[Part]] = []
     for own in sorted(jobs, key=len, reverse=True):
         if not _taken_in(kept, own, servers):
             kept.append(list(own))
-    rest = [part for part in idle if not _taken_in(kept, [part], servers)]
-    return kept, rest
+    for part in idle:
+        _taken_in(kept, [part], servers)
+    return kept
 
 
 def _taken_in(jobs: Sequence[list[Part]], parts: Sequence[Part], servers: Codes) -> bool:

@@ -55,22 +55,6 @@ def together(
     return components(len(parts), np.array(src, np.int32), np.array(dst, np.int32))
 
 
-def twins_of(
-    connections: Connections, own: Sequence[Part], idle: Sequence[Part], servers: Codes
-) -> list[Part]:
-    """Parts among those without steps that are twins of one in ``own``, on the same servers.
-
-    All rings of a job do the same. If only some show steps, the others tell whether they are.
-    """
-    homes = {frozenset(servers[part.component.endpoints].tolist()): part for part in own}
-    found = []
-    for part in idle:
-        like = homes.get(frozenset(servers[part.component.endpoints].tolist()))
-        if like is not None and are_twins(connections, part.component, like.component, servers):
-            found.append(part)
-    return found
-
-
 def whole_steps(part: Part) -> Stepping:
     """The steps of ``part`` with the times of all its classes.
 

@@ -9,11 +9,11 @@ group show which exchange it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import is_of_one_size
 from llmprism.methods.prism.kinds.axes import apart, union
 from llmprism.methods.prism.kinds.characters import Character, Set, character_of
@@ -33,26 +33,16 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A class, or the part of it in one stage, with its kind; ``step`` is that of each record."""
-
-    one: TrafficClass
-    kind: str
-    confidence: float
-    step: Codes
-
-
 def kinds_of_collectives(
     connections: Connections, own: Sequence[tuple[TrafficClass, Codes]], count: int, nodes: int
-) -> list[Judged]:
+) -> list[KindOf]:
     """Kinds of classes that are no pipeline, with the step of each record."""
     characters = [character_of(connections, one, step, count, nodes) for one, step in own]
     kinds = [("dp", 0.99)] * len(own)
     for together, kind in _kinds_of_exchanges(connections, own, characters, count):
         for i in together:
             kinds[i] = kind
-    return [Judged(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
+    return [KindOf(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
 
 
 def _kinds_of_exchanges(

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.classes.sizes import gathers_shards
 from llmprism.methods.prism.kinds.characters import Character
 from llmprism.methods.prism.kinds.dense import period_of_begins
 from llmprism.methods.prism.kinds.members import COUPLE
@@ -34,13 +33,10 @@ def unless_parameters(
 ) -> tuple[str, float]:
     """``kind``, unless an exchange moves parameters of shards, or nobody can tell.
 
-    Messages of two sizes, one the double of the other, show which it is. Where records hold several
-    messages or samples of them, shards of other groups than the gradients show by volume only.
+    Shards of other groups than the gradients show by their volume.
     ``about`` has the classes of the exchange, that of the gradients, and the number of steps.
     """
     together, main, count = about
-    if all(gathers_shards(connections, *own[i], count) for i in together):
-        return "dp", 0.99
     if all(characters[i].alike and not characters[i].is_merged for i in together):
         return kind
     if kind[0] == "cp":

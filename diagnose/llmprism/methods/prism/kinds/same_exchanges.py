@@ -16,7 +16,6 @@ import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.axes import ALIKE
-from llmprism.methods.prism.kinds.exchanges import Judged
 from llmprism.methods.prism.parameters import EQUAL, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.graph import largest_group
@@ -45,8 +44,8 @@ def exchange_in_passes(classes: Sequence[KindOf]) -> bool:
 
 
 def alike_in_all_stages(
-    connections: Connections, stages: Sequence[Sequence[Judged]]
-) -> list[Judged]:
+    connections: Connections, stages: Sequence[Sequence[KindOf]]
+) -> list[KindOf]:
     """All classes of all ``stages``, with the kind of exchanges that other stages show."""
     shapes = [[_shape(connections, one) for one in own] for own in stages]
     known = [
@@ -54,7 +53,7 @@ def alike_in_all_stages(
         for own, of_own in zip(stages, shapes, strict=True)
         for one, shape in zip(own, of_own, strict=True)
     ]
-    found: list[Judged] = []
+    found: list[KindOf] = []
     for own, of_own in zip(stages, shapes, strict=True):
         shown = [_shown(one, shape, known) for one, shape in zip(own, of_own, strict=True)]
         remains = any(one.kind == "dp" for one in shown)
@@ -62,7 +61,7 @@ def alike_in_all_stages(
     return found
 
 
-def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -> Judged:
+def _shown(one: KindOf, shape: _Shape, known: Sequence[tuple[_Shape, KindOf]]) -> KindOf:
     """``one`` with the kind of an exchange that is like it, if it was taken for gradients."""
     like = [other for of_other, other in known if shape.is_like(of_other)]
     exchanges = [other for other in like if other.kind in EXCHANGES]
@@ -74,9 +73,9 @@ def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -
     return replace(one, kind=best.kind, confidence=best.confidence)
 
 
-def _shape(connections: Connections, one: Judged) -> _Shape:
+def _shape(connections: Connections, one: KindOf) -> _Shape:
     """By what exchanges are compared: typical record, total volume and largest group."""
-    own = one.one.connections
+    own = one.connections
     return _Shape(
         float(np.median(connections.typical_bytes[own])),
         float(np.median(connections.total_bytes[own])),

@@ -15,7 +15,7 @@ import pandas as pd
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import VOLUME_STEP, TrafficClass
-from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -43,8 +43,8 @@ def one_sided(connections: Connections, classes: Sequence[TrafficClass]) -> list
 
 
 def resembling(
-    connections: Connections, one: TrafficClass, step: Codes, judged: Sequence[Judged]
-) -> Judged:
+    connections: Connections, one: TrafficClass, step: Codes, judged: Sequence[KindOf]
+) -> KindOf:
     """``one`` with the kind of the class whose volume, and then whose records, are nearest."""
 
     def apart(other: TrafficClass) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def resembling(
     best = min(judged, key=lambda other: apart(other.one))
     near = apart(best.one)[0] <= VOLUME_STEP
     kind, sure = (best.kind, SURE * best.confidence) if near else ("unknown", 0.0)
-    return Judged(one, kind, sure, step)
+    return KindOf(one, kind, sure, step)
 
 
 def answers_of_unseen(

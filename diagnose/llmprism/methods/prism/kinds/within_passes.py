@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.stages import Own
 from llmprism.methods.prism.parameters import MOSTLY, SURE
 from llmprism.methods.prism.records.connections import Connections
@@ -29,10 +29,10 @@ MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the ste
 
 def within_passes(
     connections: Connections,
-    stages: Sequence[Sequence[Judged]],
+    stages: Sequence[Sequence[KindOf]],
     pipeline: Sequence[Own],
     count: int,
-) -> list[list[Judged]]:
+) -> list[list[KindOf]]:
     """``stages`` with the kind ``tp`` for gradients, if they are over before the passes are."""
     shown = in_threads(lambda own: _shown(connections, own, pipeline, count), stages)
     later = [begin for begin, over in shown if over]
@@ -46,19 +46,19 @@ def within_passes(
 
 
 def _shown(
-    connections: Connections, own: Sequence[Judged], pipeline: Sequence[Own], count: int
+    connections: Connections, own: Sequence[KindOf], pipeline: Sequence[Own], count: int
 ) -> tuple[float, bool]:
     """When a stage sends its first message of a step [ns], median over steps; NaN for none.
 
     And whether all of its collectives end before it sends its last message, in most steps.
     """
-    chosen = np.concatenate([one.one.connections for one in own])
+    chosen = np.concatenate([one.connections for one in own])
     members = np.union1d(connections.src[chosen], connections.dst[chosen])
     ended, tick = np.full(count, -np.inf), 1
     for one in own:
         known = one.step >= 0
-        np.maximum.at(ended, one.step[known], one.one.traffic.end_ns[known].astype(np.float64))
-        tick = max(tick, clock_tick_ns(one.one.traffic.end_ns))
+        np.maximum.at(ended, one.step[known], one.traffic.end_ns[known].astype(np.float64))
+        tick = max(tick, clock_tick_ns(one.traffic.end_ns))
     first, last = _sent(connections, members, pipeline, count)
     known = np.isfinite(first) & np.isfinite(ended)
     begin, end, until = first[known], ended[known], last[known]

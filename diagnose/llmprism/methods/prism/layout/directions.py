@@ -25,7 +25,7 @@ def gather_one_way(connections: Connections, own: Sequence[KindOf], count: int) 
 
     The gathers begin and end earlier, and both move for a while. Rings go both ways then.
     """
-    chosen = np.concatenate([one.one.connections for one in own])
+    chosen = np.concatenate([one.connections for one in own])
     src, dst = connections.src[chosen].astype(np.int64), connections.dst[chosen].astype(np.int64)
     codes, number = np.unique(src << 32 | dst, return_inverse=True)
     volume = np.bincount(number, connections.total_bytes[chosen])
@@ -70,8 +70,8 @@ def _extents(
     for one in own:
         known, cell = one.cells(connections, shape[1])
         pair = number[before + cell // shape[1]], cell % shape[1]
-        np.minimum.at(start, pair, one.one.traffic.start_ns[known])
-        np.maximum.at(end, pair, one.one.traffic.end_ns[known])
-        before += one.one.connections.size
+        np.minimum.at(start, pair, one.traffic.start_ns[known])
+        np.maximum.at(end, pair, one.traffic.end_ns[known])
+        before += one.connections.size
     start[np.isinf(start)], end[np.isinf(end)] = np.nan, np.nan
     return start, end

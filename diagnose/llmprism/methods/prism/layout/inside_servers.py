@@ -2,7 +2,8 @@
 
 NICs that work in lockstep are tensor-parallel, unless the sizes of messages show that they are
 members of one ring. Then they are replicas, or share a sequence (cp). Where
-neither shows anything, each ring is taken to be that of one tensor-parallel rank.
+neither shows anything, each ring may be that of one tensor-parallel rank, or of one of several
+replicas: all ways to divide them are given, with shares, and none is stated.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ GUESSED and ONE_EACH are, too (about a half).
 class Inside(NamedTuple):
     """Ranks along tp, ep and cp, what shows how a server divides into them, and how sure it is.
 
-    ``ring`` has the members of each ring of gradients, -1 if sizes do not show them.
+    ``ring`` has the members of each ring of gradients, -1 if sizes do not show them. ``may_be`` has
+    the numbers of tensor-parallel ranks that nothing tells apart, with their shares.
     """
 
     tp: int
@@ -52,6 +54,7 @@ class Inside(NamedTuple):
     shown_by: str
     confidence: float
     ring: int = UNKNOWN
+    may_be: tuple[tuple[int, float], ...] = ()
 
 
 def inside_servers(
@@ -89,7 +92,22 @@ def inside_servers(
         sure = SHOWN
     tp = sizes["tp"] if sizes["tp"] > 1 else tp
     counted = share and by == "sizes" and tp == share.rings // share.ranks
-    return Inside(tp, ep, cp, by, sure, share.members if share and counted else UNKNOWN)
+    may_be = divided(rings) if by == "rings" and tp == rings > 1 else ()
+    members = share.members if share and counted else UNKNOWN
+    return Inside(tp, ep, cp, by, sure, members, may_be)
+
+
+def divided(rings: int) -> tuple[tuple[int, float], ...]:
+    """Ways to divide ``rings`` of a server and stage into tensor-parallel groups, with shares.
+
+    Shares are in proportion to the size of the groups: on drawn worlds about half of the servers of
+    which nothing shows the division are one group (:data:`GUESSED`).
+
+    >>> [tp for tp, _ in divided(4)]
+    [4, 2, 1]
+    """
+    sizes = [tp for tp in range(rings, 0, -1) if rings % tp == 0]
+    return tuple((tp, round(tp / sum(sizes), 3)) for tp in sizes)
 
 
 def _most(rings: int, together: int, apart: float) -> float:
@@ -118,7 +136,7 @@ def _are_believed(share: RingShare, together: int, apart: float, *, sharded: boo
 
 def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
     """Members of the largest group that connections of ``kind`` join; 0 if there are none."""
-    own = [one.one.connections for one in phases.classes if one.kind == kind]
+    own = [one.connections for one in phases.classes if one.kind == kind]
     if not own:
         return 0
     chosen = np.concatenate(own)

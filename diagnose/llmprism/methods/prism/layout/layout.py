@@ -24,7 +24,6 @@ from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare, gpus_at
 from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
-from llmprism.methods.prism.parameters import NEARLY, QUARTER
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -36,13 +35,17 @@ UNKNOWN_NAME = "unknown"
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
+STATED = 2 / 3  # least share of a way to divide a job that is stated: twice that of all others
 SAMPLED = "sampled packets show their own size, and not that of messages"
 LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Ranks along each axis, -1 where flows cannot tell; see ``layouts`` in the tables."""
+    """Ranks along each axis, -1 where flows cannot tell; see ``layouts`` in the tables.
+
+    ``is_stated`` is False if dp and tp are only the likeliest of the ways in ``evidence``.
+    """
 
     dp: int
     pp: int
@@ -55,6 +58,7 @@ class Layout:
     period_ns: int
     confidence: float
     evidence: dict[str, object] = field(default_factory=dict)
+    is_stated: bool = True
 
 
 def find_layout(
@@ -87,12 +91,19 @@ def find_layout(
         "tp_from": inside.shown_by,
         "division_quality": round(phases.quality, 4),
     }
+    sure = min(sure, _weakest(phases), HIDDEN if doubtful else 1.0)
+    stated = dp == UNKNOWN or (sure >= STATED and not inside.may_be)
+    if not stated:
+        evidence["one_of"] = [
+            {"dp": dp * tp // one, "tp": one, "share": part}
+            for one, part in inside.may_be or ((tp, round(sure, 3)),)
+        ]
     return Layout(
         dp, UNKNOWN if hidden else pipelines.length, tp, inside.ep, inside.cp,
         UNKNOWN if shared else pipelines.micro_batches,
         UNKNOWN_NAME if hidden else _schedule(phases, pipelines),
         _sharding(topology, connections, phases, pipelines, dp), _period_ns(phases),
-        min(sure, _weakest(phases), HIDDEN if doubtful else 1.0), evidence,
+        sure, evidence, stated,
     )  # fmt: skip
 
 
@@ -111,7 +122,6 @@ def _is_hidden(
     """Whether a part of the job may be out of sight, so that nobody knows its size."""
     return (
         _hides_stages(topology, connections, phases, pipelines)
-        or _continues(topology, phases, pipelines)
         or _leaves_out(connections, phases, pipelines)
         or may_go_on(topology, connections, phases.endpoints)
     )
@@ -158,32 +168,6 @@ def _idle(topology: Topology, connections: Connections, phases: Phases) -> Bools
         np.add.at(moved, side, connections.total_bytes)
     idle: Bools = moved < LITTLE * np.median(moved[phases.endpoints])
     return idle
-
-
-def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool:
-    """Whether pipelines continue inside servers, so that what looks like replicas follows others.
-
-    A pipeline follows another one if it begins on the server on which that one ends, and in nearly
-    all steps clearly later, by a forward pass. Replicas begin at the same time.
-    """
-    if pipelines.length == 1 or not pipelines.forward_ns > 0:
-        return False
-    homes, last = topology.servers[phases.endpoints], pipelines.length - 1
-    firsts, ends = (np.flatnonzero(pipelines.stage == stage) for stage in (0, last))
-    begun = {int(pipelines.number[row]): pipelines.first_sent[row] for row in firsts.tolist()}
-    follows = 0
-    for row in firsts.tolist():
-        before = [
-            begun[int(pipelines.number[end])]
-            for end in ends.tolist()
-            if homes[end] == homes[row] and int(pipelines.number[end]) in begun
-        ]
-        late = [
-            np.mean(begun[int(pipelines.number[row])] - one > pipelines.forward_ns)
-            for one in before
-        ]
-        follows += bool(late and max(late) >= NEARLY)
-    return QUARTER * firsts.size <= follows
 
 
 def _leaves_out(connections: Connections, phases: Phases, pipelines: Pipelines) -> bool:

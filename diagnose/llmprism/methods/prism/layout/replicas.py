@@ -129,7 +129,7 @@ def sampling_blur_ns(phases: Phases, sample_bytes: float) -> float:
 
     As late as packets that are sampled are apart. Infinite if many messages have no sample.
     """
-    traffic = [one.one.traffic for one in phases.classes if one.kind == "pp"]
+    traffic = [one.traffic for one in phases.classes if one.kind == "pp"]
     if sample_bytes <= 0 or not traffic:
         return 0.0
     size = np.concatenate([one.size for one in traffic])
@@ -248,23 +248,6 @@ def with_common_ends(topology: Topology, phases: Phases, groups: Ints) -> Phases
     for cell in np.unique(cells[groups >= 0], axis=0):
         own = np.flatnonzero((cells == cell).all(axis=1))
         end_ns[own] = np.where(end_ns[own] == MISSING, MISSING, end_ns[own].max(axis=0))
-    moments = phases.moments | {"dp": replace(phases.moments["dp"], end_ns=end_ns)}
-    return replace(phases, moments=moments)
-
-
-def with_unseen_ends(topology: Topology, phases: Phases, stage: Ints) -> Phases:
-    """``phases`` with data-parallel traffic of NICs that show none: it ends with their server's.
-
-    ``stage`` is that of each endpoint in a pipeline, or -1. The others of the server must be in one
-    stage, and those that show nothing are in no pipeline.
-    """
-    end_ns = phases.moments["dp"].end_ns.copy()
-    servers = topology.servers[phases.endpoints]
-    seen = (phases.dp_group >= 0) & (stage >= 0)
-    for row in np.flatnonzero((phases.dp_group < 0) & (stage < 0)).tolist():
-        beside = np.flatnonzero(seen & (servers == servers[row]))
-        if beside.size and np.unique(stage[beside]).size == 1:
-            end_ns[row] = end_ns[beside].max(axis=0)
     moments = phases.moments | {"dp": replace(phases.moments["dp"], end_ns=end_ns)}
     return replace(phases, moments=moments)
 

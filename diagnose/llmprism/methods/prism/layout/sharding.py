@@ -56,12 +56,11 @@ def find_sharding(
     if not own or phases.count < FEWEST:
         return UNKNOWN
     answers = [_of_class(connections, one, phases.count) for one in own]
-    gathered = [one for one, answer in zip(own, answers, strict=True) if answer == "zero3"]
     experts = any(one.kind == "ep" for one in phases.classes)  # in groups of their own, always
-    shown = gathered or (micro_batches > 0 and not experts)
+    shown = "zero3" in answers or (micro_batches > 0 and not experts)
     if shown and _are_reduced_across(connections, own, answers):
         return "hybrid"
-    if gathered:
+    if "zero3" in answers:
         return "zero3"
     largest = max(range(len(own)), key=lambda i: own[i].one.bytes)
     answer = answers[largest]
@@ -134,7 +133,7 @@ def _updates(cell: Cell) -> bool:
 
 def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
     """First start and last end of a class in each step [ns], NaN where there is nothing."""
-    start, end = extents(one.one.traffic, one.step, count)
+    start, end = extents(one.traffic, one.step, count)
     busy = start <= end
     return np.where(busy, start, np.nan), np.where(busy, end, np.nan)
 
@@ -172,5 +171,5 @@ def _are_reduced_across(
 
 def _ends(connections: Connections, own: Sequence[KindOf]) -> tuple[Codes, Codes]:
     """Source and destination of all connections of some classes."""
-    chosen = np.concatenate([one.one.connections for one in own])
+    chosen = np.concatenate([one.connections for one in own])
     return connections.src[chosen], connections.dst[chosen]

@@ -53,7 +53,7 @@ def _with_earlier_gradients(
     found = []
     for one in classes:
         if one.kind == "dp":
-            own = np.isin(flows.src[one.one.traffic.row], endpoints[early])
+            own = np.isin(flows.src[one.traffic.row], endpoints[early])
             own &= (one.step >= 0) & (one.step < count)
             one = replace(one, step=one.step - own)
         found.append(one)
@@ -62,7 +62,7 @@ def _with_earlier_gradients(
 
 def _has_earlier(one: KindOf, count: int) -> bool:
     """Whether a class of the first epoch has as much before its first step as in another one."""
-    start_ns, size = one.one.traffic.start_ns, one.one.traffic.size
+    start_ns, size = one.traffic.start_ns, one.traffic.size
     steps = (one.step >= 0) & (one.step < count)
     if not steps.any():
         return bool((one.step >= count).any())
@@ -73,7 +73,7 @@ def _has_earlier(one: KindOf, count: int) -> bool:
 
 def _one_later(one: KindOf, count: int) -> KindOf:
     """A class with records of the first epoch under the next step, those of the last in none."""
-    start_ns = one.one.traffic.start_ns
+    start_ns = one.traffic.start_ns
     steps = (one.step >= 0) & (one.step < count)
     if not steps.any():
         return one
@@ -94,9 +94,9 @@ def _with_later_passes(
     for one in classes:
         if one.kind == "pp":
             known = (one.step >= 0) & (one.step < count)
-            rank = place[flows.src[one.one.traffic.row]]
+            rank = place[flows.src[one.traffic.row]]
             ended = end_ns[rank, np.where(known, one.step, 0)]
-            late = known & (ended != MISSING) & (one.one.traffic.start_ns >= ended)
+            late = known & (ended != MISSING) & (one.traffic.start_ns >= ended)
             later = np.where(late, one.step + 1, one.step)
             later[late & (later == count)] = -1
             if _in_most_steps(one, late, count) and _as_equal(one, later, count):
@@ -110,7 +110,7 @@ def _moments(
 ) -> Moments:
     """When each endpoint moves traffic of a ``kind`` in the ``count`` steps of the first epoch."""
     own = [one for one in classes if one.kind == kind]
-    moved = [(one.one.traffic, np.where(one.step < count, one.step, -1)) for one in own]
+    moved = [(one.traffic, np.where(one.step < count, one.step, -1)) for one in own]
     return moments_of(flows, moved, endpoints, count, collectives=False)
 
 
@@ -129,7 +129,7 @@ def _as_equal(one: KindOf, later: Codes, count: int) -> bool:
 def _inner_volumes(one: KindOf, step: Codes, count: int) -> Floats:
     """Bytes of each step but the first and the last, which the recording may cut off."""
     known = (step >= 0) & (step < count)
-    return np.bincount(step[known], one.one.traffic.size[known], count)[1:-1].astype(np.float64)
+    return np.bincount(step[known], one.traffic.size[known], count)[1:-1].astype(np.float64)
 
 
 def _spread(volumes: Floats) -> float:

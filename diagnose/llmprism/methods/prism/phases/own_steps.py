@@ -77,9 +77,9 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
         return one
     known, cell = one.cells(connections, count)
     known, cell = known[some[cell // count]], cell[some[cell // count]]
-    order = order_in_groups(cell, one.one.traffic.start_ns[known])
+    order = order_in_groups(cell, one.traffic.start_ns[known])
     known, place, own = known[order], cell[order] // count, cell[order] % count
     step = one.step.copy()
-    size = one.one.traffic.size[known]
+    size = one.traffic.size[known]
     step[known] = in_own_steps(place, own, size, count, firsts, counted=False)
     return KindOf(one.one, one.kind, one.confidence, step)

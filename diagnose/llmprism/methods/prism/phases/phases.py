@@ -65,10 +65,6 @@ class Phases:
     quality : of the division into steps, in [0, 1].
     moments : by kind (dp, pp); other kinds have none.
     dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
-    gathers : of parameters, if they are part of the next step; otherwise None
-        (:mod:`~llmprism.methods.prism.timeline.gathers`).
-    gathers_often : whether parameters are gathered for every pass of a pipeline
-        (:mod:`~llmprism.methods.prism.timeline.first_gathers`).
     hidden : by kind, groups that leave a server by another NIC than they enter it
         (:mod:`~llmprism.methods.prism.timeline.hidden_hops`).
     """
@@ -80,8 +76,6 @@ class Phases:
     quality: float
     moments: dict[str, Moments]
     dp_group: Ints
-    gathers: Moments | None = None
-    gathers_often: bool = False
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 
@@ -147,7 +141,7 @@ def _whole(classes: Sequence[KindOf], count: int, ends: Ints, finished: Bools) -
     lacking, judged = np.zeros(count), np.zeros(count)
     attempt = np.searchsorted(ends, np.arange(count))
     for one in classes:
-        volume = np.bincount(one.step[one.step >= 0], one.one.traffic.size[one.step >= 0], count)
+        volume = np.bincount(one.step[one.step >= 0], one.traffic.size[one.step >= 0], count)
         own = np.isin(attempt, attempt[volume > 0])
         if own.any():
             lacking += own & (volume < 0.5 * np.median(volume[own]))
@@ -192,8 +186,8 @@ def group_volumes(
     for one in classes:
         if one.kind == "dp":
             known, cell = one.cells(connections, count)
-            owner = groups[connections.src[one.one.connections]][cell // count]
-            np.add.at(volume, (owner, cell % count), one.one.traffic.size[known])
+            owner = groups[connections.src[one.connections]][cell // count]
+            np.add.at(volume, (owner, cell % count), one.traffic.size[known])
     return volume
 
 
@@ -205,11 +199,11 @@ def _without_next(classes: Sequence[KindOf], ends: Ints) -> list[KindOf]:
     found = list(classes)
     for last in ends.tolist():
         dp_end = max(
-            (int(one.one.traffic.end_ns[one.step == last].max(initial=MISSING))
+            (int(one.traffic.end_ns[one.step == last].max(initial=MISSING))
              for one in found if one.kind == "dp"), default=MISSING,
         )  # fmt: skip
         for i, one in enumerate(found):
-            beyond = (one.step == last) & (one.one.traffic.start_ns > dp_end)
+            beyond = (one.step == last) & (one.traffic.start_ns > dp_end)
             if one.kind == "pp" and dp_end != MISSING and beyond.any():
                 found[i] = replace(one, step=np.where(beyond, -1, one.step))
     return found
@@ -223,14 +217,14 @@ def _renumbered(one: KindOf, kept: Bools, shift: Codes) -> KindOf:
 
 def moved(classes: Sequence[KindOf], kind: str) -> list[Moved]:
     """Traffic of all ``classes`` of a kind, with the step of each record."""
-    return [(one.one.traffic, one.step) for one in classes if one.kind == kind]
+    return [(one.traffic, one.step) for one in classes if one.kind == kind]
 
 
 def joined(
     connections: Connections, classes: Sequence[KindOf], kind: str, endpoints: Codes, nodes: int
 ) -> Ints:
     """Number what connections of ``kind`` join, by first record; -1 where there are none."""
-    own = [one.one.connections for one in classes if one.kind == kind]
+    own = [one.connections for one in classes if one.kind == kind]
     group = np.full(endpoints.size, -1)
     if not own:
         return group

@@ -95,7 +95,7 @@ def find_answers(
 def may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
     """Whether a stage may have to wait until a message has left, as sockets are used (TCP)."""
     protocol = flows.optional.get("protocol")
-    rows = np.concatenate([one.one.traffic.row for one in own])
+    rows = np.concatenate([one.traffic.row for one in own])
     return protocol is not None and bool((protocol[rows] == TCP).any())
 
 
@@ -121,7 +121,7 @@ def _beside(connections: Connections, phases: Phases, end: int) -> Ints:
     times = [np.empty((2, 0), np.int64)]
     for one in phases.classes:
         if one.kind not in ("pp", "other"):
-            traffic = one.one.traffic
+            traffic = one.traffic
             mine = (connections.src == end)[connections.of_row[traffic.row]]
             times.append(np.stack((traffic.start_ns[mine], traffic.end_ns[mine])))
     return np.concatenate(times, axis=1)
@@ -161,12 +161,12 @@ def _moments(
     """
     best = np.full(shape, np.nan)
     for one in own:
-        chosen = one.one.connections[at[0][one.one.connections] == at[1]]
-        of_row = connections.of_row[one.one.traffic.row] if chosen.size else chosen
+        chosen = one.connections[at[0][one.connections] == at[1]]
+        of_row = connections.of_row[one.traffic.row] if chosen.size else chosen
         for connection in chosen.tolist():
             mine = np.flatnonzero(of_row == connection)
             mine = mine[one.step[mine] >= 0]
-            step, when = one.step[mine], time_ns[one.one.traffic.row[mine]]
+            step, when = one.step[mine], time_ns[one.traffic.row[mine]]
             order = np.lexsort((when, step))
             full = np.bincount(step, minlength=shape[0]) == shape[1]
             if full.sum() > np.isfinite(best).all(axis=1).sum():

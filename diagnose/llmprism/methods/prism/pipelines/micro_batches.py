@@ -47,8 +47,8 @@ def messages_of_a_step(
     numbers, volumes, sizes = [], [], list[float]()
     for one, among in _alike(own, closing):
         known, cell = one.cells(connections, count)
-        size = usual_size(one.one.traffic.size)
-        bytes_of = one.one.traffic.size[known][among[cell // count]]
+        size = usual_size(one.traffic.size)
+        bytes_of = one.traffic.size[known][among[cell // count]]
         cell = cell[among[cell // count]]
         volume = np.bincount(cell, bytes_of, among.size * count)
         records = np.bincount(cell, minlength=among.size * count)
@@ -79,7 +79,7 @@ def messages_of_a_step(
 def _alike(own: Sequence[KindOf], closing: Bools) -> Iterator[tuple[KindOf, Bools]]:
     """Each class with those of its connections that join neighbours, and with the closing ones."""
     for one in own:
-        closes = closing[one.one.connections]
+        closes = closing[one.connections]
         for among in (~closes, closes):
             if among.any():
                 yield one, among
@@ -108,7 +108,7 @@ def deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
     deepest = int(np.nan_to_num(finite_median(found)))
     if deepest < micro_batches:
         return deepest
-    size = np.concatenate([one.one.traffic.size for one in own])
+    size = np.concatenate([one.traffic.size for one in own])
     single = size <= (1 + SMALL) * usual_size(size)
     return deepest if size[single].sum() >= MULTIPLES * size.sum() else 0
 
@@ -128,10 +128,10 @@ def _answered_early(own: Sequence[KindOf]) -> bool:
     The gradient of a single message cannot: it needs all of its activation. So a record that is
     answered before its end holds several messages.
     """
-    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    lengths = np.concatenate([one.traffic.end_ns - one.traffic.start_ns for one in own])
     if not np.median(lengths) > 0:
         return False  # the clock is too coarse
-    return float(np.median([share_together(one.one.traffic) for one in own])) >= QUARTER
+    return float(np.median([share_together(one.traffic) for one in own])) >= QUARTER
 
 
 def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]) -> bool:
@@ -139,7 +139,7 @@ def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]
 
     Buckets of gradients follow each other at once, as far as their network is busy.
     """
-    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    lengths = np.concatenate([one.traffic.end_ns - one.traffic.start_ns for one in own])
     silences = [_silences(connections, one) for one in phases.classes]
     silence_ns = np.concatenate(silences)
     at_once = silence_ns <= AT_ONCE * np.median(lengths)
@@ -148,7 +148,7 @@ def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]
 
 def _silences(connections: Connections, one: KindOf) -> Ints:
     """Time [ns] from each record to the next one of its connection."""
-    traffic = one.one.traffic
+    traffic = one.traffic
     who = connections.of_row[traffic.row]
     order = order_in_groups(who, traffic.start_ns)
     silence_ns = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
@@ -159,20 +159,20 @@ def _silences(connections: Connections, one: KindOf) -> Ints:
 def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
     """Whether single messages of ``own`` are far slower than the records of the gradients."""
     others = [one for one in phases.classes if one.kind == "dp"]
-    size = np.concatenate([one.one.traffic.size for one in own])
+    size = np.concatenate([one.traffic.size for one in own])
     return bool(others) and _rate(own, (1 + SMALL) * usual_size(size)) < QUARTER * _rate(others)
 
 
 def _are_merged(own: Sequence[KindOf], messages: int) -> bool:
     """Whether a record may hold several messages: all of a step, or as some records show."""
-    size = np.concatenate([one.one.traffic.size for one in own])
+    size = np.concatenate([one.traffic.size for one in own])
     single = size <= (1 + SMALL) * usual_size(size)
     return messages == 1 or size[single].sum() < MULTIPLES * size.sum()
 
 
 def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
     """Median bytes in a nanosecond of a record of no more than ``most_bytes``."""
-    traffic = [one.one.traffic for one in own]
+    traffic = [one.traffic for one in own]
     size = np.concatenate([one.size for one in traffic])
     length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
     return float(np.median((size / np.maximum(length, 1))[size <= most_bytes]))

@@ -34,13 +34,11 @@ def forward_of_middle_ns(
     got, sent = np.full((2, phases.endpoints.size, phases.count), np.nan)
     for one in own:
         known = np.flatnonzero(one.step >= 0)
-        row, step = one.one.traffic.row[known], one.step[known]
+        row, step = one.traffic.row[known], one.step[known]
         src, dst = place[flows.src[row]], place[flows.dst[row]]
         forward = stage[dst] == stage[src] + 1
         start_ns = (flows.start_ns[row] - flows.start_ns[0]).astype(np.float64)
-        arrived_ns = start_ns + _first_message_ns(
-            flows.lengths_ns(row), one.one.traffic.size[known]
-        )
+        arrived_ns = start_ns + _first_message_ns(flows.lengths_ns(row), one.traffic.size[known])
         from_cell, to_cell = (side[forward] * phases.count + step[forward] for side in (src, dst))
         np.fmin.at(sent.ravel(), from_cell, start_ns[forward])
         np.fmin.at(got.ravel(), to_cell, arrived_ns[forward])

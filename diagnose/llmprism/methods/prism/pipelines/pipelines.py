@@ -116,7 +116,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
-    chosen = np.concatenate([one.one.connections for one in own])
+    chosen = np.concatenate([one.connections for one in own])
     unseen = places_of_unseen(offset, connections, chosen, phases.endpoints, phases.dp_group)
     stage = _stages(number, offset, phases.dp_group, unseen)
     closing = _are_closing(connections, phases.endpoints, stage)

@@ -45,8 +45,8 @@ def passes_of_steps(
     found = {name: np.full(shape, np.nan) for name in _NAMES}
     for one in own:
         known = one.step >= 0
-        rows, step = one.one.traffic.row[known], one.step[known]
-        size = one.one.traffic.size[known]
+        rows, step = one.traffic.row[known], one.step[known]
+        size = one.traffic.size[known]
         src, dst = place[flows.src[rows]], place[flows.dst[rows]]
         start = (flows.start_ns[rows] - origin).astype(np.float64)
         end = (flows.end_ns[rows] - origin).astype(np.float64)

@@ -47,7 +47,7 @@ def chunks_of_two(
     np.fmin.at(answered, got[0], got[1])
     early, merged = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
     if early < MOSTLY:
-        sizes = np.concatenate([one.one.traffic.size for one in own])
+        sizes = np.concatenate([one.traffic.size for one in own])
         unclear = merged >= MOSTLY or (early > 1 - MOSTLY and not is_of_one_size(sizes))
         return 0 if unclear else 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
@@ -62,7 +62,7 @@ def _messages(
     """What endpoints of the first stage send and get: cell (endpoint and step), start, end."""
     place = np.full(len(flows.addresses), -1)
     place[phases.endpoints] = np.arange(phases.endpoints.size)
-    rows = np.concatenate([one.one.traffic.row[one.step >= 0] for one in own])
+    rows = np.concatenate([one.traffic.row[one.step >= 0] for one in own])
     step = np.concatenate([one.step[one.step >= 0] for one in own])
     start, end = flows.start_ns[rows].astype(np.float64), flows.end_ns[rows].astype(np.float64)
     first: list[Sent] = []

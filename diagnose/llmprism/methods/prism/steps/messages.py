@@ -21,7 +21,6 @@ from llmprism.numerics.arrays import Bools, Ints
 MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
 UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
 QUALITY = 0.98  # quality of parts of the same bytes
-PARTS, GOOD_PART = 12, 0.3  # parts that are many, and share of the bytes that recurs in each
 SINGLE = 1.2  # messages of a connection in a part that is a single collective
 
 
@@ -35,25 +34,7 @@ def same_messages(one: TrafficClass, division: Division) -> bool:
     held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
     regular = np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0
     equal = division.quality >= QUALITY
-    return bool(regular or (equal and (_joined_alike(one, division) or _recur(one, division))))
-
-
-def _recur(one: TrafficClass, division: Division) -> bool:
-    """Whether a good part of the bytes is in messages of which each of many parts has as many.
-
-    Silences may cut the others anywhere, as in steps in which ranks wait for a slow one.
-    """
-    if len(division) < PARTS:
-        return False
-    size, part = one.traffic.size, division.part_of(len(one.traffic))
-    order = np.argsort(size, kind="stable")
-    edges = np.flatnonzero(np.diff(np.log(size[order])) > EQUAL) + 1
-    moved = 0.0
-    for alike in np.split(order, edges):
-        held = np.bincount(part[alike], minlength=len(division))
-        if np.median(held) > 0 and (held == np.median(held)).mean() >= MOST:
-            moved += float(size[alike].sum())
-    return moved >= GOOD_PART * float(size.sum())
+    return bool(regular or (equal and _joined_alike(one, division)))
 
 
 def _joined_alike(one: TrafficClass, division: Division) -> bool:

@@ -25,12 +25,10 @@ class Proposals:
     ----------
     classes : the classes.
     divisions : those of each class.
-    single : whether each server has one rank, so that no shards are hidden inside.
     """
 
     classes: Sequence[TrafficClass]
     divisions: Sequence[Sequence[Division]]
-    single: bool = False
 
     def each(self) -> Iterator[tuple[TrafficClass, Sequence[Division]]]:
         """Every class with its divisions."""

@@ -17,10 +17,9 @@ from functools import cached_property
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.counted_steps import Hop, hops_of
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import FEWEST, MOSTLY, NEARLY
-from llmprism.numerics.arrays import Codes, Floats
+from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
 MOST_BINS = 1 << 22  # of a connection: arrays of 32 MiB
@@ -29,6 +28,22 @@ RECORDS = 5  # of a part: fewer are alike by chance
 SHOWS = 0.6  # share of records that begin again after the bytes of a step, although some are joined
 WHOLE = 0.8  # share of records that do, if none is lost or joined; chance is taken off
 EVALUATED = 0.4  # of the same, if an evaluation comes between some of the steps
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One connection.
+
+    Attributes
+    ----------
+    own : its records in the traffic, in order of start.
+    before : bytes before each record, and all bytes at the end.
+    rest_ns : silence before each record [ns], 0 or less if there is none.
+    """
+
+    own: Ints
+    before: Floats
+    rest_ns: Floats
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ class RepeatedBytes:
     @cached_property
     def hops(self) -> Sequence[Hop]:
         """The connections, which move the same messages; the first one moves most."""
-        return sorted(hops_of(self.traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
+        return sorted(_hops_of(self.traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
 
     @cached_property
     def bin_bytes(self) -> float:
@@ -111,6 +126,21 @@ class RepeatedBytes:
         bins = float(self.hop.before[-1]) / self.bin_bytes
         first = max(int(bins * RECORDS / self.hop.own.size), 1)
         return first, self.again[first : int(bins / FEWEST) + 1]
+
+
+def _hops_of(traffic: Traffic) -> list[Hop]:
+    """The connections of a class."""
+    connection = traffic.couple.astype(np.int64) * 2 + traffic.forth
+    order = order_in_groups(connection, traffic.start_ns).astype(np.int64)
+    opens = np.flatnonzero(np.diff(connection[order], prepend=-1))
+    hops = []
+    for own in np.split(order, opens[1:]):
+        moved = np.cumsum(traffic.size[own], dtype=np.float64)
+        ended = np.maximum.accumulate(traffic.end_ns[own])
+        rest_ns = np.zeros(own.size)
+        rest_ns[1:] = traffic.start_ns[own[1:]] - ended[:-1]
+        hops.append(Hop(own, np.concatenate(([0.0], moved)), rest_ns))
+    return hops
 
 
 def _correlated(begins: Floats, near: Floats) -> Floats:

@@ -24,13 +24,13 @@ from llmprism.methods.prism.steps.messages import same_messages, several_collect
 from llmprism.methods.prism.steps.paused import is_paused
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
-from llmprism.methods.prism.steps.silences import show_micro_batches
 
 FEW = 5  # parts: as many may be equal by chance
 LASTING = 0.4  # share of the time of the longest class
 QUALITY = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
-SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
+
+_SOME = 0.4  # ... that makes a finer count worth a look: a habit cuts more clearly than steps
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
@@ -51,12 +51,11 @@ class Agreement:
     proposed: list[list[Division]]
 
 
-def agreement_of(component: Component, repeats: list[RepeatedBytes], single: bool) -> Agreement:
+def agreement_of(component: Component, repeats: list[RepeatedBytes]) -> Agreement:
     """The number of steps that the classes agree on, and the divisions of each class.
 
     If it is so small that it may be chance, brief classes count that show more steps clearly.
-    ``repeats``: after how many bytes the records of each class begin again. ``single``: whether
-    each server has one rank.
+    ``repeats``: after how many bytes the records of each class begin again.
     """
     lasting = _lasting(component)
     every = [
@@ -64,13 +63,13 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes], single: boo
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
-    count = agreed(Proposals(component.classes, proposed, single))
+    count = agreed(Proposals(component.classes, proposed))
     if count <= FEW:
         brief = [
             [] if lasts else _clear(divisions(one.traffic, FEWEST, passes=one.passes))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
-        shown = agreed(Proposals(component.classes, brief, single))
+        shown = agreed(Proposals(component.classes, brief))
         if shown:
             return Agreement(shown, brief, brief)
     return Agreement(count, every, proposed)
@@ -117,16 +116,16 @@ def agreed(proposals: Proposals) -> int:
     top = max(votes.values())
     chosen = max(votes, key=lambda count: (votes[count], count))
     counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
-    paused = [c for c in counts if is_paused(proposals, c, chosen)]
+    some = [c for c, vote in votes.items() if c > chosen and vote >= _SOME * top]
+    paused = [c for c in some if is_paused(proposals, c, chosen)]
     if paused:
         return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
-    for coarser in sorted((c for c in votes if c < chosen), reverse=True):
-        shows = are_pieces if coarser in counts else show_micro_batches
+    for coarser in sorted((c for c in counts if c < chosen), reverse=True):
         parted = chosen % coarser == 0 or are_halves(proposals, chosen, coarser)
-        if parted and shows(proposals, chosen, coarser):
+        if parted and are_pieces(proposals, chosen, coarser):
             chosen = coarser
-    return without_splits(proposals, _of_pipeline(proposals, chosen))
+    return without_splits(proposals, chosen)
 
 
 def _votes(proposals: Proposals) -> dict[int, float]:
@@ -157,26 +156,6 @@ def _votes(proposals: Proposals) -> dict[int, float]:
         for count, vote in votes.items()
         if not lacks_gradients(proposals, count)
     }
-
-
-def _of_pipeline(proposals: Proposals, chosen: int) -> int:
-    """The number of steps that a pipeline shows, if the ``chosen`` parts are its micro-batches.
-
-    Stages that shard their parameters gather and reduce in every micro-batch, and rest while they
-    wait for each other. The pipeline passes on a message each way in every micro-batch, or one for
-    each chunk, and rests at the end of a step.
-    """
-    for one, own in proposals.each():
-        if not one.two_way or of_count(own, chosen) is not None:
-            continue
-        for division in own:
-            every, rest = divmod(chosen, len(division))
-            clear = division.quality >= QUALITY and division.clarity >= CLEAR
-            if clear and not rest and every > 1 and len(division) >= FEWEST:
-                messages = len(one.traffic) / (len(division) * one.connections.size * every)
-                if messages >= 1 and abs(messages - round(messages)) <= SPLIT_MESSAGES:
-                    return len(division)
-    return chosen
 
 
 def without_splits(proposals: Proposals, chosen: int) -> int:

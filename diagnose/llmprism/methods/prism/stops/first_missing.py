@@ -22,7 +22,7 @@ import numpy as np
 
 from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.graph.collectives import one_way_collectives_of
+from llmprism.methods.prism.graph.collectives import collectives_of
 from llmprism.methods.prism.graph.silent_rings import hops_in_order
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, HALF, QUARTER, SMALL, VIOLATIONS
 from llmprism.methods.prism.stops.records import Curves, Records, records_of
@@ -165,7 +165,7 @@ def _rings(context: Context, job: JobView, records: Records) -> Iterator[Ints]:
     lanes = np.flatnonzero(records.reduces)
     pair = records.src[lanes].astype(np.int64) * nodes + records.dst[lanes]
     seen: set[int] = set()
-    for part in one_way_collectives_of(context, job):
+    for part in collectives_of(context, job):
         src, dst = (
             side[part.one.connections]
             for side in (context.connections.src, context.connections.dst)

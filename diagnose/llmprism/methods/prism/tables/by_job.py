@@ -107,6 +107,7 @@ def _layout(one: DiagnosedJob) -> pd.DataFrame:
     layout = one.layout
     row = {
         **{name: getattr(layout, name) for name in ("dp", "pp", "tp", "ep", "cp")},
+        **({} if layout.is_stated else {"dp": UNKNOWN, "tp": UNKNOWN}),
         "micro_batches": layout.micro_batches,
         "schedule": layout.schedule,
         "sharding": layout.sharding,

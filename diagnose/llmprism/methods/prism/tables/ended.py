@@ -57,6 +57,6 @@ def _messages(connections: Connections, one: DiagnosedJob) -> tuple[Floats, floa
             continue
         own = kind.one.volumes(connections, kind.step, count)
         for side in (connections.src, connections.dst):
-            np.add.at(volume, np.searchsorted(ends, side[kind.one.connections]), own)
-        sizes.append(kind.one.traffic.size)
+            np.add.at(volume, np.searchsorted(ends, side[kind.connections]), own)
+        sizes.append(kind.traffic.size)
     return volume, float(np.median(np.concatenate(sizes)))

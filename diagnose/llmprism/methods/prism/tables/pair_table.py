@@ -79,8 +79,8 @@ def _of_classes(found: DiagnosedJobs, connections: Connections) -> Kinds:
     sure = np.full(len(connections), OTHER)
     for one in found:
         for part in one.phases.classes:
-            kind[part.one.connections] = part.kind
-            sure[part.one.connections] = part.confidence
+            kind[part.connections] = part.kind
+            sure[part.connections] = part.confidence
     return kind, sure
 
 
@@ -134,7 +134,7 @@ def _doubted(found: DiagnosedJobs, connections: Connections, job_of: Ints, kinds
     doubted = (inside | touches) & connections.carries & ~connections.minor & (kind == "other")
     for one in found:
         for part in one.phases.classes:
-            doubted[part.one.connections] = False
+            doubted[part.connections] = False
     kind[doubted], sure[doubted] = "unknown", 0.0
 
 

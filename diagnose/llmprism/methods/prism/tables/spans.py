@@ -59,7 +59,7 @@ def marked(name: str, phases: Phases, ranks: Ranks, rows: int) -> Marked:
     for part in phases.classes:
         if part.kind in KINDS[:_TRAFFIC]:
             known = part.step >= 0
-            own = part.one.traffic.row[known]
+            own = part.traffic.row[known]
             kind[own], step[own] = KINDS.index(part.kind), part.step[known]
     row = np.flatnonzero(kind >= 0).astype(np.int32)
     first, last = (

@@ -61,7 +61,7 @@ def find_closings(flows: FlowTable, connections: Connections, phases: Phases) ->
     """Collect the records of what has no part in the passes and the gradients of a step."""
     place = np.full(len(flows.addresses), -1)
     place[phases.endpoints] = np.arange(phases.endpoints.size)
-    own = [one.one.connections for one in phases.classes if one.kind in PASSES]
+    own = [one.connections for one in phases.classes if one.kind in PASSES]
     free = (place[connections.src] >= 0) & (place[connections.dst] >= 0)
     free[np.concatenate([np.empty(0, np.int64), *own])] = False
     chosen = np.flatnonzero(free)
@@ -87,7 +87,6 @@ def _first_ns(phases: Phases) -> Ints:
     Stages that gather parameters begin before others have ended.
     """
     starts = [one.start_ns for one in phases.moments.values()]
-    starts += [phases.gathers.start_ns] if phases.gathers is not None else []
     first = np.full((phases.endpoints.size, phases.count), LATEST)
     for start in starts:
         first = np.minimum(first, np.where(start == MISSING, LATEST, start))

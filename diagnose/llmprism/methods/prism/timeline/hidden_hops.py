@@ -77,7 +77,7 @@ def _left(topology: Topology, connections: Connections, phases: Phases) -> Ints:
     inside &= connections.carries
     inside &= topology.servers[connections.src] != topology.servers[connections.dst]
     for one in phases.classes:
-        inside[one.one.connections] = False
+        inside[one.connections] = False
     return np.flatnonzero(inside)
 
 
@@ -161,7 +161,7 @@ def _kind(connections: Connections, phases: Phases, hops: _Hops) -> str | None:
 def _moves_in_passes(flows: FlowTable, phases: Phases, one: KindOf) -> bool:
     """Whether traffic begins before the gradients of its sender in most steps."""
     known = one.step >= 0
-    rows = one.one.traffic.row[known]
+    rows = one.traffic.row[known]
     place, step = np.searchsorted(phases.endpoints, flows.src[rows]), one.step[known]
     first = np.full(phases.moments["dp"].start_ns.shape, np.iinfo(np.int64).max)
     np.minimum.at(first, (place, step), flows.start_ns[rows])

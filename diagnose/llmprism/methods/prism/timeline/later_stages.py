@@ -36,7 +36,7 @@ ONE = 0.5  # messages: more than this is at least one
 def after_pauses(flows: FlowTable, phases: Phases, pipelines: Pipelines, ranks: Ranks) -> Ranks:
     """``ranks`` with the starts of later stages after evaluations and other long pauses."""
     first, later = pipelines.stage == 0, pipelines.stage > 0
-    if phases.gathers is not None or phases.count < 2 or not (first.any() and later.any()):
+    if phases.count < 2 or not (first.any() and later.any()):
         return ranks
     activations = _activations(flows, phases, pipelines.stage, ranks.origin_ns)
     if not activations.are_whole:
@@ -131,7 +131,7 @@ def _activations(flows: FlowTable, phases: Phases, stage: Ints, origin: int) -> 
     """All messages of the pipelines from a stage to the next one, of steps or not."""
     place = np.full(len(flows.addresses), -1)
     place[phases.endpoints] = np.arange(phases.endpoints.size)
-    own = [one.one.traffic for one in phases.classes if one.kind == "pp"]
+    own = [one.traffic for one in phases.classes if one.kind == "pp"]
     rows = np.concatenate([np.empty(0, np.int64), *(one.row for one in own)])
     size = np.concatenate([np.empty(0, np.int64), *(one.size for one in own)])
     src, dst = place[flows.src[rows]], place[flows.dst[rows]]

@@ -45,12 +45,12 @@ def reductions_before_updates(
     """
     count = phases.count
     known, cell = one.cells(connections, count)
-    order = order_in_groups(cell, one.one.traffic.start_ns[known])
+    order = order_in_groups(cell, one.traffic.start_ns[known])
     known, cell = known[order], cell[order]
-    src = np.searchsorted(phases.endpoints, connections.src[one.one.connections])[cell // count]
+    src = np.searchsorted(phases.endpoints, connections.src[one.connections])[cell // count]
     passed = _passed_ns(phases, pipelines)[src, cell % count]
-    rest = _rests(one.one.traffic.start_ns[known], one.one.traffic.end_ns[known], cell, passed)
-    size = one.one.traffic.size[known]
+    rest = _rests(one.traffic.start_ns[known], one.traffic.end_ns[known], cell, passed)
+    size = one.traffic.size[known]
     volume = np.bincount(cell, size)
     before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
     lost = _lost(one.volumes(connections, count).ravel()[: volume.size], count)

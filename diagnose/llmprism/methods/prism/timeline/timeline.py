@@ -77,7 +77,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
         host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
-    if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
+    if pipelines.micro_batches > 0 and not pipelines.answers.blocks:
         start[:, 1:] = _of_first_stage(pipelines, start, shown, end)
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
     dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
@@ -100,7 +100,7 @@ def _ends(phases: Phases, pipelines: Pipelines, closings: Closings | None, origi
 def _begins_shown(
     phases: Phases, pipelines: Pipelines, end: Floats, origin: int
 ) -> tuple[Floats, Floats]:
-    """When steps begin by their first activations or gathers, and the ``end`` of what is before.
+    """When steps begin by their first activations, and the ``end`` of what is before.
 
     Both in ns, shape (endpoints, steps); begins are NaN where traffic does not show them.
     """
@@ -111,10 +111,6 @@ def _begins_shown(
         lead = np.full(end.shape[1], pipelines.lead_ns)
         lead[firsts] = _lead(first_sent, end, pipelines.lead_ns, firsts)
         shown = first_sent - lead * _slower(pipelines)
-    if phases.gathers is not None:
-        begun = relative(phases.gathers.start_ns, origin)
-        shown = np.where(np.isnan(begun), shown, begun)
-        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
     return shown, before
 
 
@@ -201,8 +197,8 @@ def of_no_step(phases: Phases) -> tuple[Ints, Ints]:
     start, end = (
         np.concatenate([np.empty(0, np.int64), *times])
         for times in (
-            [one.one.traffic.start_ns[one.step < 0] for one in own],
-            [one.one.traffic.end_ns[one.step < 0] for one in own],
+            [one.traffic.start_ns[one.step < 0] for one in own],
+            [one.traffic.end_ns[one.step < 0] for one in own],
         )
     )
     return start, end
@@ -237,17 +233,17 @@ def _first_traffic(phases: Phases, origin: int, kinds: Sequence[str]) -> Floats:
     """
     first = np.full(phases.first_of_epoch.size, np.nan)
     for one in phases.classes:
-        size, step = one.one.traffic.size, one.step
+        size, step = one.traffic.size, one.step
         volume = np.bincount(step[step >= 0], size[step >= 0], phases.count)
         if one.kind not in kinds or not volume.any():
             continue
         usual = np.median(volume[volume > 0])  # a class may belong to one of several attempts
         for i, number in enumerate(phases.first_of_epoch.tolist()):
             own = np.flatnonzero(step == number)
-            own = own[np.argsort(-one.one.traffic.start_ns[own], kind="stable")]
+            own = own[np.argsort(-one.traffic.start_ns[own], kind="stable")]
             at = int(np.searchsorted(np.cumsum(size[own]), ALL_BUT * usual))
             if own.size:
-                begin_ns = one.one.traffic.start_ns[own[min(at, own.size - 1)]]
+                begin_ns = one.traffic.start_ns[own[min(at, own.size - 1)]]
                 first[i] = np.fmin(first[i], float(begin_ns - origin))
     return first
 

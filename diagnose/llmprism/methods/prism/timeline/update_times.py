@@ -24,7 +24,7 @@ updates it in 9 to 19 ps. So both together take about half a pass, and two at mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import MOVED, gathers_after_updates
-from llmprism.methods.prism.timeline.timeline import Ranks, relative
+from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
@@ -47,16 +47,8 @@ MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
 USUAL_PASSES, WITHOUT = 0.5, 0.2  # usual ones; without replicas there is no reduction
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """How replicas share an update: their number, and what ``layouts`` has for ``sharding``."""
-
-    replicas: int
-    sharding: str
-
-
 def with_updates(
-    connections: Connections, phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing: Sharing
+    connections: Connections, phases: Phases, pipelines: Pipelines, ranks: Ranks, replicas: int
 ) -> Ranks:
     """``ranks`` that end their steps after the update, if nothing is gathered after it."""
     own = [one for one in phases.classes if one.kind == "dp"]
@@ -64,10 +56,10 @@ def with_updates(
     if pipelines.length < 2 or not countable:
         return ranks
     if not own:
-        return _inside_servers(phases, pipelines, ranks, sharing)
+        return _inside_servers(phases, pipelines, ranks, replicas)
     bytes_ = _sent(connections, own, phases, pipelines.stage)
-    bytes_ *= _updated(connections, own, phases, pipelines, sharing)
-    shows = pipelines.stage == 0 if phases.gathers is None else pipelines.stage >= 0
+    bytes_ *= _updated(connections, own, phases, pipelines, replicas)
+    shows = pipelines.stage == 0
     pace = finite_median(_between(phases, ranks)[shows] / bytes_[shows])
     if not pace > 0 or not _are_apart(connections, phases, QUARTER * pace * finite_median(bytes_)):
         return ranks
@@ -77,7 +69,7 @@ def with_updates(
     return _ended(ranks, update, shown, phases.first_of_epoch, alone=alone)
 
 
-def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing: Sharing) -> Ranks:
+def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, replicas: int) -> Ranks:
     """``ranks`` that end their steps after a reduction and an update that nothing shows."""
     usual_ns = finite_median(_between(phases, ranks)[pipelines.stage == 0])
     pass_ns = pipelines.forward_ns if pipelines.forward_ns > 0 else pipelines.lead_ns
@@ -85,7 +77,7 @@ def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing:
         return ranks
     alone = usual_ns <= MOST_PASSES * pass_ns
     pass_ns *= max(pipelines.chunks, 1)  # of all parts of the model that the stage holds
-    passes = WITHOUT if sharing.replicas == 1 else USUAL_PASSES
+    passes = WITHOUT if replicas == 1 else USUAL_PASSES
     own_ns = usual_ns if alone else passes * pass_ns
     update = np.full(phases.endpoints.size, own_ns)
     return _ended(ranks, update, own_ns, phases.first_of_epoch, alone=alone)
@@ -98,7 +90,7 @@ def _are_apart(connections: Connections, phases: Phases, most_ns: float) -> bool
     """
     sooner = 0
     for one in phases.classes:
-        traffic = one.one.traffic
+        traffic = one.traffic
         lane = connections.of_row[traffic.row]
         order = order_in_groups(lane, traffic.start_ns)
         silence = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
@@ -109,8 +101,6 @@ def _are_apart(connections: Connections, phases: Phases, most_ns: float) -> bool
 def _between(phases: Phases, ranks: Ranks) -> Floats:
     """Usual time from the end of a step to the next one [ns], shape (endpoints,); NaN for none."""
     start = ranks.start
-    if phases.gathers is not None:
-        start = relative(phases.gathers.start_ns, ranks.origin_ns)
     within = np.setdiff1d(np.arange(1, start.shape[1]), phases.first_of_epoch)
     return nanmedian(start[:, within] - ranks.end[:, within - 1], axis=1)
 
@@ -142,7 +132,7 @@ def _sent(connections: Connections, own: Sequence[KindOf], phases: Phases, stage
     sent = np.zeros(phases.endpoints.size)
     for one in own:
         known = one.step >= 0
-        row, size = one.one.traffic.row[known], one.one.traffic.size[known]
+        row, size = one.traffic.row[known], one.traffic.size[known]
         sender = np.searchsorted(phases.endpoints, connections.src[connections.of_row[row]])
         sent += np.bincount(sender, size, sent.size) / phases.count
     bytes_ = np.full(sent.size, np.nan)
@@ -153,23 +143,17 @@ def _sent(connections: Connections, own: Sequence[KindOf], phases: Phases, stage
 
 def _updated(
     connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines,
-    sharing: Sharing,
+    replicas: int,
 ) -> float:  # fmt: skip
     """Bytes of the gradients that a rank updates, over the bytes that it sends in a step.
 
     A ring of n members passes (n - 1) / n times the bytes on that it reduces or gathers. NaN if
     the update is followed by gathers, or nothing shows which part of the parameters it is for.
     """
-    members = max(sharing.replicas, 2)
-    if phases.gathers is None:
-        whole = _holds_all(connections, own, phases, pipelines, members)
-        passed = 2.0 if whole else np.nan
-        part = 1.0
-    else:
-        repeated = pipelines.micro_batches if sharing.sharding in ("zero2", "zero3") else 1
-        gathered = {"zero1": 1, "zero2": 1, "zero3": 2 * repeated}.get(sharing.sharding, np.nan)
-        passed, part = repeated + gathered / 2, 1 / members
-    return part * members / ((members - 1) * passed) * _rings(phases, members)
+    members = max(replicas, 2)
+    if not _holds_all(connections, own, phases, pipelines, members):
+        return np.nan
+    return members / (2.0 * (members - 1)) * _rings(phases, members)
 
 
 def _rings(phases: Phases, members: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from llmprism.collectives.reading import Records
 from llmprism.io.clock import clock_tick_ns
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Grouped, Ints, grouped
 
 US = 1000
 """Nanoseconds of a microsecond."""
@@ -52,16 +52,25 @@ class Operations:
             self.transfer_ns[order] = np.repeat(least, count)
             self.late_ns[order] = np.repeat(most, count) - exec_ns[order]
         for one in np.unique(rows["communicator"][is_message]).tolist():
-            of_pipeline = is_message & (rows["communicator"] == one)
-            sends = of_pipeline & (rows["operation"] == self.code("send"))
-            usual = np.median(exec_ns[sends]) if sends.any() else exec_ns[of_pipeline].min()
-            self.transfer_ns[of_pipeline] = np.minimum(exec_ns[of_pipeline], usual)
+            members = self.rows_of(one)
+            members = members[is_message[members]]
+            sends = members[rows["operation"][members] == self.code("send")]
+            usual = np.median(exec_ns[sends]) if sends.size else exec_ns[members].min()
+            self.transfer_ns[members] = np.minimum(exec_ns[members], usual)
         self.waited_ns: Floats = exec_ns - self.transfer_ns
         self.is_message: Bools = is_message
 
     def ends_ns(self, mine: Ints) -> Floats:
         """When operations of some rows end, after the first end of all [ns]."""
         return (self.rows["end_us"][mine] - self.origin_us).astype(np.float64) * US
+
+    @cached_property
+    def _by_communicator(self) -> Grouped:
+        return grouped(self.rows["communicator"], len(self.records.communicators))
+
+    def rows_of(self, communicator: int) -> Ints:
+        """The places of the rows of one communicator, in their order."""
+        return self._by_communicator.rows(communicator).astype(np.int64)
 
     def code(self, name: str) -> int:
         """The code of an operation; -1 if nobody recorded it."""

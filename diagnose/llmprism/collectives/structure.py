@@ -133,7 +133,7 @@ def _shape(operations: Operations, name: str, process: Ints, communicator: Ints)
     processes, communicators = np.unique(process), np.unique(communicator)
     members = {one: process[communicator == one] for one in communicators.tolist()}
     stage = np.full(len(records.processes), -1)
-    uses = {one: operations.rows["communicator"] == one for one in communicators.tolist()}
+    uses = {one: operations.rows_of(one) for one in communicators.tolist()}
     pipelines = [one for one in uses if operations.is_message[uses[one]].all()]
     for one in pipelines:
         rows = operations.rows[uses[one]]
@@ -147,7 +147,7 @@ def _shape(operations: Operations, name: str, process: Ints, communicator: Ints)
     return Shape(name, processes, communicators, kind, stage[processes], layout, missing)
 
 
-def _kind(operations: Operations, one: int, uses: Bools, stages: Ints) -> str:
+def _kind(operations: Operations, one: int, uses: Ints, stages: Ints) -> str:
     """What a communicator is for, by its name, or by what it does."""
     name = operations.records.communicators[one].name.lower()
     for words, kind in NAMED:
@@ -163,15 +163,15 @@ def _kind(operations: Operations, one: int, uses: Bools, stages: Ints) -> str:
 
 
 def _tensor_groups(
-    operations: Operations, kind: dict[int, str], members: dict[int, Ints], uses: dict[int, Bools]
+    operations: Operations, kind: dict[int, str], members: dict[int, Ints], uses: dict[int, Ints]
 ) -> None:
     """Groups inside a server that operate much more often than wider ones of the same processes."""
     communicators = operations.records.communicators
     wide = {one for one in kind if kind[one] == "dp" and communicators[one].nodes > 1}
     for one in [one for one in kind if kind[one] in ("dp", "cp") and one not in wide]:
         beside = [other for other in wide if np.intersect1d(members[one], members[other]).size]
-        often = [uses[other].sum() / members[other].size for other in beside]
-        if beside and uses[one].sum() / members[one].size > MORE_OFTEN * max(often):
+        often = [uses[other].size / members[other].size for other in beside]
+        if beside and uses[one].size / members[one].size > MORE_OFTEN * max(often):
             kind[one] = "tp"
 
 

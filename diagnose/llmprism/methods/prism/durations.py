@@ -211,5 +211,4 @@ def _compared(
 def _without_waiting(measured: StepGraph, usual: Usual, rendezvous: Rendezvous) -> StepGraph:
     """The graph whose computations hold no waiting for others of the same rendezvous."""
     without = without_waiting(measured, usual, rendezvous)
-    without[measured.holds_waiting] = np.nan
     return replace(measured, compute=without)

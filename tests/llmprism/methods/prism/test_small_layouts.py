@@ -112,6 +112,24 @@ def test_sharding_is_unknown_where_volumes_do_not_show_it(scored, case):
     assert list(run.diagnosis.layouts["sharding"]) == ["unknown"]
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_pipeline_whose_messages_of_a_step_are_one_record_each_way_is_found_by_its_place(
+    scored, seed
+):
+    """With chunks, both directions begin at nearly the same time, as an exchange does."""
+    collector = """\
+collector:
+  idle_gap_us: 10000
+  message_boundary: false
+  effects: [{kind: headers}]
+"""
+    keys = "dp: 4, pp: 2, micro_batches: 8, chunks: 2, schedule: interleaved, steps: 12"
+    run = scored(SINGLE % (8, 200) + "jobs:\n" + job("solo", keys) + collector, seed)
+    assert_exact(run.score)
+    layout = run.diagnosis.layouts.iloc[0]
+    assert (layout["dp"], layout["pp"], layout["micro_batches"]) == (4, 2, -1)
+
+
 @pytest.mark.parametrize(
     "effect",
     [

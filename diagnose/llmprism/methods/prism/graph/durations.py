@@ -46,7 +46,6 @@ class StepGraph:
     after_join : whether the parent is a join, not an arrival, (participations, steps).
     transfer : of each operation from its last join to its end, (operations, steps).
     position : of each join among those of its rank within a step; -1 for none.
-    holds_waiting : whether it waited for messages that are not known, shape (participations,).
     """
 
     nodes: Nodes
@@ -55,7 +54,6 @@ class StepGraph:
     after_join: Bools
     transfer: Floats
     position: Ints
-    holds_waiting: Bools
 
 
 def roles_of(nodes: Nodes, stage: Ints, servers: Ints) -> Ints:
@@ -99,29 +97,7 @@ def with_durations(
             at = which[:, columns]
             parent[one] = np.where(at >= 0, one[np.maximum(at, 0)], at)
     transfer = nodes.end - nodes.begin
-    return StepGraph(nodes, compute, parent, after_join, transfer, position, _during_records(nodes))
-
-
-def _during_records(nodes: Nodes) -> Bools:
-    """Last joins of records of several messages, while its rank receives others: which, is unknown.
-
-    Such a record is two operations without an end.
-    """
-    found: Bools = np.zeros(nodes.rank.size, np.bool_)
-    known = np.isfinite(nodes.end).sum(axis=1)
-    ends = np.flatnonzero(known[nodes.operation] == 0)
-    order = ends[np.lexsort((nodes.operation[ends], nodes.rank[ends]))]
-    of = np.column_stack((nodes.rank, nodes.communicator[nodes.operation]))[order]
-    pairs = np.flatnonzero((of[1:] == of[:-1]).all(axis=1))
-    first, last = order[pairs], order[pairs + 1]
-    sent = np.isfinite(nodes.join[last]).sum(axis=1)
-    for node in last[sent > 0].tolist():
-        other = np.flatnonzero((sent == 0) & (nodes.rank[first] == nodes.rank[node]))
-        join = nodes.join[node]
-        within = (nodes.arrive[first[other]] < join) & (join < nodes.arrive[last[other]])
-        both = np.isfinite(nodes.arrive[last[other]] + join)
-        found[node] = bool((2 * within.sum(axis=1) > both.sum(axis=1)).any())
-    return found
+    return StepGraph(nodes, compute, parent, after_join, transfer, position)
 
 
 def _places(nodes: Nodes) -> Ints:

@@ -29,14 +29,15 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.halving import halving
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import PASSES, Character, character_of
+from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import kinds_of_collectives
 from llmprism.methods.prism.kinds.lines import lines
-from llmprism.methods.prism.kinds.members import COUPLE, joined, reduced_at_member
+from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
-from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER
+from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
@@ -45,8 +46,8 @@ from prism_common.threads import in_threads
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
-
-SHAPED = 0.9  # confidence of a pipeline that shows by its shape only
+LONG = 5  # members of a line that is no tree of an all-reduce
+GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
@@ -77,14 +78,14 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Kin
         for one, step in own
     ]
     halved = halving(connections, classes, whole)
-    pipeline = _pipeline(connections, own, characters, halved)
+    pipeline, guessed = _pipeline(connections, own, characters, halved)
     chains = joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
     for i, (one, step) in enumerate(own):
         if i in halved:
             found.append(KindOf(one, "dp", 0.99, step))
         elif i in pipeline:
-            found.append(KindOf(one, "pp", _sure_of(characters[i]), step))
+            found.append(KindOf(one, "pp", _sure_of(characters[i], guessed), step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
             found.append(KindOf(one, "other", 0.97, step))
         else:
@@ -104,10 +105,11 @@ def _pipeline(
     own: Sequence[tuple[TrafficClass, Codes]],
     characters: Sequence[Character],
     halved: set[int],
-) -> set[int]:
-    """Classes that are a pipeline, by who waits for whom, or else by the shape.
+) -> tuple[set[int], bool]:
+    """Classes that are a pipeline, and whether only merged records suggest it.
 
-    Those that are ``halved`` are collectives.
+    By who waits for whom, or else by the shape, or else by what merged records show. Those that
+    are ``halved`` are collectives.
     """
     classes = [one for one, _ in own]
     found = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
@@ -115,12 +117,66 @@ def _pipeline(
     found -= _heavier(classes, found)
     found -= _meshes(connections, classes, found)
     found -= reduced_at_member(characters, found)
-    return found or lines(own, characters, set(range(len(own))) - halved)
+    found = found or lines(own, characters, set(range(len(own))) - halved)
+    if found:
+        return found, False
+    merged = _merged_pipeline(connections, own, characters) - halved
+    return merged - _meshes(connections, classes, merged), True
 
 
-def _sure_of(one: Character) -> float:
+def _sure_of(one: Character, guessed: bool) -> float:
     """Confidence of a pipeline, from who waits for whom, or from its shape."""
-    return _sure(one.outstanding, QUARTER) if one.is_pipeline else SHAPED
+    if guessed or not one.is_pipeline:
+        return GUESSED if guessed else SHAPED
+    return _sure(one.outstanding, QUARTER)
+
+
+def _merged_pipeline(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+) -> set[int]:
+    """Couples that must be a pipeline although each direction of a step is a single record.
+
+    They lead from one data-parallel group to another, begin clearly before the gradients and end
+    before them, and move less than half as much. The same direction begins in most steps, since a
+    gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
+    Acknowledgements do so, too. A few records in each direction hide as much as one, but if the
+    couples form lines, in which always the same direction begins, they are the stages of pipelines.
+    No exchange has lines of five or more: a ring is closed, and a tree has branches.
+    """
+    main = main_class(own, characters)
+    if main < 0:
+        return set()
+    plain = _is_unanswered(connections, own)
+    lead = characters[main]
+    volumes = [one.bytes / one.connections.size for one, _ in own]
+    period = period_of_begins(lead.first_ns)
+    found = set()
+    for i, ((one, _), character) in enumerate(zip(own, characters, strict=True)):
+        across = all(len(group & wide) <= 1 for wide in lead.groups for group in character.groups)
+        span = float(np.nanmedian(character.last_ns - character.first_ns))
+        clearly = min(SMALL * period, QUARTER * span)
+        early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
+        over = float(np.nanmedian(lead.last_ns - character.last_ns)) > SMALL * period
+        single = character.is_merged and one.two_way and not (plain and character.at_once)
+        line = one.two_way and is_line(character)
+        long = line and min(len(group) for group in character.groups) >= LONG
+        shown = long or (over and (single or (line and character.leads >= NEARLY)))
+        if shown and across and early and 2 * volumes[i] < volumes[main]:
+            found.add(i)
+    return found
+
+
+def _is_unanswered(connections: Connections, own: Sequence[tuple[TrafficClass, Codes]]) -> bool:
+    """Whether some connection gets nothing back, so that records hold no acknowledgements."""
+    nodes = int(max(connections.src.max(), connections.dst.max())) + 1
+    every = connections.src.astype(np.int64) * nodes + connections.dst
+    for one, _ in own:
+        src, dst = connections.src[one.connections], connections.dst[one.connections]
+        if not np.isin(dst.astype(np.int64) * nodes + src, every).all():
+            return True
+    return False
 
 
 def _passing(

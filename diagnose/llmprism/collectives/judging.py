@@ -163,8 +163,7 @@ def _graph(
     )  # fmt: skip
     before = np.full((own, steps), -1, np.int32)
     return StepGraph(
-        nodes, work, before, np.zeros((own, steps), np.bool_), end - begin,
-        np.zeros(own, np.int64), np.zeros(own, np.bool_),
+        nodes, work, before, np.zeros((own, steps), np.bool_), end - begin, np.zeros(own, np.int64),
     )  # fmt: skip
 
 

@@ -59,12 +59,14 @@ def logs(
 
 @app.command()
 def foreign(
-    folder: Annotated[Path, typer.Argument(help="Copies of public repositories, see the page.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="Copies of public repositories, see the page.")
+    ] = None,
 ) -> None:
     """Judge the diagnosis of public logs: results/reference/foreign.md."""
-    from evaluation.foreign.page import write
+    from evaluation.foreign.page import write, write_drawn
 
-    typer.echo(write(folder))
+    typer.echo(write_drawn() if folder is None else write(folder))
 
 
 @app.command()

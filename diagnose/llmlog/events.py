@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain, groupby
 
 from llmlog import statements, tracebacks
-from llmlog.catalogue import classify
+from llmlog.catalogue import Kind, classify
 from llmlog.dumps import DumpError, looks_like_dump, read_dumps
 from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
 from llmlog.learning import SAMPLE, SAMPLE_BYTES
@@ -88,6 +88,12 @@ def _refine(event: Event) -> None:
     ):
         verdict = statement.verdict
         event.kind, event.group, event.fields = verdict.name, verdict.group, statement.fields
+
+
+def _follows(kind: Kind, record: Record) -> bool:
+    """Whether a line only follows from another event, or quotes the kernel of some node."""
+    quoted = kind.name == "out_of_memory" and record.tool != "kernel"
+    return quoted or kind.group in _FOLLOWING
 
 
 def _first(numbered: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
@@ -252,7 +258,7 @@ class _Reader:
             return True
         stripped = record.level == "W" and not text.startswith("WARN")
         found = classify(record.tool, f"WARNING {text}" if stripped else text)
-        if found and found[0].group in _FOLLOWING and self._says_more(writer, record, line):
+        if found and _follows(found[0], record) and self._says_more(writer, record, line):
             return True
         if found:
             kind, match = found

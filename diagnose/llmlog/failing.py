@@ -155,15 +155,16 @@ def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
         event
         for event in evidence.of("died")
         if event.group == "report"
-        and (signal_of(event) in SIGNALS or not (_EXIT.search(event.text) or _says_how(event)))
+        and (
+            signal_of(event) in SIGNALS
+            or not (
+                _EXIT.search(event.text) or event.fields.get("signal") or event.fields.get("code")
+            )
+        )
         and (not nodes or event.node in nodes)
     ]
     places = {event.node for event in died}
     return died + [event for event in evidence.of("summary") if event.node in places]
-
-
-def _says_how(event: Event) -> bool:
-    return bool(event.fields.get("signal") or event.fields.get("code"))
 
 
 def _killed_first(evidence: Evidence) -> list[Event]:

@@ -9,18 +9,13 @@ _NODE = re.compile(r"(?=.*\d)[A-Za-z][\w-]*(?:\.[\w-]+)*")
 _INTERFACE = re.compile(r"-(?:ib|hsn|eth|opa|bond|mlx|roce)\d*$")
 _CUT = re.compile(r"[._-]+")
 _PLAIN = re.compile(
-    r"(?i)(?:pre|post)?(?:train(?:er|ing)?|finetune|sft|eval|test|debug|run|job|log|logs|out"
-    r"|output|"
-    r"err|error|errors|std|stdout|stderr|console|nohup|slurm|driver|main|launch|torchrun|mpi"
-    r"|mpirun|"
-    r"ray|jax|hf|deepspeed|ds|megatron|titan|pod|pods|kubectl|tail|head|part|chain|all|full"
-    r"|combined|"
-    r"batch|trial|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
-    r"|latest|"
-    r"decode|iso|raw|dump|copy|sample|example|data|history|"
-    r"messages|syslog|kern|kernel|dmesg|journal|txt|app|server|client|agent|screen|experiment|exp|"
-    r"llama|gpt|neox|bert|t5|opt|bloom|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*"
-    r"|(?i:gpu\d?)"
+    r"(?i)(?:pre|post)?(?:train(?:er|ing)?|finetune|sft|eval|test|debug|run|job|log|logs|out|output"
+    r"|err|error|errors|std|stdout|stderr|console|nohup|slurm|driver|main|launch|torchrun|mpi|mpirun"
+    r"|ray|jax|hf|deepspeed|ds|megatron|titan|pod|pods|kubectl|tail|head|part|chain|all|full|combined"
+    r"|batch|trial|task|rank|worker|proc|process|local|global|step|epoch|attempt|result|results|tmp"
+    r"|latest|decode|iso|raw|dump|copy|sample|example|data|history|messages|syslog|kern|kernel|dmesg"
+    r"|journal|txt|app|server|client|agent|screen|experiment|exp|llama|gpt|neox|bert|t5|opt|bloom"
+    r"|qwen|mistral|mixtral|deepseek|gemma|phi|falcon)\d*|gpu\d?"
 )
 _OF_MACHINES = re.compile(r"(?i)(?:gpu|pod|worker|proc|hf|ds|jax|ray|mpi|t5)\d*")
 """Plain words that the name of a machine can begin with: they stay with it."""

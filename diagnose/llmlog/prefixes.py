@@ -53,16 +53,8 @@ _POD = re.compile(r"containers\.([\w.-]+?)_")
 _MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "@message")
 _TIMES = ("time", "timestamp", "@timestamp", "ts", "date", "_SOURCE_REALTIME_TIMESTAMP")
 _HOSTS = (
-    "pod_name",
-    "pod",
-    "host",
-    "hostname",
-    "node",
-    "_HOSTNAME",
-    "HOSTNAME",
-    "node_name",
-    "nodeName",
-)
+    "pod_name", "pod", "host", "hostname", "node", "_HOSTNAME", "HOSTNAME", "node_name", "nodeName",
+)  # fmt: skip
 _INSIDE = ("kubernetes", "resource", "labels", "stream_labels", "fields")
 ANCHOR = re.compile(
     r"Traceback \(most recent call last\)|  File \"|[\w.]+(?:Error|Exception)\b|\[[a-z_]+\d+\]:"

@@ -11,18 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from llmlog import failing, waiting
 from llmlog.attempts import set_aside
 from llmlog.evidence import Evidence
-from llmlog.failing import (
-    Culprit,
-    ended_by_signal,
-    faulty,
-    first_ended,
-    lost,
-    lost_first,
-    reported,
-)
-from llmlog.waiting import awaited, recorded, silent_until_the_limit, waited_for
+from llmlog.failing import Culprit
 
 SURE = {
     "fault": 1.0,
@@ -58,16 +50,29 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(faulty, "A part that states its own fault is the cause; those who report it are not."),
-    Rule(ended_by_signal, "A process that a signal ended cannot state it: its launcher does."),
-    Rule(awaited, "Those who waited say for whom, from what they exchanged."),
-    Rule(lost_first, "A node that lost a connection and ended before any time-out was first."),
-    Rule(recorded, "Dumps of the flight recorder show exactly which call was not given."),
-    Rule(waited_for, "Who is in another call, behind, or silent keeps the others waiting."),
-    Rule(lost, "A lost connection has two ends: the end that most of them share failed."),
-    Rule(reported, "Without reasons, the process that a launcher reports first is the likeliest."),
+    Rule(
+        failing.faulty,
+        "A part that states its own fault is the cause; those who report it are not.",
+    ),
+    Rule(
+        failing.ended_by_signal, "A process that a signal ended cannot state it: its launcher does."
+    ),
+    Rule(waiting.awaited, "Those who waited say for whom, from what they exchanged."),
+    Rule(
+        failing.lost_first, "A node that lost a connection and ended before any time-out was first."
+    ),
+    Rule(waiting.recorded, "Dumps of the flight recorder show exactly which call was not given."),
+    Rule(waiting.waited_for, "Who is in another call, behind, or silent keeps the others waiting."),
+    Rule(failing.lost, "A lost connection has two ends: the end that most of them share failed."),
+    Rule(
+        failing.reported,
+        "Without reasons, the process that a launcher reports first is the likeliest.",
+    ),
     Rule(_slow, "Nothing failed, and iterations became longer."),
-    Rule(silent_until_the_limit, "A job that was silent for long when its limit ended it hung."),
+    Rule(
+        waiting.silent_until_the_limit,
+        "A job that was silent for long when its limit ended it hung.",
+    ),
 )
 """Rules from the most to the least exact."""
 
@@ -78,7 +83,9 @@ def find_culprit(evidence: Evidence) -> Culprit:
         event.role = _ROLES.get(event.group, "cascade")
     set_aside(evidence)
     found = (rule.find(evidence) for rule in RULES)
-    culprit = next((each for each in found if each is not None), None) or first_ended(evidence)
+    culprit = next((each for each in found if each is not None), None) or failing.first_ended(
+        evidence
+    )
     for event in culprit.events:
         event.role = "cause"
     return culprit

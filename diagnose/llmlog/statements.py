@@ -57,6 +57,9 @@ _ROW = re.compile(
     r"|^(?:\S+ +)?(?P<pod>[a-z0-9][a-z0-9.-]*?)(?:-(?:master|worker|launcher|\d+|[a-z0-9]{5}))*"
     r" +\d+/\d+ +[A-Z]\w+ +\d+"
 )
+_LIST = re.compile(r"\[(\d+)[\d,-]*\]")
+_PROSE = re.compile(r"[A-Za-z(][A-Za-z ,.'\"/()-]{15,}")
+"""Sentences between a verdict and its subject."""
 _COLUMNS = re.compile(r"\S(?: {2,}|\|)(?=\S)")
 _JOB = re.compile(r"(?i)\bJob(?:_?Id)?[ =:]+(\d+)\b|\bStepId=(\d+)")
 _OF_JOB = ("node_lost", "cancelled", "time_limit", "job_failed", "host_memory")
@@ -120,6 +123,8 @@ def subjects(text: str) -> dict[str, str | None]:
         for match in pattern.finditer(text):
             for name, value in match.groupdict().items():
                 key = _ALIASES.get(name, name)
+                if value and key == "node":
+                    value = _LIST.sub(r"\1", value)  # of several nodes, the first
                 usable = value and (key != "node" or _is_node(value))
                 if usable and key not in found:
                     found[key] = value
@@ -164,6 +169,9 @@ def continued(event: Event, text: str) -> bool:
         event.count += 1
         return True
     below = read("", text)
+    if not below and _PROSE.fullmatch(text) and not is_complete(event):
+        event.add(text)
+        return True
     if below and not _ranked_or_placed(below.fields):
         if event.kind not in _STRENGTH or below.verdict.name not in _STRENGTH:
             return False

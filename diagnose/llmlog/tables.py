@@ -26,51 +26,19 @@ from prism_common.errors import UserError
 from prism_common.files import replacing
 from prism_common.folders import Names, OwnFolder
 
+_TYPES = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+_COLUMNS = {
+    "jobs": "job:text state:text user:text nodes:int iterations:int iteration_s:float failed:bool "
+    "lines:int understood:float unread:text samples:text",
+    "failures": "job:text stage:text node:text nodes:text rank:int ranks:text iteration:int "
+    "cause:text or_causes:text confidence:float because:text",
+    "events": "job:text file:text line:int lines:int node:text rank:int time:text kind:text "
+    "role:text template:text",
+}
 _SCHEMAS = {
-    "jobs": pa.schema(
-        [
-            ("job", pa.string()),
-            ("state", pa.string()),
-            ("user", pa.string()),
-            ("nodes", pa.int64()),
-            ("iterations", pa.int64()),
-            ("iteration_s", pa.float64()),
-            ("failed", pa.bool_()),
-            ("lines", pa.int64()),
-            ("understood", pa.float64()),
-            ("unread", pa.string()),
-            ("samples", pa.string()),
-        ]
-    ),
-    "failures": pa.schema(
-        [
-            ("job", pa.string()),
-            ("stage", pa.string()),
-            ("node", pa.string()),
-            ("nodes", pa.string()),
-            ("rank", pa.int64()),
-            ("ranks", pa.string()),
-            ("iteration", pa.int64()),
-            ("cause", pa.string()),
-            ("or_causes", pa.string()),
-            ("confidence", pa.float64()),
-            ("because", pa.string()),
-        ]
-    ),
-    "events": pa.schema(
-        [
-            ("job", pa.string()),
-            ("file", pa.string()),
-            ("line", pa.int64()),
-            ("lines", pa.int64()),
-            ("node", pa.string()),
-            ("rank", pa.int64()),
-            ("time", pa.string()),
-            ("kind", pa.string()),
-            ("role", pa.string()),
-            ("template", pa.string()),
-        ]
-    ),
+    table: pa.schema([(name, _TYPES[kind]) for name, _, kind in pairs])
+    for table, text in _COLUMNS.items()
+    if (pairs := [pair.partition(":") for pair in text.split()])
 }
 MARK = "llmlog.json"
 """Shows that the tables of a folder are ours."""

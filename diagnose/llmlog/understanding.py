@@ -14,11 +14,9 @@ from llmlog.records import Record
 BOUND = 0.05
 """Least share of known lines of a job that may be called sound."""
 _BAD = re.compile(
-    r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic"
-    r"|segfault|core dumped|"
-    r"timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?"
-    r"|out of memory|terminated|"
-    r"hang|hung|stuck|died|lost)\b"
+    r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic|segfault"
+    r"|core dumped|timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?"
+    r"|out of memory|terminated|hang|hung|stuck|died|dead|lost|evicted|preempted)\b"
 )
 _HARMLESS = re.compile(
     r"(?i)\b(?:0|no) (?:errors?|fail\w*)|error[_ ]?(?:file|rate|handling|bars?)|lost in"

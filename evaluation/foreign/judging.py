@@ -3,7 +3,8 @@
 The list (``logs.yaml``) names repositories, commits and paths. A user puts copies of the
 repositories into a folder, ``OWNER+NAME/PATH``; a log that is pasted in a text is the fenced
 block that contains ``fence``. A log of an issue is the text of that issue, saved as
-``OWNER+NAME/issues/NUMBER.txt``."""
+``OWNER+NAME/issues/NUMBER.txt``. Drawn logs (``drawn.yaml``) are lines of our own in the form of
+public texts of other stacks; they need no folder."""
 
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ from llmlog.tables import Results
 from llmlog.understanding import known
 
 LIST = Path(__file__).with_name("logs.yaml")
+DRAWN = Path(__file__).with_name("drawn.yaml")
+UNKNOWN = "unknown"
+"""The right answer about lines that are no log of one job."""
+_STEPS = re.compile(r"^@(\d+) ?(.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 RIGHT, WRONG, DARK, ABSENT = "right", "wrong", "not understood", "not in the folder"
 
@@ -48,7 +53,7 @@ class PublicLog:
     path: str
     stack: str
     seen: bool
-    right: dict[str, Any] | None
+    right: dict[str, Any] | str | None
     fence: str = ""
     files: tuple[str, ...] = field(default_factory=tuple)
 
@@ -87,6 +92,25 @@ def listed() -> list[PublicLog]:
     ]
 
 
+def drawn() -> Iterator[tuple[Verdict, str]]:
+    """The verdict on each drawn log of today, and the outcome when it was first read."""
+    for row in yaml.safe_load(DRAWN.read_text(encoding="utf-8")):
+        log = PublicLog(row["source"], "", "own", "", row["stack"], False, row["right"])
+        with TemporaryDirectory() as kept:
+            paths = [Path(kept) / "logs" / name for name in row["files"]]
+            for path, text in zip(paths, row["files"].values(), strict=True):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(_STEPS.sub(_steps, text), encoding="utf-8")
+            alone = len(paths) == 1
+            yield _judge(log, paths if alone else [Path(kept) / "logs"]), row["first"]
+
+
+def _steps(match: re.Match[str]) -> str:
+    """Lines of progress for ``@N PREFIX``."""
+    numbers = range(1, int(match[1]) + 1)
+    return "\n".join(f"{match[2]}step: {n:2d}  loss: {4 - n / 100:.4f}" for n in numbers)
+
+
 def judged(folder: Path, logs: Iterable[PublicLog]) -> Iterator[Verdict]:
     """The verdict on each of ``logs`` that is in ``folder``."""
     for log in logs:
@@ -116,11 +140,12 @@ def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
     share = job["understood"]
     if not failures:
         sound = job["failed"] is False
-        outcome = DARK if not sound else RIGHT if log.right is None else WRONG
+        right = log.right == UNKNOWN if not sound else log.right is None
+        outcome = RIGHT if right else WRONG if sound else DARK
         answer = "no failure" if sound else f"not understood; {job['iterations']} iterations"
         return Verdict(log, outcome, answer, share)
     row = failures[0]
-    wrong = log.right is None or any(
+    wrong = not isinstance(log.right, dict) or any(
         not _agrees(name, right, row) for name, right in log.right.items()
     )
     fields = [f"{row[name]}" for name in ("stage", "node", "rank", "iteration", "cause")]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluation.exam.intervals import part
+from evaluation.foreign import judging
 from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, judged, listed
 from evaluation.paths import ROOT
 
@@ -15,6 +16,7 @@ PAGE = ROOT / "results/reference/foreign.md"
 _ALSO = (ROOT / "docs/logs.md", ROOT / "results/reference/logs.md")
 """Texts that have the first table too."""
 _BEGIN, _END = "<!-- foreign -->\n", "<!-- /foreign -->"
+_DRAWN_BEGIN, _DRAWN_END = "<!-- drawn -->\n", "<!-- /drawn -->"
 _TEXT = (ROOT / "evaluation/templates/foreign.md").read_text(encoding="utf-8")
 _OUTCOMES = (RIGHT, WRONG, DARK)
 
@@ -31,6 +33,7 @@ def write(folder: Path) -> str:
         "summary": summary(there),
         "by_stack": _by_stack(there),
         "all": _all(there),
+        "drawn": drawn_table(),
     }
     text = _TEXT.format(**values)
     PAGE.write_text(text, encoding="utf-8")
@@ -39,6 +42,37 @@ def write(folder: Path) -> str:
     for path in _ALSO:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     return text
+
+
+def write_drawn() -> str:
+    """Write the table of drawn logs of the page again; return it."""
+    table = drawn_table()
+    before, rest = PAGE.read_text(encoding="utf-8").split(_DRAWN_BEGIN)
+    text = f"{before}{_DRAWN_BEGIN}{table}\n{_DRAWN_END}{rest.split(_DRAWN_END, 1)[1]}"
+    PAGE.write_text(text, encoding="utf-8")
+    return table
+
+
+def drawn_table() -> str:
+    """Each drawn log with its outcome when it was first read, and today's."""
+    rows = ["| form of | stack | right | first read | today |", "| --- | --- | --- | --- | --- |"]
+    first: Counter[str] = Counter()
+    today: Counter[str] = Counter()
+    for verdict, before in judging.drawn():
+        log = verdict.log
+        first[before] += 1
+        today[verdict.outcome] += 1
+        cells = (log.repository, log.stack, _right(log.right), before, verdict.outcome)
+        rows.append(f"| {' | '.join(cells)} |")
+    total = sum(today.values())
+    rows.append(f"| all {total} | | | {first[RIGHT]} right | {today[RIGHT]} right |")
+    return "\n".join(rows)
+
+
+def _right(right: object) -> str:
+    if isinstance(right, dict):
+        return "; ".join(f"{name} {_value(value)}" for name, value in right.items())
+    return "healthy" if right is None else str(right)
 
 
 def filled(text: str) -> str:
@@ -99,11 +133,7 @@ def _all(verdicts: Sequence[Verdict]) -> str:
     ]
     for verdict in verdicts:
         log = verdict.log
-        right = (
-            "healthy"
-            if log.right is None
-            else "; ".join(f"{k} {_value(v)}" for k, v in log.right.items())
-        )
+        right = _right(log.right)
         seen = "yes" if log.seen else "no"
         cells = (_name(verdict), log.licence, seen, right, verdict.answer, verdict.outcome)
         rows.append(f"| {' | '.join(cells)} |")

@@ -23,8 +23,6 @@ POPULATIONS = ("open", "exam")
 _CASES = 50
 _DEVELOPED = 1000
 """Added to a seed for the corpus that the library of l4 learns from: open, never scored."""
-
-
 _WORLDS = 1750
 """Added to a seed for the worlds with flows."""
 

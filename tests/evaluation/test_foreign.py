@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, PublicLog, judged, listed
-from evaluation.foreign.page import PAGE, summary
+from evaluation.foreign.judging import PublicLog, drawn, judged, listed
+from evaluation.foreign.page import PAGE, drawn_table, summary
 
 FAILED = """Traceback (most recent call last):
   File "train.py", line 3, in <module>
@@ -33,7 +33,8 @@ def test_each_log_gets_a_verdict(tmp_path: Path) -> None:
         log("gone.txt", None),
     ]
     verdicts = list(judged(tmp_path, logs))
-    assert [verdict.outcome for verdict in verdicts] == [RIGHT, WRONG, RIGHT, DARK, ABSENT]
+    outcomes = ["right", "wrong", "right", "not understood", "not in the folder"]
+    assert [verdict.outcome for verdict in verdicts] == outcomes
     assert "| failed, looked at | 3 | 1 (33 %" in summary(verdicts[:4])
 
 
@@ -52,3 +53,13 @@ def test_the_page_has_a_row_for_each_log_that_was_there() -> None:
     for name, outcome in figures.items():
         (row,) = (line for line in text.split("\n") if line.startswith(f"| {name} |"))
         assert row.endswith(f"| {outcome} |")
+
+
+def test_drawn_logs_are_of_other_stacks_and_stay_right() -> None:
+    outcomes = list(drawn())
+    stacks = {verdict.log.stack for verdict, _ in outcomes}
+    assert len(outcomes) >= 40
+    assert not stacks & {one.stack for one in listed()}
+    wrong = [verdict.log.repository for verdict, _ in outcomes if verdict.outcome == "wrong"]
+    assert wrong == []
+    assert drawn_table() in PAGE.read_text(encoding="utf-8")

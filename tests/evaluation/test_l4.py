@@ -17,9 +17,8 @@ from log_corpus import corpus
 NODES = [f"n{number}" for number in range(6)]
 
 
-def called(folder: Path, healthy: Path | None = None) -> list[Failure]:
-    jobs, usual = find_jobs([folder]), find_jobs([healthy]) if healthy else []
-    found = L4().diagnose(jobs, usual, Intake())
+def called(folder: Path) -> list[Failure]:
+    found = L4().diagnose(find_jobs([folder]), [], Intake())
     return [failure for _, failure in found if failure is not None]
 
 
@@ -61,14 +60,6 @@ def test_events_of_successful_jobs_are_left_out(tmp_path: Path) -> None:
     (failure,) = called(folder)
     assert "corrected" not in texts(failure)
     assert "bad page" in texts(failure)
-
-
-def test_a_folder_of_healthy_logs_may_be_elsewhere(tmp_path: Path) -> None:
-    noise = "clock of node 3 was corrected by 12 ms\n"
-    healthy = write(tmp_path / "a", {"ok": ("COMPLETED", logs("n1", noise))})
-    failed = write(tmp_path / "b", {"bad": ("FAILED", logs("n2", noise + "a bad page\n"))})
-    (failure,) = called(failed, healthy)
-    assert "corrected" not in texts(failure)
 
 
 def test_the_library_names_causes_of_similar_cases() -> None:

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from llmlog.cli import app
-from llmlog.clocks import Moment, offsets
 
 NODES = ("a", "b")
 
@@ -236,11 +235,3 @@ def test_clocks_are_aligned_by_what_all_nodes_pass_together(tmp_path: Path, pass
     }
     failure = diagnosed(tmp_path, logs)
     assert (failure["node"], failure["cause"]) == ("a", "gpu_lost")
-
-
-def test_the_moment_that_most_nodes_show_counts() -> None:
-    moments = [Moment("timeout", 0, "a", 9.0), Moment("timeout", 0, "b", 9.0)]
-    for number in (1, 2, 3):
-        moments += [Moment("iteration", number, node, number) for node in "ab"]
-        moments.append(Moment("iteration", number, "c", number + 60))
-    assert offsets(moments) == {"a": 0, "b": 0, "c": 60}

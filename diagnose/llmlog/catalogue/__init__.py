@@ -30,44 +30,40 @@ from typing import Any
 _FILES = ("kernel", "pytorch", "nccl", "launchers", "accelerators")
 
 
-@dataclass(frozen=True)
-class Kind:
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """What every row has."""
+
+    pattern: re.Pattern[str]
+    line: str
+    stack: str
+    source: str
+    since: str = "any"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(_Row):
     """A kind of line; see the module."""
 
     name: str
     group: str
-    pattern: re.Pattern[str]
-    line: str
-    stack: str
-    since: str
-    source: str
     tool: str = ""
     word: str = ""
     causes: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Meaning:
+@dataclass(frozen=True, kw_only=True)
+class Meaning(_Row):
     """What a text of an exception says about its cause: shares of causes."""
 
-    pattern: re.Pattern[str]
     causes: dict[str, float]
-    line: str
-    stack: str
-    since: str
-    source: str
 
 
-@dataclass(frozen=True)
-class Reader:
+@dataclass(frozen=True, kw_only=True)
+class Reader(_Row):
     """A line of a trainer that shows progress; see ``progress.toml`` for the groups."""
 
-    pattern: re.Pattern[str]
     word: str
-    line: str
-    stack: str
-    since: str
-    source: str
 
     @property
     def general(self) -> bool:
@@ -75,35 +71,23 @@ class Reader:
         return self.stack == "any trainer"
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Kind):
     """What a speaker says of a subject; see ``statements.toml``.
 
     ``needs`` are the subjects of which one has to be named, ``says`` those in ``line``.
     """
 
-    name: str
-    group: str
     needs: str
-    pattern: re.Pattern[str]
-    line: str
     says: dict[str, str]
-    source: str
     stack: str = "launchers, monitors, orchestrators"
-    since: str = "any"
-    causes: dict[str, float] = field(default_factory=dict)
 
 
 def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
     """Rows of a file; what its ``common`` says holds for all of them."""
     content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     for row in content[table]:
-        yield (
-            {"since": "any"}
-            | content.get("common", {})
-            | row
-            | {"pattern": re.compile(row["pattern"])}
-        )
+        yield (content.get("common", {}) | row | {"pattern": re.compile(row["pattern"])})
 
 
 KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))
@@ -118,8 +102,7 @@ MARK_WORDS = (
 """Words that such lines have, one of them each, in small letters."""
 SUBJECTS = tuple(row["pattern"] for row in _rows("statements", "subject"))
 VERDICTS = tuple(Verdict(**row) for row in _rows("statements", "verdict"))
-CAUSES = {kind.name: kind.causes for kind in reversed(KINDS) if kind.causes}
-CAUSES |= {verdict.name: verdict.causes for verdict in VERDICTS if verdict.causes}
+CAUSES = {kind.name: kind.causes for kind in (*reversed(KINDS), *VERDICTS) if kind.causes}
 """Shares of causes of each kind, by its first row that has some."""
 
 REACTIONS = re.compile(

@@ -21,8 +21,7 @@ PLACES = 50
 """Lines of a template that are kept, of each file."""
 WINDOW = 10
 """Iterations of a window."""
-_LONGEST = 2000
-_MOST_SHAPES = 200_000
+_LONGEST, _MOST_SHAPES = 2000, 200_000
 _LABEL = re.compile(rb"(\d+): ")
 
 

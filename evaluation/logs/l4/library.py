@@ -1,8 +1,4 @@
-"""The library of patterns: causes of confirmed cases, by the events that they had.
-
-A case is the set of its templates. The cause of a new case is that of the most similar one
-(Jaccard's index); cases of equal similarity share it.
-"""
+"""The library of patterns: causes of confirmed cases, by the templates that they had (Jaccard)."""
 
 from __future__ import annotations
 

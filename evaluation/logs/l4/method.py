@@ -5,10 +5,7 @@
 3. Templates that occur before the last ten iterations are left out, and iterations in windows of
    ten, compared by dynamic time warping, show where a job became slow (*temporal*).
 
-The paper does not publish the features of the forest, how splits rank events, which of the ranked
-events are the answer, how events give the stage, or how patterns are compared. Here the answer is
-every event that is left and whose lines are not spread evenly over all nodes, or all if none is.
-"""
+What the paper does not publish was chosen: events are all that are left and not spread evenly."""
 
 from __future__ import annotations
 

@@ -169,15 +169,13 @@ def counters(
 @app.command()
 def production(
     folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
-    fixture: Annotated[bool, typer.Option("--fixture", help="Cut the fixture of tests.")] = False,
 ) -> None:
     """Diagnose an hour of a production cluster: results/reference/production.md and pictures."""
-    from evaluation.production import fixture as cutting
     from evaluation.production import page
     from prism_common.command import user_errors
 
     with user_errors(debug=False):
-        typer.echo(cutting.write(folder) if fixture else page.write(folder))
+        typer.echo(page.write(folder))
 
 
 @app.command()

@@ -27,11 +27,16 @@ from evaluation.attacks.programs import PROGRAMS, Program
 from evaluation.paths import ROOT
 from llmlog.cli import app as llmlog_app
 from llmlog.errors import LogError
+from llmprism.counters.diagnosing import diagnose as diagnose_counters
+from llmprism.counters.naming import read_ports
+from llmprism.counters.readers import read as read_counters
+from llmprism.counters.readers.options import Options as CounterOptions
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network import read_network
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import find
+from llmprism.io.topology import read_topology
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.messages import Messages
 from llmprism.watch.sources.spool import own_spool
@@ -127,6 +132,17 @@ def check_telemetry(given: _Damage) -> None:
         path = here / given[0].name
         path.write_bytes(damaged(given[0].read_bytes(), given[1]))
         ingest(find([str(path)]), here / "out" / "flows.parquet", Options(to_ns=1 << 60))
+
+
+def check_counters(given: _Damage) -> None:
+    """So are damaged counters of ports, and what is found can be written."""
+    with _promised() as here:
+        path = here / given[0].name
+        path.write_bytes(damaged(given[0].read_bytes(), given[1]))
+        network = read_topology(_FIXTURES / "counters" / "topology.json")
+        ports = read_ports(_FIXTURES / "counters" / "ports.csv")
+        found = diagnose_counters(read_counters([str(path)], CounterOptions()), network, ports)
+        json.dumps(found.diagnosis.summary(), allow_nan=False)
 
 
 def check_network(given: _Damage) -> None:
@@ -231,7 +247,8 @@ def targets() -> list[Target]:
     ]
     return [
         *folders,
-        Target("telemetry", _damage("cases", "formats"), check_telemetry),
+        Target("telemetry", _damage("cases", "formats", "exports", "tools"), check_telemetry),
+        Target("counters", _damage("counters/formats"), check_counters),
         Target("networks", _damage("networks"), check_network),
         Target("logs", _damage("failures"), check_logs),
         Target("messages", _MESSAGES, check_messages),

@@ -20,8 +20,8 @@ from evaluation.exam import truth
 from evaluation.exam.measuring import graded
 from evaluation.exam.worlds import RESULTS, World, families, scenario_of, simulated
 from llmprism.counters.diagnosing import diagnose
+from llmprism.counters.readers import read
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.tables import read
 from llmprism.io.topology import read_topology
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -57,7 +57,7 @@ def diagnosed(run: Run, interval_s: float) -> Row:
     seldom = run.folder / "seldom.parquet"
     pq.write_table(read_seldom(run.counters, round(interval_s / INTERVALS_S[0])), seldom)
     began = time.process_time()
-    result = diagnose(read(seldom, Options()), read_topology(run.topology))
+    result = diagnose(read([str(seldom)], Options()), read_topology(run.topology))
     result.diagnosis.write(run.diagnosis_folder)
     took_s = time.process_time() - began
     can_tell = result.diagnosis.verdict.can_tell

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.production.traces import read, topology_of
 from llmprism.counters.curves import Curves
 from llmprism.counters.diagnosing import CounterDiagnosis, diagnose, link_bps
 from llmprism.counters.jobs import disagreement, find_jobs
-from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.zhejiang import read, topology_of
 from llmprism.counters.readings import Readings
 from llmprism.io.topology import Topology, parse_topology
 from llmprism.numerics.arrays import Ints
@@ -63,7 +62,7 @@ def measure(folder: Path) -> Hour:
     """
     began = time.process_time()
     topology = parse_topology(topology_of(folder), str(folder))
-    return measured(read(folder, Options()), topology, began)
+    return measured(read(folder), topology, began)
 
 
 def measured(readings: Readings, topology: Topology, began_s: float) -> Hour:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from llmprism.check.stages import CAN, CANNOT, PARTLY, Stage
 from llmprism.counters.diagnosing import CounterDiagnosis, diagnose
-from llmprism.counters.names import column_of
+from llmprism.counters.names import meaning_of
 from llmprism.counters.readers import read
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import EVENTS, IN, OUT
@@ -29,7 +29,8 @@ def is_counters(path: Path) -> bool:
         names = pq.read_schema(path).names
     except (pa.ArrowException, OSError):
         return False
-    return {IN, OUT} <= {column_of(name) for name in names} and "src" not in names
+    counted = {found.column for name in names if (found := meaning_of(name))}
+    return {IN, OUT} <= counted and "src" not in names
 
 
 def check(path: Path, topology: Path | None) -> tuple[CounterDiagnosis, list[Stage]]:

@@ -17,13 +17,12 @@ from prism_common.command import Command, new_app, user_errors
 if TYPE_CHECKING:
     from llmprism.counters.diagnosing import CounterDiagnosis
     from llmprism.counters.readers.options import Options
-    from llmprism.io.topology import Topology
 
 HELP = """Find jobs, steps and slow ports from the byte counters of switch ports.
 
 INPUTS are files, or the URL of a Prometheus server: CSV or Parquet (a row a reading: time, port or
-address, bytes in and out), answers of Prometheus' query_range, output of `perfquery -x`, messages
-of gnmic, or the folder of Zhejiang Lab's traces. Counters may be cumulative or differences.
+address, bytes in and out), answers of Prometheus' query_range, messages of gnmic, output of
+`perfquery -x` or `ethtool -S` with its times. Counters may be cumulative or differences.
 
 Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the counters do not suffice, and the
 message gives the interval that would.
@@ -37,8 +36,7 @@ def counters_command(
     inputs: arguments.Inputs,
     topology: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The physical network, JSON; the folder of Zhejiang Lab "
-                     "has its own."),
+        typer.Option(metavar="FILE", help="The physical network, JSON."),
     ] = None,
     ports: Annotated[
         Path | None,
@@ -86,13 +84,18 @@ def counters_command(
         from llmprism.counters.naming import read_ports
         from llmprism.counters.readers import read
         from llmprism.diagnosis import check_target
+        from llmprism.io.topology import read_topology
+        from prism_common.errors import Problem, UserError
         from prism_common.files import refuse_foreign
 
         if out is not None:
             check_target(out)  # before the work
         refuse_foreign(picture, "llmprism", "--picture")
         options = _options(mapping, form, side, time_unit, since, until, query, interval)
-        network = _network(topology, inputs)
+        if topology is None:
+            how = "name it: --topology FILE (llmprism ingest writes one from a table of cables)"
+            raise UserError(Problem("no topology: nobody knows which NICs share a server", "", how))
+        network = read_topology(topology)
         addresses = read_ports(ports) if ports else {}
         result = diagnose(read(inputs, options), network, addresses)
         if out is not None:
@@ -120,7 +123,7 @@ def _options(
     if query is not None and len(query) < 2:
         raise UserError(Problem("one counter", "--query", "name both: --query IN --query OUT"))
     return Options(
-        mapping=parse_pairs(mapping, "--map"),
+        mapping=_checked(parse_pairs(mapping, "--map")),
         form=cast(Any, form),
         side=cast(Any, side),
         time_unit=time_unit,
@@ -131,19 +134,19 @@ def _options(
     )
 
 
-def _network(topology: Path | None, inputs: list[str]) -> Topology:
-    """The topology: a file, or that of the folder of Zhejiang Lab."""
-    from llmprism.counters.readers.zhejiang import topology_of
-    from llmprism.io.topology import parse_topology, read_topology
-    from prism_common.errors import Problem, UserError
+def _checked(mapping: dict[str, str]) -> dict[str, str]:
+    """The columns of ``--map``: each of ours is known, and each of theirs is named once."""
+    from llmprism.counters.readings import COLUMNS
 
-    if topology is not None:
-        return read_topology(topology)
-    folders = [Path(one) for one in inputs if Path(one).is_dir()]
-    if not folders:
-        how = "name it: --topology FILE (llmprism ingest writes one from a table of cables)"
-        raise UserError(Problem("no topology: nobody knows which NICs share a server", "", how))
-    return parse_topology(topology_of(folders[0]), str(folders[0]))
+    known = ("time", "port", "switch", *COLUMNS)
+    for ours, theirs in mapping.items():
+        if ours not in known:
+            what = f"there is no column {ours!r}; known: {', '.join(known)}"
+            raise typer.BadParameter(what, param_hint="--map")
+        if list(mapping.values()).count(theirs) > 1:
+            what = f"column {theirs!r} is named for two of ours"
+            raise typer.BadParameter(what, param_hint="--map")
+    return mapping
 
 
 def _print(result: CounterDiagnosis, as_json: bool, quiet: bool) -> None:
@@ -151,12 +154,13 @@ def _print(result: CounterDiagnosis, as_json: bool, quiet: bool) -> None:
 
     if as_json:
         typer.echo(json.dumps(summary_of(result), indent=1, allow_nan=False))
-        return
-    for line in lines_of(result):
+    for line in () if as_json else lines_of(result):
         typer.echo(line)
-    if quiet:
+    if quiet or as_json:
         return
     diagnosis = result.diagnosis
+    for remark in result.remarks:
+        typer.echo(f"note: {remark}", err=True)
     for reason, count in diagnosis.intake.set_aside.items():
         typer.echo(f"set aside {count:,}: {reason}", err=True)
     for line in diagnosis.verdict.lines():

@@ -18,10 +18,11 @@ from llmprism.counters import findings, verdict
 from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns, summed
 from llmprism.counters.curves import Curves, curves_of
 from llmprism.counters.findings import CounterFinding, JobView
+from llmprism.counters.hypotheses import Placed, decided
 from llmprism.counters.jobs import PortJobs, find_jobs
 from llmprism.counters.naming import placed
 from llmprism.counters.peers import members_of
-from llmprism.counters.readings import PortReadings, Readings
+from llmprism.counters.readings import Form, Readings
 from llmprism.counters.rhythm import Rhythm, rhythm_of
 from llmprism.counters.steps import can_show_steps, steps_of
 from llmprism.diagnosis import Diagnosis, conform
@@ -32,9 +33,14 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.verdict import Reason, RecordsVerdict
 
 METHOD = "counters"
-ONLY_REMARKS = frozenset(
-    {"holes", "readings out of order", "wraps at 32 bits", "wraps at 64 bits", "resets"}
+NO_CURVES = Curves(
+    [], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0, np.zeros(0, complex)
 )
+NO_JOBS = PortJobs(np.zeros(0, np.int32), np.zeros(0, bool), np.zeros(0))
+ONLY_REMARKS = (
+    "holes", "readings out of order", "wraps at 32 bits", "wraps at 64 bits", "resets",
+    "values of other counters",
+)  # fmt: skip
 """What is counted and used all the same: these readings are not set aside."""
 
 
@@ -49,6 +55,7 @@ class CounterDiagnosis:
     jobs : of the ports.
     rhythms : of each job.
     servers : of the topology, by kind: ``in jobs``, ``without a job``, ``idle``.
+    remarks : how the counters were read, and what was counted and used all the same.
     """
 
     diagnosis: Diagnosis
@@ -57,6 +64,7 @@ class CounterDiagnosis:
     jobs: PortJobs
     rhythms: Sequence[Rhythm]
     servers: Mapping[str, Sequence[str]]
+    remarks: Sequence[str] = ()
 
 
 def diagnose(
@@ -70,17 +78,23 @@ def diagnose(
 
     Raises
     ------
-    UserError : no port is in the topology.
+    UserError : no port is in the topology, or what counters count is not clear.
     """
     known, unknown = placed(readings.ports, topology, addresses or {})
     counts = readings.set_aside + Counter()
-    ports, of_port = _cleaned(readings, known, topology, counts)
+    limits = link_bps(topology)
+    given = [Placed(code, float(limits[code]), port) for code, port in known]
+    form, taken, reading = decided(given, readings.form)
+    ports, of_port = _cleaned(taken, form, counts)
     resolution_ns = refresh_ns(ports)
+    remarks = [*reading, *(f"{counts[why]:,} {why}" for why in ONLY_REMARKS if counts[why])]
     series, codes = _by_nic(ports, of_port)
-    curves = curves_of(series, resolution_ns) if series and resolution_ns else None
-    if curves is None:
-        return _nothing(readings, unknown, counts, len(series))
-    jobs = find_jobs(curves, topology.servers[codes].astype(np.int64), link_bps(topology)[codes])
+    curves, jobs = NO_CURVES, NO_JOBS
+    if series and resolution_ns:
+        curves = curves_of(series, resolution_ns)
+        servers = topology.servers[codes].astype(np.int64)
+        jobs = find_jobs(curves, servers, link_bps(topology)[codes])
+    codes = codes[: len(curves.ports)]
     views, rhythms = _views(curves, jobs)
     reasons = [*verdict.about_all(len(series), int(jobs.busy.sum()), jobs.count, counts)]
     for view, rhythm in zip(views, rhythms, strict=True):
@@ -104,7 +118,7 @@ def diagnose(
         METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged, left_out=()
     )
     return CounterDiagnosis(
-        diagnosis, curves, codes, jobs, rhythms, _servers(jobs, codes, topology)
+        diagnosis, curves, codes, jobs, rhythms, _servers(jobs, codes, topology), remarks
     )
 
 
@@ -124,20 +138,15 @@ def link_bps(topology: Topology) -> Floats:
 
 
 def _cleaned(
-    readings: Readings,
-    known: Sequence[tuple[int, PortReadings]],
-    topology: Topology,
-    counts: Counter[str],
+    taken: Sequence[Placed], form: Form, counts: Counter[str]
 ) -> tuple[list[PortSeries], Ints]:
     """The series of all usable ports, and the code of each."""
-    limits = link_bps(topology)
     series, codes = [], []
-    for code, port in known:
-        limit = float(limits[code])
-        clean = cleaned(port, readings.form, limit, counts)
+    for one in taken:
+        clean = cleaned(one.port, form, one.limit_bps, counts)
         if clean is not None:
             series.append(clean)
-            codes.append(code)
+            codes.append(one.code)
     return series, np.array(codes, np.int64)
 
 
@@ -279,22 +288,3 @@ def _verdict(
     events = series[0].events if series else {}
     scopes = [verdict.scope_of(view.name, view.steps is not None, events) for view in views]
     return RecordsVerdict(can_tell, tuple(reasons), dict(figures)).with_scopes(scopes)
-
-
-def _nothing(
-    readings: Readings, unknown: Counter[str], counts: Counter[str], ports: int
-) -> CounterDiagnosis:
-    """The diagnosis of counters that show nothing at all."""
-    reasons = tuple(verdict.about_all(ports, 0, 0, counts))
-    plain, spans = conform(METHOD, {})
-    judged = RecordsVerdict(False, reasons, {"ports": ports, **_plain(counts)})
-    intake = _intake(readings, unknown, counts)
-    diagnosis = Diagnosis(
-        METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=judged, left_out=()
-    )
-    empty = np.zeros(0, np.int64)
-    curves = Curves(
-        [], 0, 1, np.zeros((0, 2, 0), np.float32), np.zeros((0, 0), bool), 0, np.zeros(0, complex)
-    )
-    jobs = PortJobs(empty.astype(np.int32), empty.astype(bool), empty.astype(float))
-    return CounterDiagnosis(diagnosis, curves, empty, jobs, [], {})

@@ -1,56 +1,69 @@
-"""Which name of a counter is which of our columns, and on which side of the cable it counts.
+"""What the name of a counter says: its direction, what it counts, and where.
 
-SNMP, OpenConfig and most switches name directions from the switch; hosts, DPUs and InfiniBand name
-them from the NIC. Names are compared without case and separators.
+Exporters build names from the same words: ``ifHCInOctets``, ``SAI_PORT_STAT_IF_IN_OCTETS``,
+``rx_bytes_phy``, ``infiniband_portxmitdata_total``. A name is divided into these words. Switches
+say *in* and *out*; hosts and InfiniBand say *rx* and *tx*, and mean the NIC. A name with any other
+word counts something else (one queue, one priority, multicast) and is not used.
+
+``data`` without ``bytes`` counts words of 4 bytes (InfiniBand Architecture Specification 1,
+PortCounters). A name is one hypothesis only: :mod:`llmprism.counters.hypotheses` compares the
+values with the links.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from llmprism.counters.readings import NIC, SWITCH, Side, mirrored
+from llmprism.counters.readings import NIC, SWITCH, Side, Unit, mirrored
 from prism_common.errors import Problem, UserError
 
-SWITCH_NAMES: Mapping[str, str] = {
-    "in_bytes": "inbytes inoctets ifhcinoctets ifinoctets bytesin octetsin",
-    "out_bytes": "outbytes outoctets ifhcoutoctets ifoutoctets bytesout octetsout",
-    "in_packets": "inpackets inpkts ifhcinucastpkts inunicastpkts inucastpkts",
-    "out_packets": "outpackets outpkts ifhcoutucastpkts outunicastpkts outucastpkts",
-    "in_discards": "indiscards ifindiscards inpktsloss indrops",
-    "out_discards": "outdiscards ifoutdiscards outpktsloss outdrops",
-    "in_errors": "inerrors ifinerrors",
-    "out_errors": "outerrors ifouterrors",
-    "ecn_marks": "ecnmarks ecnmarkedcount ecnmarkedpackets",
-    "pause_frames": "pauseframes pfcrxframes inpauseframes rxpfc pausein",
+_DIRECTIONS: dict[str, tuple[str, Side]] = {
+    **dict.fromkeys(("in", "ingress", "input"), ("in", SWITCH)),
+    **dict.fromkeys(("out", "egress", "output"), ("out", SWITCH)),
+    **dict.fromkeys(("rx", "rcv", "recv", "receive", "received"), ("in", NIC)),
+    **dict.fromkeys(("tx", "xmit", "transmit", "transmitted", "sent"), ("out", NIC)),
 }
-"""Names of counters of a switch port, by our column."""
-NIC_NAMES: Mapping[str, str] = {
-    "in_bytes": "receivedbytes rxbytes rcvbytes receivebytestotal nodenetworkreceivebytestotal "
-    "nodeinfinibandportdatareceivedbytestotal networkreceivebytestotal portrcvdata",
-    "out_bytes": "transmittedbytes txbytes xmitbytes transmitbytestotal "
-    "nodenetworktransmitbytestotal nodeinfinibandportdatatransmittedbytestotal "
-    "networktransmitbytestotal portxmitdata",
-    "in_packets": "rxpackets portrcvpkts nodenetworkreceivepacketstotal",
-    "out_packets": "txpackets portxmitpkts nodenetworktransmitpacketstotal",
-    "in_discards": "rxdropped rxdiscards nodenetworkreceivedroptotal",
-    "out_discards": "txdropped txdiscards portxmitdiscards nodenetworktransmitdroptotal",
-    "in_errors": "rxerrors portrcverrors nodenetworkreceiveerrstotal",
-    "out_errors": "txerrors nodenetworktransmiterrstotal",
-    "ecn_marks": "npecnmarkedrocepackets rxecnmark",
-    "pause_frames": "rxpause rxprio3pause",
+_QUANTITIES = {  # the first that a name has a word of
+    "discards": "discards discard discarded dropped drops drop loss",
+    "errors": "errors error errs err",
+    "ecn_marks": "ecn",
+    "pause_frames": "pause pfc",
+    "bytes": "bytes byte octets octet",
+    "bits": "bits bit",
+    "words": "data words",
+    "packets": "packets packet pkts pkt frames",
 }
-"""The same as a NIC or a host names them."""
-RATES = re.compile(r"bps|rate|speed|ratio|util|percent|persec|mbits|gbits|throughput|bandwidth")
-"""Names of what an exporter computed from counters."""
+_SAME = frozenset({"ecn_marks", "pause_frames"})  # they need no direction
+_OTHERS = (
+    "if hc interface interfaces node network net infiniband ib hca switch port sai stat stats state"
+    " counters counter total count openconfig snmp ethtool phy extended ext nic eth ethernet device"
+    " hw roce roces marked marks mark ce np vport rdma unicast ucast good raw prio"
+)
+_VOCABULARY = sorted(
+    {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_OTHERS.split()},
+    key=len,
+    reverse=True,
+)
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_RATE = re.compile(
+    r"\w*rates?|\w*bps|\w*speed|ratio|util\w*|percent\w*|\w*persec(ond)?|[kmg]bits?|throughput|"
+    r"bandwidth"
+)
+_PER_SECOND = re.compile(r"(?<![a-z])per[ _]?s(ec(ond)?)?\b|(b|bits?|bytes?)/s", re.IGNORECASE)
 WHY_NO_RATES = (
     "rates leave out what was between two readings, and hide resets and holes; export the counters"
     " themselves (ifHCInOctets and ifHCOutOctets, in-octets and out-octets)"
 )
-_BY_NAME = {
-    **{name: (column, SWITCH) for column, names in SWITCH_NAMES.items() for name in names.split()},
-    **{name: (column, NIC) for column, names in NIC_NAMES.items() for name in names.split()},
-}
+
+
+class Meaning(NamedTuple):
+    """What a counter is: our column, the unit of its bytes, and its name without a direction."""
+
+    column: str
+    unit: Unit
+    family: str
 
 
 def plain(name: str) -> str:
@@ -62,24 +75,55 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower().rsplit("/", 1)[-1].rsplit(":", 1)[-1])
 
 
-def column_of(name: str, side: Side | None = None) -> str | None:
-    """Our column for a counter's name, as the switch sees it; None if it is no counter we use.
+def meaning_of(name: str, side: Side | None = None) -> Meaning | None:
+    """What a counter's name says, as the switch sees it; None if it is no counter we use.
 
     ``side`` is where the exporter is, if the name does not decide it.
 
-    >>> column_of("ifHCInOctets"), column_of("rx_bytes"), column_of("in_bytes", "nic")
-    ('in_bytes', 'out_bytes', 'out_bytes')
+    >>> meaning_of("ifHCInOctets"), meaning_of("port_xmit_data")
+    (Meaning(column='in_bytes', unit='bytes', family='if hc octets'), Meaning(column='in_bytes', \
+unit='words', family='port data'))
+    >>> meaning_of("rx_prio3_bytes"), meaning_of("in_bytes", "nic").column
+    (None, 'out_bytes')
     """
-    known = _BY_NAME.get(plain(name))
-    if known is None:
+    if is_rate(name):
         return None
-    column, usual = known
-    return mirrored(column) if (side or usual) == NIC else column
+    words = [word for piece in _pieces(name) for word in _words(piece)]
+    if not {*words} <= {*_VOCABULARY}:
+        return None
+    quantity = next((q for q, of in _QUANTITIES.items() if {*of.split()} & {*words}), "")
+    directions = [word for word in words if word in _DIRECTIONS]
+    if quantity in _SAME:
+        return Meaning(quantity, "bytes", "")
+    if not quantity or len(directions) != 1 or "prio" in words:
+        return None
+    way, usual = _DIRECTIONS[directions[0]]
+    unit: Unit = "words" if quantity == "words" else "bits" if quantity == "bits" else "bytes"
+    column = f"{way}_{'bytes' if quantity in ('bits', 'words') else quantity}"
+    family = " ".join(word for word in words if word not in directions)
+    return Meaning(mirrored(column) if (side or usual) == NIC else column, unit, family)
+
+
+def _pieces(name: str) -> list[str]:
+    """The parts of a name between separators and changes of case, without the path before it."""
+    return [one.lower() for one in _PIECE.findall(name.rsplit("/", 1)[-1].rsplit(":", 1)[-1])]
+
+
+def _words(piece: str) -> Iterator[str]:
+    """The longest known words of a piece, one after the other; an unknown rest is one as well."""
+    while piece:
+        word = next((one for one in _VOCABULARY if piece.startswith(one)), piece)
+        yield word
+        piece = piece[len(word) :]
 
 
 def is_rate(name: str) -> bool:
-    """Whether a name is that of a rate."""
-    return bool(RATES.search(plain(name)))
+    """Whether a name, or a value with its unit, is that of a rate.
+
+    >>> [is_rate(text) for text in ("instance:ifHCInOctets:rate5m", "2.9 GB/s", "ifHCInOctets")]
+    [True, True, False]
+    """
+    return any(map(_RATE.fullmatch, _pieces(name))) or bool(_PER_SECOND.search(name))
 
 
 def refuse_rates(names: Iterable[str], where: str) -> None:

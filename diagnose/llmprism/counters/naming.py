@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llmprism.counters.readings import PortReadings
+from llmprism.io.sources import read_text
 from llmprism.io.topology import Topology
 from prism_common.errors import Problem, UserError
 
 LISTED = 5
+LARGEST_BYTES = 1 << 26
+"""Of the file of addresses."""
 
 
 def read_ports(path: Path) -> dict[str, str]:
@@ -25,9 +28,8 @@ def read_ports(path: Path) -> dict[str, str]:
     A column ``switch`` goes before the port, with a slash.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = list(csv.DictReader(read_text(path, LARGEST_BYTES).splitlines()))
+    except csv.Error as error:
         raise UserError(Problem(f"cannot read this: {error}", str(path))) from error
     if not rows or not {"port", "address"} <= rows[0].keys():
         raise UserError(Problem("no columns port and address", str(path), "switch,port,address"))
@@ -51,11 +53,17 @@ def placed(
     unknown: Counter[str] = Counter()
     names: dict[int, list[str]] = {}
     for port in ports:
-        code = _code(topology, addresses.get(port.port, port.port))
+        every = (addresses.get(name, name) for name in (port.port, *port.aliases))
+        code = next(
+            (one for one in (_code(topology, name) for name in every) if one is not None), None
+        )
         if code is None:
             unknown[port.port] += port.time_ns.size
             continue
         before = names.setdefault(code, [])
+        if port.port in before:  # another counter of the same port
+            known.append((code, port))
+            continue
         if len(before) >= max(1, len(topology.leaves[code])):
             what = f"{before[0]} and {port.port} are both {topology.addresses[code]}"
             raise UserError(Problem(what, "--ports", "give each port an address of its own"))

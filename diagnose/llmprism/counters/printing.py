@@ -21,6 +21,7 @@ def summary_of(result: CounterDiagnosis) -> dict[str, Any]:
     return {
         **result.diagnosis.summary(),
         "resolution_ns": result.curves.resolution_ns,
+        "remarks": [*result.remarks],
         "servers": {name: list(names) for name, names in result.servers.items()},
         "jobs": [_job(result, number) for number in range(result.jobs.count)],
     }

@@ -29,6 +29,8 @@ EVENTS = (
 COLUMNS = (IN, OUT, *EVENTS)
 
 Form = Literal["cumulative", "differences"]
+Unit = Literal["bytes", "words", "bits"]
+"""What a counter of bytes counts: bytes, words of 4 bytes, or bits."""
 Side = Literal["switch", "nic"]
 SWITCH: Side = "switch"
 NIC: Side = "nic"
@@ -43,12 +45,21 @@ class PortReadings:
     port : NIC address, or any name that :mod:`llmprism.counters.naming` finds in the topology.
     time_ns : shape (readings,).
     values : by column of :data:`COLUMNS`, each of shape (readings,); bytes in both directions at
-        least.
+        least. Numbers from 2^63 on are stored as negative ones.
+    counter : the name of the counters of bytes, without their direction. A port that has several
+        such counters has an entry for each.
+    unit : what they count by their name.
+    has_zone : whether the times are of a known zone.
+    aliases : other names of the port.
     """
 
     port: str
     time_ns: Ints
     values: Mapping[str, Ints]
+    counter: str = ""
+    unit: Unit = "bytes"
+    has_zone: bool = True
+    aliases: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -57,12 +68,13 @@ class Readings:
 
     Attributes
     ----------
-    form : ``cumulative`` counters, or ``differences`` since the last reading of the port.
-    ports : one entry a port.
+    form : ``cumulative`` counters, or ``differences`` since the last reading of the port; None if
+        the input does not say it.
+    ports : one entry a port and counter.
     set_aside : rows that could not be read, by reason.
     """
 
-    form: Form
+    form: Form | None
     ports: Sequence[PortReadings]
     set_aside: Counter[str] = field(default_factory=Counter)
 

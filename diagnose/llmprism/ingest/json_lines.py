@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.notes import Notes
-from llmprism.ingest.records import BATCH_ROWS
+from llmprism.ingest.records import text_tables as tables_of_text
 from llmprism.ingest.sources import BROKEN, Source
 
-_LONGEST = 1 << 20  # characters of a line
 _LONGEST_DOCUMENT = 1 << 28
 _RECORDS = "records"
 _DEEPEST = 8  # objects within objects
@@ -68,17 +67,15 @@ def text_tables(
 
     Keys that an object lacks are looked up in the object that it has under ``inner``.
     """
-    rows: list[list[str | None]] = []
     ways = [key.split(".") for key in keys]
-    for outer in objects(source, notes):
-        more = outer.get(inner) if inner else None
-        content = {**more, **outer} if isinstance(more, dict) else outer
-        rows.append([_text(_at(content, key, way)) for key, way in zip(keys, ways, strict=True)])
-        if len(rows) >= BATCH_ROWS:
-            yield _table(rows, keys)
-            rows = []
-    if rows:
-        yield _table(rows, keys)
+
+    def rows() -> Iterator[list[str | None]]:
+        for outer in objects(source, notes):
+            more = outer.get(inner) if inner else None
+            content = {**more, **outer} if isinstance(more, dict) else outer
+            yield [_text(_at(content, key, way)) for key, way in zip(keys, ways, strict=True)]
+
+    yield from tables_of_text(rows(), keys)
 
 
 def objects(source: Source, notes: Notes) -> Iterator[dict[str, Any]]:
@@ -116,17 +113,12 @@ def _document(source: Source, notes: Notes) -> Any:
 
 
 def _lines(source: Source, notes: Notes) -> Iterator[dict[str, Any]]:
-    with source.text() as lines:
-        try:
-            while line := lines.readline(_LONGEST):
-                content = _object(line)
-                if content is not None:
-                    yield content
-                elif line.strip():
-                    notes.drop("line that is no JSON object")
-        except BROKEN as error:
-            notes.drop("file not read to its end")
-            notes.remark(f"{source}: read up to where it is damaged: {error}")
+    for line in source.lines(notes):
+        content = _object(line)
+        if content is not None:
+            yield content
+        elif line.strip():
+            notes.drop("line that is no JSON object")
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -154,10 +146,3 @@ def _at(content: dict[str, Any], key: str, way: list[str]) -> Any:
     for part in way:
         at = at.get(part) if isinstance(at, dict) else None
     return at
-
-
-def _table(rows: list[list[str | None]], keys: Sequence[str]) -> pa.Table:
-    columns = list(zip(*rows, strict=True))
-    return pa.table(
-        {key: pa.array(col, pa.string()) for key, col in zip(keys, columns, strict=True)}
-    )

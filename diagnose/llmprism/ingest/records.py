@@ -8,7 +8,8 @@ a part of what identifies a flow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,11 @@ class BatchBuilder:
             columns = dict(zip(self._names, zip(*self._rows, strict=True), strict=True))
             self._rows = []
             yield batch(columns)
+
+
+def text_tables(rows: Iterable[Sequence[str | None]], names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield tables of text with these columns, a bounded number of rows at a time."""
+    rest = iter(rows)
+    while held := list(islice(rest, BATCH_ROWS)):
+        columns = zip(names, zip(*held, strict=True), strict=True)
+        yield pa.table({name: pa.array(values, pa.string()) for name, values in columns})

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.ingest.bounds import LARGEST
+from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.numerics.arrays import Bools
@@ -42,7 +42,21 @@ def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
         keep &= ~bad
     table = table if keep.all() else table.filter(pa.array(keep))
     _remark_tunnels(table, notes)
+    _remark_unit(table, notes)
     return table
+
+
+def _remark_unit(table: pa.Table, notes: Notes) -> None:
+    """Say so if times are before 1990, and would be those of a wall clock in a larger unit."""
+    starts = _filled(table["start_ns"])
+    middle = float(np.median(starts)) if starts.size else 0.0
+    for factor in (1_000, 1_000_000, 1_000_000_000):
+        if 0 < middle < EARLIEST_NS <= middle * factor <= LARGEST:
+            notes.remark(
+                f"times are before 1990; in a unit that is {factor:,} times as long they would be "
+                f"of {np.datetime64(int(middle * factor), 'ns').astype('datetime64[Y]')}: name the "
+                "unit with --time-unit, and the columns with --map, if their names say another"
+            )
 
 
 def _remark_tunnels(table: pa.Table, notes: Notes) -> None:

@@ -21,9 +21,11 @@ from typing import IO, Any, cast
 
 import pyarrow as pa
 
+from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
 HEAD_BYTES = 1 << 16  # enough to recognise a format, by tens of packets of a capture
+LONGEST_LINE = 1 << 20  # characters
 BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error, pa.ArrowException)
 """What reading a damaged compressed file raises."""
 
@@ -123,6 +125,16 @@ class Source:
         with self.utf8() as stream:
             readable: Any = stream
             yield io.TextIOWrapper(readable, encoding="utf-8-sig", errors="replace", newline="")
+
+    def lines(self, notes: Notes, longest: int = LONGEST_LINE) -> Iterator[str]:
+        """Yield the lines of text; a longer one in pieces. What cannot be read is noted."""
+        with self.text() as stream:
+            try:
+                while line := stream.readline(longest):
+                    yield line
+            except BROKEN as error:
+                notes.drop("file not read to its end")
+                notes.remark(f"{self}: read up to where it is damaged: {error}")
 
 
 def _wide_encoding(start: bytes) -> str:

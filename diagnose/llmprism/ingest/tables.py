@@ -101,20 +101,21 @@ def _set(times: pa.Array) -> pa.Array:
 
 
 def integers(values: pa.ChunkedArray, bits: int = 63) -> pa.Array:
-    """Return whole numbers of at most ``bits`` bits; null for what is none."""
+    """Return whole numbers of at most ``bits`` bits; null for what is none, such as a fraction."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return integers(values.cast(kind.value_type), bits)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         missing = values.is_null().to_numpy()
-        found, bad = as_int64(pc.fill_null(values, 0).to_numpy())
-        bad |= missing
+        given = pc.fill_null(values, 0).to_numpy()
+        found, bad = as_int64(given)
+        bad |= missing | (found != given)
     else:
         text = pc.utf8_trim_whitespace(values.cast(pa.string()).combine_chunks())
         text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
         whole, rest, bad = numbers(text)
-        found, beyond = as_int64(whole + np.rint(rest).astype(np.int64))
-        bad |= beyond
+        found, beyond = as_int64(whole)
+        bad |= beyond | (rest != 0)
     return column(found, bad | (np.abs(found) >= 2**bits))
 
 

@@ -1,7 +1,8 @@
 """Times and durations of a table as ns, from numbers or text; null for what cannot be read.
 
 Times are numbers of s, ms, us or ns since 1970 (by the unit that is given, or else by their size),
-or text in ISO 8601, in UTC where no zone is given. Durations are numbers, or text such as
+or text in ISO 8601, in UTC where no zone is given. The unit is that of most numbers; one that is of
+1970 beside others of today is in another unit, and is none. Durations are numbers, or text such as
 ``00:00:01.500``, ``1d 02:03:04.5`` or ``250ms``. :mod:`llmprism.ingest.bounds` decides which are
 possible.
 """
@@ -17,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmprism.ingest.bounds import as_int64, column, epoch_ns
+from llmprism.ingest.bounds import EARLIEST_NS, as_int64, column, epoch_ns
 from llmprism.ingest.options import UNITS_NS
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -34,9 +35,19 @@ _WITH_UNIT = re.compile(r"(?P<n>\d{1,18})(?:\.(?P<f>\d{1,9})\d*)?\s*(?P<unit>ns|
 
 def times_ns(values: pa.ChunkedArray, unit: str | None = None) -> pa.Array:
     """Return times in ns since 1970; null for what cannot be read."""
+    found = _instants_ns(values, unit)
+    if not found.null_count < len(found):
+        return found
+    known = found.drop_null().to_numpy(zero_copy_only=False)
+    if np.median(known) < EARLIEST_NS:
+        return found
+    return pc.if_else(pc.less(found, EARLIEST_NS), None, found)
+
+
+def _instants_ns(values: pa.ChunkedArray, unit: str | None) -> pa.Array:
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return times_ns(values.cast(kind.value_type), unit)
+        return _instants_ns(values.cast(kind.value_type), unit)
     if pa.types.is_timestamp(kind):
         return _scaled(values.cast(pa.int64()), lambda _size: kind.unit)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):

@@ -133,7 +133,7 @@ def test_a_flow_that_both_ends_report_to_google_counts_once(flows: Read) -> None
         found, rows, notes = flows(text)
         assert found == sorted([THERE, BACK])
         assert {row["sampling"] for row in rows} == {10}
-        assert notes.set_aside["flow that its source reported as well"] == 1
+        assert notes.set_aside["record of a flow that another observation point counted"] == 1
 
 
 def test_each_end_in_a_file_of_its_own_counts_once_as_well(tmp_path: Path, read: Read) -> None:

@@ -14,9 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network import read_network
 from llmprism.ingest.network.hosts import read_hosts
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
 from mutations import mutations
@@ -36,8 +34,6 @@ def lines(head: str, line: str, count: int = 6) -> str:
 
 
 NFDUMP = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows\n"
-TEXT = "Date first seen         Duration         Proto      Src IP Addr:Port          "
-TEXT += "Dst IP Addr:Port   Packets    Bytes Flows\n"
 FLOW = {"time_flow_start_ns": DAY * 10**9, "bytes": 3, "src_addr": "10.0.0.1", "proto": "TCP",
         "dst_addr": "10.0.0.2", "sampling_rate": 2}  # fmt: skip
 ROW = {"TimeReceived": DAY, "SrcAddr": "::ffff:10.0.0.1", "DstAddr": "10.0.0.2", "Bytes": 5,
@@ -51,9 +47,6 @@ TABLES = {
     ),
     "table of spaces": lines("start duration src dst bytes\n", "2026-01-01T00:00:0@  1.5 a b 9\n"),
     "nfdump_csv": lines(NFDUMP, "2026-01-01 00:00:0@.250,1.500,6,10.0.0.1,1,10.0.0.2,2,10,150,1\n"),
-    "nfdump_text": lines(
-        TEXT, "2026-01-01 00:00:0@.250 00:00:01.500 TCP 10.0.0.1:1 -> 10.0.0.2:2  10  1.5 M 1\n"
-    ),
     "vpc_flow_log": lines("", f"2 1 eni-@ 10.0.0.1 10.0.0.2 1 2 6 3 4 {DAY} {DAY} ACCEPT OK\n"),
     "goflow2": lines("", json.dumps(FLOW) + "\n"),
     "akvorado": lines("", json.dumps(ROW) + "\n"),
@@ -81,27 +74,6 @@ def test_a_mutated_table(
         assert (table["end_ns"] >= table["start_ns"]).all()
         assert (table["bytes"] >= 0).all()
         assert done.notes.records + done.notes.set_aside.total() + len(done.notes.remarks) > 0
-    assert time.monotonic() - began < LONGEST_S
-
-
-NETWORKS = [
-    "networks/ibnetdiscover.txt", "networks/lldp/leaf1.json", "networks/leaf1.json0",
-    "networks/sonic/tor-leaf1.json", "networks/topology.conf", "networks/clos.clab.yml",
-    "cases/18-slurm-topology-yaml/topology.yaml", "exports/cables.csv",
-    "cases/17-containerlab-dev-before-address/lab.clab.yml",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@FEW
-@given(mutate=mutations())
-def test_a_mutated_network(name: str, mutate: Callable[[str], bytes], tmp_path: Path) -> None:
-    path = tmp_path / Path(name).name
-    path.write_bytes(mutate((FIXTURES / name).read_text(encoding="utf-8")))
-    hosts = {"gpu01": "10.0.0.1", "gpu1-eth1": "10.0.0.2", "leaf1": "10.0.0.3"}
-    began = time.monotonic()
-    with suppress(UserError):
-        assert read_network([path], hosts, Notes())["endpoints"]
     assert time.monotonic() - began < LONGEST_S
 
 

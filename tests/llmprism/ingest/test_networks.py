@@ -183,7 +183,7 @@ def test_containerlab_distinguishes_servers_and_switches_and_has_addresses() -> 
         ("a.clab.yml", "name: x\n", "not a containerlab file"),
         ("b.yml", "topology:\n  nodes: {a: {}}\n  links:\n  - endpoints: [a:1, b:1]\n", "'b'"),
         ("leaf1.json", '{"lldp": {"interface": [{"e0": {}}]}}', "lldpcli show neighbors"),
-        ("leaf1.json", '{"lldp": ', "not valid JSON"),
+        ("leaf1.json", '{"lldp": ', "broken JSON"),
         ("ib.txt", 'switchguid=0x1(1)\nSwitch 24 "S-1" # "x"\n[1] rubbish\n', r"ib\.txt:3"),
         ("t.conf", "BlockName=b0 Nodes=a[0-3]\n", "topology/block"),
         ("t.txt", "hello\n", "no description of a network is recognised"),

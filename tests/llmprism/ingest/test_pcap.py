@@ -28,8 +28,8 @@ def tcp(size: int = 100, **ip: Any) -> Any:
     return IP(**ENDS, **ip) / TCP(sport=1000, dport=2000) / Raw(b"x" * size)
 
 
-def roce(queue_pair: int, size: int = 64) -> Any:
-    header = struct.pack(">BBHII", 4, 0, 0xFFFF, queue_pair, 0)
+def roce(queue_pair: int, size: int = 64, number: int = 0) -> Any:
+    header = struct.pack(">BBHII", 4, 0, 0xFFFF, queue_pair, number)
     return IP(**ENDS) / UDP(sport=49152, dport=4791) / Raw(header + b"y" * size + b"ICRC")
 
 
@@ -51,13 +51,27 @@ def test_a_silence_longer_than_the_idle_gap_ends_a_record(
     nano: bool, tmp_path: Path, read: Read
 ) -> None:
     times = [0, 1_000_000, 5_999_000, 11_000_000, 11_001_001]
-    packets = [(t, Ether(**MAC) / Dot1Q(vlan=7) / tcp()) for t in times]
+    packets = [(t, Ether(**MAC) / Dot1Q(vlan=7) / tcp(id=n)) for n, t in enumerate(times, 1)]
     rows, _ = read(saved(tmp_path / "a.pcap", packets, nano))
     start = T0 * 10**9
     last = 11_001_001 if nano else 11_001_000
     cuts = [(row["start_ns"] - start, row["end_ns"] - start, row["packets"]) for row in rows]
     assert cuts == [(0, 5_999_000, 3), (11_000_000, last, 2)]
     assert [(row["bytes"], row["payload"]) for row in rows] == [(420, 300), (280, 200)]
+
+
+def test_a_packet_that_was_captured_twice_counts_once(tmp_path: Path, read: Read) -> None:
+    """By a mirror of both directions, of which the second lies behind a router."""
+    packets = []
+    for number in range(5):
+        at_ns, packet = number * 10**6, {"id": 7 + number, "ttl": 64}
+        packets += [(at_ns, Ether(**MAC) / tcp(**packet))]
+        packets += [(at_ns + 2000, Ether(**MAC) / tcp(**packet | {"ttl": 63}))]
+        packets += [(at_ns + 400_000, Ether(**MAC) / tcp(**packet))]  # a retransmission
+    rows, done = read(saved(tmp_path / "a.pcap", packets))
+    assert [row["packets"] for row in rows] == [10]
+    assert done.notes.set_aside == {"packet that was captured twice": 5}
+    assert any("captured twice within microseconds" in one for one in done.notes.remarks)
 
 
 def test_the_active_timeout_ends_a_record(tmp_path: Path, read: Read) -> None:
@@ -67,7 +81,7 @@ def test_the_active_timeout_ends_a_record(tmp_path: Path, read: Read) -> None:
 
 
 def test_queue_pairs_of_roce_are_flows_of_their_own(tmp_path: Path, read: Read) -> None:
-    packets = [(i * 1000, Ether(**MAC) / roce(0x123456 + i % 2)) for i in range(6)]
+    packets = [(i * 1000, Ether(**MAC) / roce(0x123456 + i % 2, number=i)) for i in range(6)]
     rows, _ = read(saved(tmp_path / "a.pcap", packets))
     assert [(row["dst_qp"], row["packets"], row["payload"]) for row in rows] == [
         (0x123456, 3, 192),

@@ -7,37 +7,26 @@ A reader knows its files by their content. A new format is a new file and an ent
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from llmprism.counters.readers import gnmi, infiniband, prometheus, tables, zhejiang
+from llmprism.counters.readers import documents, tables, texts
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import PortReadings, Readings
+from llmprism.ingest.sources import Source
 from prism_common.errors import Problem, UserError
 
 HEAD_BYTES = 4096
 """What a reader looks at to know its format."""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A format: whether a file has it, and how it is read."""
-
-    name: str
-    knows: Callable[[Path, bytes], bool]
-    read: Callable[[Path, Options], Readings]
-
-
-READERS = tuple(
-    Reader(module.NAME, module.knows, module.read)
-    for module in (zhejiang, prometheus, gnmi, infiniband, tables)
-)
-"""All formats; the first that knows a file reads it."""
+READERS = (documents, texts, tables)
+"""All formats; the first whose ``knows`` is true of a path and its first bytes reads the file."""
 
 
 def read(inputs: Sequence[str], options: Options) -> Readings:
-    """The readings of all inputs together: files, the folder of Zhejiang Lab, URLs of Prometheus.
+    """The readings of all inputs together: files, and URLs of Prometheus.
 
     Raises
     ------
@@ -51,7 +40,7 @@ def read(inputs: Sequence[str], options: Options) -> Readings:
             problems += error.problems
     if problems:
         raise UserError(problems)
-    forms = {part.form for part in parts}
+    forms = {part.form for part in parts if part.form is not None}
     if len(forms) > 1:
         what = "some inputs have cumulative counters and others differences"
         raise UserError(
@@ -62,41 +51,37 @@ def read(inputs: Sequence[str], options: Options) -> Readings:
 
 def _read_one(given: str, options: Options) -> Readings:
     if given.startswith(("http://", "https://")):
-        return prometheus.fetch(given, options)
+        return documents.fetch(given, options)
     path = Path(given)
-    try:
-        head = b"" if path.is_dir() else _head(path)
-    except OSError as error:
-        raise UserError(Problem(f"cannot read this: {error.strerror}", given)) from error
+    if path.is_dir():
+        raise UserError(Problem("this is a folder", given, "name the files in it"))
+    head = Source(path).head[:HEAD_BYTES]
     for reader in READERS:
         if reader.knows(path, head):
-            return reader.read(path, options)
-    known = ", ".join(reader.name for reader in READERS)
+            found: Readings = reader.read(path, options)
+            return replace(found, form=options.form or found.form)
+    known = ", ".join(reader.NAME for reader in READERS)
     raise UserError(Problem("no counters in a format that is known", given, f"known: {known}"))
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES)
 
 
 def _joined(parts: Sequence[Readings]) -> Readings:
     """Readings of one port from several inputs follow each other."""
     import numpy as np
 
-    ports: dict[str, list[PortReadings]] = {}
+    ports: dict[tuple[str, str, str], list[PortReadings]] = {}
     set_aside: Counter[str] = Counter()
     for part in parts:
         set_aside += part.set_aside
         for port in part.ports:
-            ports.setdefault(port.port, []).append(port)
+            ports.setdefault((port.port, port.counter, port.unit), []).append(port)
     joined = []
-    for name, pieces in ports.items():
+    for pieces in ports.values():
         columns = set.intersection(*(set(piece.values) for piece in pieces))
         values = {c: np.concatenate([piece.values[c] for piece in pieces]) for c in columns}
         time_ns = np.concatenate([piece.time_ns for piece in pieces])
-        joined.append(PortReadings(name, time_ns, values))
-    return Readings(parts[0].form if parts else "cumulative", joined, set_aside)
+        joined.append(replace(pieces[0], time_ns=time_ns, values=values))
+    form = next((part.form for part in parts if part.form is not None), None)
+    return Readings(form, joined, set_aside)
 
 
 def _within(readings: Readings, options: Options) -> Readings:
@@ -108,5 +93,5 @@ def _within(readings: Readings, options: Options) -> Readings:
     for port in readings.ports:
         kept = (port.time_ns >= (low or 0)) & (port.time_ns < (high or 2**62))
         values = {name: column[kept] for name, column in port.values.items()}
-        ports.append(PortReadings(port.port, port.time_ns[kept], values))
+        ports.append(replace(port, time_ns=port.time_ns[kept], values=values))
     return replace(readings, ports=ports)

@@ -1,174 +1,285 @@
 """CSV and Parquet: one row a reading, with the time, the port, and bytes in and out.
 
 A port is a column ``port`` or ``address``, or two: a switch and its interface, which are joined by
-a slash. Columns are known by the names of :mod:`llmprism.counters.names`, or by ``--map``.
+a slash. Columns are known by the words of :mod:`llmprism.counters.names`, or by ``--map``. A table
+with one counter a row (columns for its name and its value, as of InfluxDB) is read as samples.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as pc
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from llmprism.counters.names import column_of, plain, refuse_rates
+from llmprism.counters.names import WHY_NO_RATES, Meaning, meaning_of, plain, refuse_rates
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readings import COLUMNS, IN, OUT, Form, PortReadings, Readings
-from llmprism.numerics.arrays import Ints
+from llmprism.counters.readers.samples import Samples, as_words, whole_number
+from llmprism.counters.readings import COLUMNS, IN, OUT, PortReadings, Readings
+from llmprism.ingest.columns import unit_in
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.readers.csv import header, text_tables
+from llmprism.ingest.sources import Source
+from llmprism.ingest.times import times_ns
+from llmprism.numerics.arrays import Bools, Ints
 from prism_common.errors import Problem, UserError
 
-NAME = "table"
-PORT_NAMES = ("port", "address", "interface", "ifname", "portname", "ifdescr", "nic")
-SWITCH_NAMES = ("switch", "devicename", "device", "host", "instance", "source", "agent")
-TIME_NAMES = ("timens", "time", "timestamp", "savetimeutc", "ts", "datetime", "date", "timems")
-FORM = b"counters"
-"""Key of the metadata of a Parquet table that says whether its counters are cumulative."""
-SIDE = b"side"
-FALLS = 0.01
-"""Share of the readings of a cumulative counter that may fall: resets and wraps."""
-UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+NAME = "table (CSV, Parquet)"
+MOST_READINGS = 100_000_000
+"""Rows of a file: an hour of 27,000 ports, read each second."""
+PLACES = {
+    "time": "time timestamp savetimeutc ts datetime date utc",
+    "port": "port address interface interfacename ifname portname ifdescr nic portnum localport",
+    "switch": "switch devicename device host hostname instance source agent nodeguid guid"
+    " localname",
+}
+"""Names of the columns that say when and where."""
+LONG_NAMES = ("metric", "metricname", "field", "counter", "name")
+FORM, SIDE = b"counters", b"side"
+"""Keys of the metadata of a Parquet table: whether its counters are cumulative, and who counts."""
+NO_TIME = "rows without a time, a port or a number"
+_BATCH_ROWS = 1 << 17
+_FORMATTED = re.compile(r"-?\d[\d.,]*\s*[kKMGTP]?i?(B|b|bits?|bytes|Bps|bps)(/s)?")
+_PLAIN = r"^\s*-?\d{1,18}\s*$"
 
 
 def knows(_path: Path, head: bytes) -> bool:
     """Whether this is a Parquet file, or text with a head of columns."""
     first = head.split(b"\n", 1)[0]
-    return head.startswith(b"PAR1") or (b"," in first and b"\0" not in first and b"{" not in first)
+    is_text = b"\0" not in first and first[:1] not in (b"{", b"[")
+    return head.startswith(b"PAR1") or (is_text and any(mark in first for mark in b",;\t"))
 
 
 def read(path: Path, options: Options) -> Readings:
-    """Read one table."""
-    table = _load(path)
-    notes = table.schema.metadata or {}
-    side = options.side or (notes.get(SIDE, b"").decode() or None)
-    chosen = _columns(table.column_names, options, side, str(path))
-    frame = pd.DataFrame({ours: _plain(table[theirs]) for ours, theirs in chosen.items()})
-    time_ns, usable = _times(frame["time"], options.time_unit, str(path))
+    """Read one table.
+
+    Raises
+    ------
+    UserError : columns are missing or twice, it is no table, or has too many rows.
+    """
+    with _opened(path) as (names, notes, batches):
+        by_name = {plain(name): name for name in reversed(names)}
+        named = next((by_name[name] for name in LONG_NAMES if name in by_name), None)
+        if named and "value" in by_name:
+            return _samples(batches, named, by_name["value"], names, options, str(path))
+        side: Any = options.side or notes.get(SIDE, b"").decode("latin-1") or None
+        places, counters = _columns(names, options, side, str(path))
+        parts = [_part(table, places, counters, str(path)) for table in batches]
+    form: Any = notes.get(FORM, b"").decode("latin-1")
     counts: Counter[str] = Counter()
-    numbers = {name: _words(frame[name]) for name in chosen if name in COLUMNS}
-    for name in (IN, OUT):
-        usable = usable & numbers[name][1]
-    usable = usable & frame["port"].notna().to_numpy()
-    counts["rows without a time, a port or a number"] += int((~usable).sum())
-    ports = frame["port"].astype(str)
-    if "switch" in frame:
-        ports = frame["switch"].astype(str) + "/" + ports
-    values = {name: words[usable] for name, (words, _) in numbers.items()}
-    found = _by_port(ports[usable], time_ns[usable], values)
-    given = options.form or notes.get(FORM, b"").decode() or form_of(found)
-    return Readings("differences" if given == "differences" else "cumulative", found, counts)
+    ports: list[PortReadings] = []
+    if parts:
+        moments = pa.chunked_array([chunk for part in parts for chunk in part["time"].chunks])
+        time_ns = _times(moments, places["time"], options.time_unit, str(path))
+        ports = _by_port(parts, time_ns, _has_zone(moments), counters, counts)
+    return Readings(form if form in ("cumulative", "differences") else None, ports, counts)
 
 
-def _load(path: Path) -> pa.Table:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Mapping[bytes, bytes], Iterator[pa.Table]]]:
+    """Names of the columns, the metadata, and the rows of a table, some at a time."""
+    source = Source(path)
     try:
-        if path.suffix == ".parquet" or path.open("rb").read(4) == b"PAR1":
-            return pq.read_table(path)
-        bad = pc.ParseOptions(invalid_row_handler=lambda _row: "skip")
-        return pc.read_csv(path, parse_options=bad)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        if not source.head.startswith(b"PAR1"):
+            names, delimiter = header(source)
+            yield names, {}, _few(text_tables(source, names, delimiter, Notes()), str(path))
+            return
+        with pq.ParquetFile(path) as file:
+            _bounded(file.metadata.num_rows, str(path))
+            names = file.schema_arrow.names
+            if len({*names}) < len(names):
+                raise UserError(Problem("a column appears more than once", str(path)))
+            batches = _few(file.iter_batches(_BATCH_ROWS), str(path))
+            yield names, file.metadata.metadata or {}, batches
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UserError(Problem(f"cannot read this table: {first}", str(path))) from error
 
 
-def _columns(names: list[str], options: Options, side: Any, where: str) -> dict[str, str]:
-    """Which column of the table each of ours is."""
-    chosen = {ours: theirs for ours, theirs in options.mapping.items() if theirs in names}
-    absent = sorted(set(options.mapping.values()) - set(names))
+def _bounded(rows: int, where: str) -> None:
+    if rows > MOST_READINGS:
+        what = f"{rows:,} readings, and at most {MOST_READINGS:,} are read at once"
+        raise UserError(Problem(what, where, "divide the table by its times"))
+
+
+def _few(tables: Iterator[pa.Table | pa.RecordBatch], where: str) -> Iterator[pa.Table]:
+    rows = 0
+    for table in tables:
+        table.validate(full=True)
+        rows += table.num_rows
+        _bounded(rows, where)
+        yield table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+
+
+def _columns(
+    names: list[str], options: Options, side: Any, where: str
+) -> tuple[dict[str, str], dict[str, Meaning]]:
+    """The columns of time, port and switch, and what each other column counts."""
+    mapped = {theirs: ours for ours, theirs in options.mapping.items()}
+    absent = sorted({*mapped} - {*names})
     if absent:
         listed = ", ".join(names)
         raise UserError(Problem(f"--map names no column {absent[0]!r}", where, f"it has: {listed}"))
-    for name in names:
-        column = column_of(name, side)
-        if column and column not in chosen:
-            chosen[column] = name
-        for ours, known in (("time", TIME_NAMES), ("port", PORT_NAMES), ("switch", SWITCH_NAMES)):
-            if plain(name) in known and ours not in chosen and name not in chosen.values():
-                chosen[ours] = name
-    lacking = [ours for ours in ("time", "port", IN, OUT) if ours not in chosen]
+    places = {ours: name for name, ours in mapped.items() if ours not in COLUMNS}
+    counters = {n: Meaning(ours, "bytes", "") for n, ours in mapped.items() if ours in COLUMNS}
+    for name in (name for name in names if name not in mapped):
+        meaning = meaning_of(name, side)
+        if meaning is None:
+            places.setdefault(_place_of(name), name)
+        elif meaning.column not in options.mapping:
+            counters[name] = meaning
+    rest = {*names} - {*counters} - {name for ours, name in places.items() if ours}
+    have = {*places} | {one.column for one in counters.values()}
+    lacking = [ours for ours in ("time", "port", IN, OUT) if ours not in have]
     if lacking:
-        if IN in lacking or OUT in lacking:
-            refuse_rates(set(names) - set(chosen.values()), where)
+        if {IN, OUT} & {*lacking}:
+            refuse_rates(rest, where)
         how = f"name them: --map {','.join(f'{name}=COLUMN' for name in lacking)}"
-        what = f"no column for {', '.join(lacking)} among {', '.join(names)}"
+        if "port" in lacking and len(rest) > 3:
+            how = ("a column a port is not read (and a panel shows rates): export a row a reading,"
+                   f" with time, port, bytes in and out; or {how}")  # fmt: skip
+        what = f"no column for {', '.join(lacking)} among {', '.join(names[:30])}"
         raise UserError(Problem(what, where, how))
-    return chosen
+    return places, counters
 
 
-def _plain(column: pa.ChunkedArray) -> pd.Series:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return pd.Series(column.to_pandas())
+def _place_of(name: str) -> str:
+    """Which of time, port and switch a column is by its name; empty if it is none."""
+    text = plain(name)
+    moment = text if text in PLACES["time"].split() else plain(re.sub(r"[_ .-]*[nmu]?s$", "", name))
+    known = ((ours, moment if ours == "time" else text) for ours in PLACES)
+    return next((ours for ours, one in known if one in PLACES[ours].split()), "")
 
 
-def _times(given: Any, unit: str | None, where: str) -> tuple[Ints, Any]:
-    """Times in ns, and which are usable."""
-    if pd.api.types.is_datetime64_any_dtype(given):
-        moments = pd.to_datetime(given, utc=True)
-    elif pd.api.types.is_numeric_dtype(given):
-        usable = given.notna().to_numpy()
-        numbers = given.fillna(0)
-        size = UNITS[unit] if unit else _unit_of(float(numbers.max() if len(numbers) else 0))
-        if pd.api.types.is_integer_dtype(numbers):
-            return numbers.to_numpy(np.int64) * size, usable
-        return np.rint(numbers.to_numpy(np.float64) * size).astype(np.int64), usable
-    else:
-        moments = pd.to_datetime(given, utc=True, errors="coerce", format="ISO8601")
-        if len(given) and moments.isna().all():
-            what = f"{given.iloc[0]!r} is no point in time"
-            raise UserError(Problem(what, where, "write times as ISO 8601, or as numbers"))
-    usable = moments.notna().to_numpy()
-    filled = moments.fillna(pd.Timestamp(0, tz="UTC"))
-    return filled.dt.as_unit("ns").to_numpy(np.int64), usable
+def _samples(
+    batches: Iterator[pa.Table], named: str, valued: str, names: list[str], options: Options,
+    where: str,
+) -> Readings:  # fmt: skip
+    """The readings of a table with one counter a row."""
+    samples = Samples(options)
+    timed = options.mapping.get("time") or next((n for n in names if _place_of(n) == "time"), "")
+    if timed not in names:
+        raise UserError(Problem("no column for time", where, "name it: --map time=COLUMN"))
+    for table in batches:
+        times = _times(table[timed], timed, options.time_unit, where).to_pylist()
+        for time_ns, row in zip(times, table.to_pylist(), strict=True):
+            if time_ns is None:
+                samples.counts[NO_TIME] += 1
+                continue
+            labels = {key.lstrip("_"): value for key, value in row.items() if value is not None}
+            samples.add(labels, str(row[named]), time_ns, row[valued])
+    return samples.readings(where)
 
 
-def _unit_of(largest: float) -> int:
-    """Unit of times since 1970 by their size: those of our century have 10, 13, 16 or 19 digits."""
-    return next(
-        (UNITS[u] for u, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if largest < top), 1
-    )
+def _part(
+    table: pa.Table, places: dict[str, str], counters: dict[str, Meaning], where: str
+) -> dict[str, Any]:
+    """The columns that are used, of some rows: counters with their validity."""
+    ports = table[places["port"]].cast(pa.string())
+    if "switch" in places:
+        switches = pc.fill_null(table[places["switch"]].cast(pa.string()), "")
+        ports = pc.binary_join_element_wise(switches, ports, "/")
+    for name in counters if table.num_rows else ():
+        shown = str(table[name][0].as_py())
+        if _FORMATTED.fullmatch(shown):
+            kind = "a rate" if "/s" in shown or "ps" in shown else "rounded"
+            what = f"column {name!r} has {shown!r}, which is {kind}"
+            raise UserError(Problem(what, where, WHY_NO_RATES))
+    words = {name: _words(table[name]) for name in counters}
+    return {"time": table[places["time"]], "port": ports.to_pandas(), **words}
 
 
-def _words(given: Any) -> tuple[Ints, Any]:
-    """Numbers as words of 64 bits, and which are usable."""
-    numbers = pd.to_numeric(given, errors="coerce")
-    usable = numbers.notna().to_numpy()
-    if pd.api.types.is_unsigned_integer_dtype(numbers):
-        return numbers.to_numpy(np.uint64).view(np.int64), usable
-    if pd.api.types.is_integer_dtype(numbers):
-        return numbers.to_numpy(np.int64), usable
-    return as_words(numbers.fillna(0).to_numpy(np.float64)), usable
+def _words(values: pa.ChunkedArray) -> tuple[Ints, Bools]:
+    """Numbers as words of 64 bits, and which are usable: whole numbers below 2^64."""
+    if pa.types.is_dictionary(values.type):
+        return _words(values.cast(values.type.value_type))
+    if pa.types.is_integer(values.type):
+        found = pc.fill_null(values, 0).to_numpy()
+        words = found.astype(np.uint64 if found.dtype.kind == "u" else np.int64).view(np.int64)
+        return words, values.is_valid().to_numpy()
+    if pa.types.is_floating(values.type):
+        real = pc.fill_null(values, np.nan).to_numpy().astype(np.float64)
+        usable = (real >= 0) & (real < 2**64) & (np.rint(real) == real)
+        return np.where(usable, real, 0).astype(np.uint64).view(np.int64), usable
+    text = values.cast(pa.string())
+    simple = pc.fill_null(pc.match_substring_regex(text, _PLAIN), False)
+    words = pc.if_else(simple, pc.utf8_trim_whitespace(text), "0").cast(pa.int64()).to_numpy()
+    usable, words = simple.to_numpy().copy(), words.copy()
+    for row in np.flatnonzero(~usable & text.is_valid().to_numpy()):
+        number = whole_number(text[int(row)].as_py().strip())
+        if number is not None:
+            words[row], usable[row] = as_words([number])[0], True
+    return words, usable
 
 
-def as_words(numbers: Any) -> Ints:
-    """Numbers up to 2^64 as words of 64 bits; those from 2^63 on are negative ones.
+def _times(column: pa.ChunkedArray, name: str, unit: str | None, where: str) -> pa.Array:
+    """Times of rows [ns], null where there is none.
 
-    >>> as_words([5, 2**64 - 1]).tolist()
-    [5, -1]
+    Raises
+    ------
+    UserError : none is a time, or the name of the column, the option and the size of the times
+        have different units.
     """
-    exact = [int(number) % 2**64 for number in numbers]
-    return np.array(exact, np.uint64).view(np.int64)
+    named, by_size = unit_in(name), times_ns(column, unit)
+    found = times_ns(column, named) if named else by_size
+    if not pc.equal(found, by_size).equals(pc.equal(found, found)):
+        first = next((one for one in column.to_pylist() if one is not None), "")
+        reason = f"--time-unit is {unit}" if unit else f"times such as {first} are not"
+        what = f"column {name!r} is in {named} by its name, and {reason}"
+        raise UserError(Problem(what, where, "rename the column, or leave out --time-unit"))
+    if len(found) and found.null_count == len(found):
+        how = "write times as ISO 8601, or as numbers"
+        raise UserError(Problem(f"{str(column[0])[:40]!r} is no point in time", where, how))
+    return found
 
 
-def _by_port(ports: pd.Series, time_ns: Ints, values: dict[str, Ints]) -> list[PortReadings]:
-    codes, names = pd.factorize(ports)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    return [
-        PortReadings(
-            str(name),
-            time_ns[order[low:high]],
-            {column: words[order[low:high]] for column, words in values.items()},
-        )
-        for name, low, high in zip(names, bounds[:-1], bounds[1:], strict=True)
-    ]
+def _has_zone(column: pa.ChunkedArray) -> bool:
+    """Whether times are numbers, or text with a zone."""
+    if pa.types.is_timestamp(column.type) or not pa.types.is_string(column.type):
+        return getattr(column.type, "tz", "") is not None
+    first = str(next((one for one in column.slice(0, 100).to_pylist() if one), ""))
+    return ":" not in first or bool(re.search(r"(Z|[+-]\d\d:?\d\d)\s*$", first))
 
 
-def form_of(ports: list[PortReadings]) -> Form:
-    """Whether counters are cumulative: then they hardly ever fall."""
-    falls = sum(int((np.diff(port.values[IN]) < 0).sum()) for port in ports)
-    rises = sum(int((np.diff(port.values[IN]) > 0).sum()) for port in ports)
-    return "cumulative" if falls <= FALLS * (falls + rises) + 1 else "differences"
+def _by_port(
+    parts: list[dict[str, Any]], time_ns: pa.Array, has_zone: bool, counters: dict[str, Meaning],
+    counts: Counter[str],
+) -> list[PortReadings]:  # fmt: skip
+    """The readings of each port and each of its counters of bytes."""
+    codes, known = pd.factorize(pd.concat([part["port"] for part in parts]))
+    columns = {
+        name: tuple(np.concatenate([part[name][k] for part in parts]) for k in (0, 1))
+        for name in counters
+    }
+    moments = pc.fill_null(time_ns, 0).to_numpy(zero_copy_only=False)
+    placed = (codes >= 0) & time_ns.is_valid().to_numpy(zero_copy_only=False)
+    lost, found = np.ones(codes.size, np.bool_), []
+    events: dict[str, str] = {}
+    families: dict[str, dict[str, str]] = {}
+    for name, one in counters.items():
+        in_bytes = one.column in (IN, OUT)
+        (families.setdefault(one.family, {}) if in_bytes else events).setdefault(one.column, name)
+    for family, own in families.items():
+        if len(own) < 2:
+            continue
+        usable = placed & columns[own[IN]][1] & columns[own[OUT]][1]
+        lost &= ~usable
+        rows = np.flatnonzero(usable)
+        rows = rows[np.argsort(codes[rows], kind="stable")]
+        bounds = np.searchsorted(codes[rows], np.arange(len(known) + 1))
+        for port, low, high in zip(known, bounds[:-1], bounds[1:], strict=True):
+            at = rows[low:high]
+            values = {column: columns[n][0][at] for column, n in (events | own).items()}
+            unit = counters[own[IN]].unit
+            if at.size:
+                found.append(PortReadings(str(port), moments[at], values, family, unit, has_zone))
+    counts[NO_TIME] += int(lost.sum())
+    return found

@@ -1,8 +1,7 @@
 """Descriptions of a network, from any source, as the content of ``topology.json``.
 
-One format, one file, one registration, as for telemetry
-(:mod:`llmprism.ingest.network.registry`). What several files list is put together, and the
-diagnoser's own checks are then applied.
+One format, one file, and an entry in the list of formats. What several files list is put together,
+and the diagnoser's own checks are then applied.
 """
 
 from __future__ import annotations
@@ -11,27 +10,23 @@ import json
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from llmprism.ingest.network.content import content
 from llmprism.ingest.network.hosts import Hosts
 from llmprism.ingest.network.parts import Content, Parts
-from llmprism.ingest.network.registry import known
 from llmprism.ingest.notes import Notes
 from llmprism.io.sources import read_text
 from llmprism.io.topology import parse_topology, read_topology
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
-_OWN = (
-    "cables_csv",
-    "ibnetdiscover",
-    "lldp",
-    "lldp_switches",
-    "lldp_tables",
-    "slurm",
-    "slurm_yaml",
-    "containerlab",
-)
+_FORMATS = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "slurm_yaml", "containerlab")
+"""Modules with ``recognises(text, name)`` and ``read(text, where, notes)``; the first counts."""
+
+
+def _formats() -> list[Any]:
+    return [import_module(f"{__name__}.{name}") for name in _FORMATS]
 
 
 def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
@@ -47,8 +42,6 @@ def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
     UserError : if a format is not recognised, if there is no server, or with everything that is
         wrong.
     """
-    for module in _OWN:
-        import_module(f"{__name__}.{module}")
     files = [file for path in paths for file in _files(path)]
     if len(files) == 1 and _is_topology(files[0]):
         read_topology(files[0])
@@ -101,13 +94,14 @@ def _is_topology(path: Path) -> bool:
     text = read_text(path, _LIMIT_BYTES)
     if not text.lstrip().startswith("{") or '"endpoints"' not in text:
         return False
-    return not any(one.recognises(text, path.name) for one in known.values())
+    return not any(one.recognises(text, path.name) for one in _formats())
 
 
 def _read(path: Path, notes: Notes) -> Parts:
     text = read_text(path, _LIMIT_BYTES)
-    for description in known.values():
+    for description in _formats():
         if description.recognises(text, path.name):
-            return description.read(text, str(path), notes)
-    how = f"known formats: topology.json (alone), {', '.join(known)}"
+            found: Parts = description.read(text, str(path), notes)
+            return found
+    how = f"known formats: topology.json (alone), {', '.join(_FORMATS)}"
     raise UserError(Problem("no description of a network is recognised", str(path), how))

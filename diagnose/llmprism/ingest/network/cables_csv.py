@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 
 from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
@@ -18,12 +17,12 @@ _NEEDED = ("server", "address", "switch")
 _RATES = ("gbps", "gbit/s", "speed", "rate")
 
 
-def _recognises(text: str, _name: str) -> bool:
+def recognises(text: str, _name: str) -> bool:
+    """Whether a text, or the name of its file, is of this format."""
     head = {name.strip().lower() for name in text.split("\n", 1)[0].split(",")}
     return set(_NEEDED) <= head
 
 
-@register("cables_csv", _recognises)
 def read(text: str, where: str, _notes: Notes) -> Parts:
     """Return the network of a table of cables."""
     parts = Parts()

@@ -13,7 +13,6 @@ from typing import Any
 
 from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
@@ -30,14 +29,14 @@ _WITH_VALUE = {"dev", "brd", "broadcast", "anycast", "label", "scope", "metric",
 _WITH_VALUE |= {"valid_lft", "preferred_lft", "peer", "remote", "local"}
 
 
-def _recognises(text: str, name: str) -> bool:
+def recognises(text: str, name: str) -> bool:
+    """Whether a text, or the name of its file, is of this format."""
     return name.endswith((".clab.yml", ".clab.yaml")) or bool(
         re.search(r"^topology:\s*(#.*)?$", text, re.MULTILINE)
         and re.search(r"^[ \t]+nodes:", text, re.MULTILINE)
     )
 
 
-@register("containerlab", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network of a containerlab file."""
     content = load_yaml(text, where)

@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
@@ -40,11 +39,11 @@ class _Device:
     """(port, its GUID, peer, Gbit/s) of each cable."""
 
 
-def _recognises(text: str, _name: str) -> bool:
+def recognises(text: str, _name: str) -> bool:
+    """Whether a text, or the name of its file, is of this format."""
     return bool(re.search(r"^(switchguid|caguid)=0x", text, re.MULTILINE))
 
 
-@register("ibnetdiscover", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network that ``ibnetdiscover`` printed."""
     devices = _devices(text, where)

@@ -3,7 +3,8 @@
 A *block* of the plugin topology/block is taken for such a domain, which the plugin was made for. It
 lists no switches, so another file must. The plugin topology/tree lists switches. It names nodes and
 no NICs: ``--hosts`` gives their addresses, of each NIC (``SERVER-NIC``) where a server has several.
-``LinkSpeed`` has no unit there, so link rates stay unknown.
+``LinkSpeed`` has no unit there, so link rates stay unknown. ``scontrol show topology`` prints the
+same with a ``Level``, and lists the nodes below an upper switch again: a node is at its lowest one.
 """
 
 from __future__ import annotations
@@ -13,23 +14,22 @@ from collections.abc import Iterator
 from itertools import product
 
 from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.network.registry import register
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
 
-_KEY = re.compile(r"(\w+)\s*=\s*(\S+)")
+_KEY = re.compile(r"(\w+)[ \t]*=[ \t]*([^\s=]+)(?!\S*=)")
 _MOST_NAMES = 1 << 20
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 BLOCKS = "blocks of Slurm (topology/block) are taken for NVLink domains"
 
 
-def _recognises(text: str, _name: str) -> bool:
+def recognises(text: str, _name: str) -> bool:
+    """Whether a text, or the name of its file, is of this format."""
     return bool(
         re.search(r"^[ \t]*(SwitchName|BlockName)[ \t]*=", text, re.MULTILINE | re.IGNORECASE)
     )
 
 
-@register("slurm", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network of a ``topology.conf``."""
     parts = Parts()
@@ -43,8 +43,9 @@ def read(text: str, where: str, notes: Notes) -> Parts:
                 add_block(parts, keys["blockname"], keys.get("nodes", ""))
                 notes.remark(f"{where}: {BLOCKS}")
             if "switchname" in keys:
-                lists = (keys.get(key, "") for key in ("switchname", "nodes", "switches"))
-                add_switch(parts, *lists)
+                is_upper = "level" in keys and bool(keys.get("switches"))
+                nodes = "" if is_upper else keys.get("nodes", "")
+                add_switch(parts, keys["switchname"], nodes, keys.get("switches", ""))
         except ValueError as error:
             problems.append(Problem(str(error), f"{where}:{number}"))
     if problems:

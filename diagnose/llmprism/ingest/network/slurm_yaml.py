@@ -14,7 +14,6 @@ from typing import Any
 
 from llmprism.ingest.network.documents import load_yaml
 from llmprism.ingest.network.parts import Parts
-from llmprism.ingest.network.registry import register
 from llmprism.ingest.network.slurm import BLOCKS, add_block, add_switch
 from llmprism.ingest.notes import Notes
 from prism_common.errors import Problem, UserError
@@ -22,14 +21,14 @@ from prism_common.errors import Problem, UserError
 _TYPES = ("tree", "block", "ring", "torus3d", "flat")
 
 
-def _recognises(text: str, _name: str) -> bool:
+def recognises(text: str, _name: str) -> bool:
+    """Whether a text, or the name of its file, is of this format."""
     return bool(
         re.search(r"^[ \t]*-?[ \t]*topology:[ \t]*\S", text, re.MULTILINE)
         and re.search(rf"^[ \t]*-?[ \t]*({'|'.join(_TYPES)}):", text, re.MULTILINE)
     )
 
 
-@register("slurm_yaml", _recognises)
 def read(text: str, where: str, notes: Notes) -> Parts:
     """Return the network of a ``topology.yaml``."""
     listed = load_yaml(text, where)

@@ -48,7 +48,6 @@ _OWN = (  # specific ones first
     "nfcapd",
     "pcap",
     "nfdump_csv",
-    "nfdump_text",
     "vpc_flow_log",
     "zeek",
     "sflowtool",
@@ -60,6 +59,7 @@ _OWN = (  # specific ones first
     "json",
     "csv",
 )
+_KEYED = frozenset({"vpc_flow_log", "gcp_flow_log", "goflow2", "akvorado", "json"})
 _readers: dict[str, Reader] = {}
 
 
@@ -76,7 +76,7 @@ def register(name: str, summary: str, recognises: Recognise) -> Callable[[Read],
 def readers() -> list[Reader]:
     """Return all readers, in the order in which they are tried."""
     for module in _OWN:
-        import_module(f"{__name__}.{module}")
+        import_module(f"{__name__}.{'keyed' if module in _KEYED else module}")
     outside = [point for point in entry_points(group=GROUP) if point.name not in _readers]
     for point in outside:
         point.load()

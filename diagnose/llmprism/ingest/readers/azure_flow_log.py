@@ -21,7 +21,7 @@ from llmprism.ingest.json_lines import objects
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS
+from llmprism.ingest.records import text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from prism_common.errors import Problem, UserError
@@ -36,7 +36,7 @@ _MS_NS, _S_NS = 1_000_000, 1_000_000_000
 _MOST_MS = 1 << 43
 _LATEST_S = 1 << 33  # seconds below, milliseconds above
 
-Row = dict[str, Any]
+Row = list[str]
 
 
 def _recognises(head: bytes, _name: str) -> bool:
@@ -52,22 +52,22 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     UserError : the log is of NSG version 1, which counts nothing.
     """
     notes.remark(f"{source}: Azure logs about a minute of a flow in a record")
-    rows: list[Row] = []
+    for table in text_tables(_all_rows(source, notes), _COLUMNS):
+        yield convert(table, {name: name for name in _COLUMNS}, options, has_wall_clock=True)
+
+
+def _all_rows(source: Source, notes: Notes) -> Iterator[Row]:
     latest: dict[tuple[str, ...], int] = {}
     for record in objects(source, notes):
         point = str(record.get("macAddress") or _inner(record).get("mac") or "")[:LONGEST_TEXT]
         for text, mac in _tuples(record, point):
             try:
-                rows += _rows(text.split(","), mac, latest, notes, source)
+                yield from _rows(text.split(","), mac, latest, notes, source)
             except (ValueError, IndexError):
                 notes.drop(BROKEN_TUPLE)
-        if len(rows) >= BATCH_ROWS:
-            yield _batch(rows, options)
-            rows = []
-    yield _batch(rows, options)
 
 
-def _inner(record: Row) -> Row:
+def _inner(record: dict[str, Any]) -> dict[str, Any]:
     inner = record.get("properties", record.get("flowRecords"))
     return inner if isinstance(inner, dict) else {}
 
@@ -110,15 +110,4 @@ def _rows(
         if size:
             values = (min(begin_ns, at_ns), at_ns, src[0], dst[0], src[1], dst[1])
             rest = (_PROTOCOLS.get(parts[5], parts[5]), size, count, mac, "?")
-            yield dict(zip(_COLUMNS, (*values, *rest), strict=True))
-
-
-def _batch(rows: list[Row], options: Options) -> pa.Table:
-    table = pa.table(
-        {name: pa.array([_text(row[name]) for row in rows], pa.string()) for name in _COLUMNS}
-    )
-    return convert(table, {name: name for name in _COLUMNS}, options, has_wall_clock=True)
-
-
-def _text(value: object) -> str:
-    return str(value)
+            yield [*map(str, values), *map(str, rest)]

@@ -6,12 +6,10 @@ or else spaces; ``--separator`` says otherwise. Several spaces separate as one.
 
 from __future__ import annotations
 
-import io
-import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, Any, cast
+from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -20,6 +18,7 @@ from llmprism.ingest.columns import choose, recognised, unused
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
+from llmprism.ingest.records import text_tables as tables_of_text
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert_both
 from prism_common.errors import Problem, UserError
@@ -27,7 +26,7 @@ from prism_common.errors import Problem, UserError
 _DELIMITERS = ",;\t|"
 SPACES = " "
 _BLOCK_BYTES = 1 << 22
-_PIECE_BYTES = 1 << 16
+_NULLS = frozenset({"", "-", "(null)", "NULL", "null", "NA", "N/A", "\\N"})
 _WRONG = "line with another number of columns than the header"
 _SHOWN = {"src", "dst", "bytes"}
 """Columns that show that words in a line are a header."""
@@ -83,6 +82,9 @@ def text_tables(
 
     What begins with a line that starts with ``ending`` is not part of the table.
     """
+    if delimiter == SPACES:
+        yield from tables_of_text(_spaced(source, names, notes, has_header), names)
+        return
     has_ended = False
 
     def bad_line(row: Any) -> str:
@@ -91,7 +93,7 @@ def text_tables(
         notes.drop(_WRONG, not has_ended)
         return "skip"
 
-    with _separated(source, delimiter) as stream:
+    with source.utf8() as stream:
         try:
             blocks = pc.open_csv(
                 stream,
@@ -106,7 +108,7 @@ def text_tables(
                     column_types=dict.fromkeys(names, pa.string()),
                     check_utf8=False,
                     strings_can_be_null=True,
-                    null_values=["", "-", "(null)", "NULL", "null", "NA", "N/A", "\\N"],
+                    null_values=[*_NULLS],
                 ),
             )
             for block in blocks:
@@ -119,35 +121,13 @@ def text_tables(
             notes.remark(f"{source}: read up to where it is damaged: {first}")
 
 
-@contextmanager
-def _separated(source: Source, delimiter: str) -> Iterator[IO[bytes]]:
-    with source.utf8() as stream:
-        if delimiter == SPACES:
-            yield cast("IO[bytes]", io.BufferedReader(_OneSpace(stream), _PIECE_BYTES))
+def _spaced(
+    source: Source, names: list[str], notes: Notes, has_header: bool
+) -> Iterator[list[str | None]]:
+    """The values of each line, which any number of spaces separates."""
+    for line in islice(source.lines(notes), int(has_header), None):
+        values = line.split()
+        if len(values) == len(names):
+            yield [None if one in _NULLS else one for one in values]
         else:
-            yield stream
-
-
-class _OneSpace(io.RawIOBase):
-    """A stream of lines whose columns are separated by one space each."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._held = b""
-        self._last = b"\n"  # what was handed on before
-        self._has_space = False  # which follows it, if the line goes on
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any) -> int:
-        while not self._held and (piece := self._stream.read(_PIECE_BYTES)):
-            before = self._last + b" " * self._has_space
-            joined = re.sub(rb"[ \t\r]+", b" ", before + piece)
-            joined = re.sub(rb" ?\n ?", b"\n", joined)
-            self._has_space = joined.endswith(b" ")
-            self._held = joined[1:].removesuffix(b" ")
-            self._last = self._held[-1:] or self._last
-        taken, self._held = self._held[: len(target)], self._held[len(target) :]
-        target[: len(taken)] = taken
-        return len(taken)
+            notes.drop(_WRONG, bool(values))

@@ -11,15 +11,23 @@ are equal or only the second has bytes, the record is one direction, and else tw
 Some versions (1.7.1) turn first and last packet around for IPFIX whose times count from the
 exporter's start. If no record of a file begins before it ends, and some end before they begin,
 they are turned back.
+
+nfdump may fail on a damaged file, or never end: if it writes nothing for a while, it is ended, and
+what it wrote until then stands.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import selectors
 import shutil
-from collections.abc import Iterator
-from typing import IO, Any
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,9 +35,8 @@ import pyarrow.compute as pc
 from llmprism.ingest.bounds import EARLIEST_NS
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.programs import output_of
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS, SCHEMA, turned
+from llmprism.ingest.records import SCHEMA, text_tables, turned
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from llmprism.ingest.times import times_ns
@@ -37,6 +44,8 @@ from llmprism.ingest.volumes import NO_BYTES
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
 
+_SILENCE_S = 5.0  # that nfdump may be silent, and 1 s more for each piece of the file
+_PIECE_BYTES = 10_000_000
 UNREADABLE = "record of nfdump that cannot be read"
 _MAGICS = (b"\x0c\xa5", b"\xa5\x0c")
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -76,7 +85,9 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     if program is None:
         raise UserError(Problem(_MISSING, str(source), _INSTALL))
     rates = _rates(program, source)
-    with output_of([program, "-r", str(resolved(source.path)), "-o", "json"], source, notes) as out:
+    with _output_of(
+        [program, "-r", str(resolved(source.path)), "-o", "json"], source, notes
+    ) as out:
         tables = (_completed(table, notes) for table in _tables(out, rates, notes))
         for table in _put_right(tables, source, notes):
             yield from _directions(table, source, notes)
@@ -84,7 +95,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
 
 def _rates(program: str, source: Source) -> dict[str, int]:
     """Return the largest sampling rate of each exporter of the file, by its number."""
-    with output_of([program, "-E", str(resolved(source.path))], source, Notes()) as out:
+    with _output_of([program, "-E", str(resolved(source.path))], source, Notes()) as out:
         text = out.read(_PIECE).decode(errors="replace")
     rates: dict[str, int] = {}
     exporter = ""
@@ -98,17 +109,15 @@ def _rates(program: str, source: Source) -> dict[str, int]:
 
 def _tables(output: IO[bytes], rates: dict[str, int], notes: Notes) -> Iterator[pa.Table]:
     """Yield tables of text with the columns of both tables of keys, and ``sampling``."""
-    rows: list[list[str | None]] = []
     usual = max(rates.values(), default=1)
-    for content in _objects(output, notes):
-        row = [_first(content, keys) for keys in (*_KEYS.values(), *_MORE.values())]
-        rate = rates.get(str(content.get("export_sysid")), usual) if content.get("sampled") else 1
-        rows.append([*row, str(rate)])
-        if len(rows) >= BATCH_ROWS:
-            yield _table(rows)
-            rows = []
-    if rows:
-        yield _table(rows)
+
+    def rows() -> Iterator[list[str | None]]:
+        for content in _objects(output, notes):
+            row = [_first(content, keys) for keys in (*_KEYS.values(), *_MORE.values())]
+            own = rates.get(str(content.get("export_sysid")), usual)
+            yield [*row, str(own if content.get("sampled") else 1)]
+
+    yield from text_tables(rows(), [*_KEYS, *_MORE, "sampling"])
 
 
 def _objects(output: IO[bytes], notes: Notes) -> Iterator[dict[str, Any]]:
@@ -136,14 +145,6 @@ def _objects(output: IO[bytes], notes: Notes) -> Iterator[dict[str, Any]]:
 
 def _first(content: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return next((str(content[key]) for key in keys if key in content), None)
-
-
-def _table(rows: list[list[str | None]]) -> pa.Table:
-    names = [*_KEYS, *_MORE, "sampling"]
-    columns = zip(*rows, strict=True)
-    return pa.table(
-        {name: pa.array(one, pa.string()) for name, one in zip(names, columns, strict=True)}
-    )
 
 
 def _completed(table: pa.Table, notes: Notes) -> pa.Table:
@@ -206,3 +207,51 @@ def _directions(table: pa.Table, source: Source, notes: Notes) -> Iterator[pa.Ta
     elif both.num_rows:
         reverse = _with(_with(both, "bytes", both["out_bytes"]), "packets", both["out_packets"])
         yield turned(reverse.select(SCHEMA.names))
+
+
+@contextmanager
+def _output_of(command: Sequence[str], source: Source, notes: Notes) -> Iterator[IO[bytes]]:
+    """Run a program on a source; yield what it writes. A failure is counted and remarked on."""
+    silence_s = _SILENCE_S + source.size / _PIECE_BYTES
+    with tempfile.TemporaryFile() as errors:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env={"TZ": "UTC", "LC_ALL": "C"}
+        ) as running:
+            stream = cast("IO[bytes]", running.stdout)
+            output = _Output(stream, silence_s)
+            try:
+                yield cast("IO[bytes]", io.BufferedReader(output, 1 << 16))
+                stream.close()  # a program that goes on writing ends
+                if not output.is_silent:
+                    running.wait(silence_s)
+            except subprocess.TimeoutExpired:
+                output.is_silent = True
+            finally:
+                running.kill()
+        if output.is_silent or running.returncode > 0:
+            errors.seek(0)
+            lines = errors.read(400).decode(errors="replace").strip().splitlines()
+            why = [f"silent for {silence_s:.0f} s"] if output.is_silent else lines
+            notes.drop("file not read to its end")
+            notes.remark(f"{source}: {command[0]}: {[*why, running.returncode][0]}")
+
+
+class _Output(io.RawIOBase):
+    """What a program writes, until it ends or is silent for too long."""
+
+    def __init__(self, stream: IO[bytes], silence_s: float) -> None:
+        self._stream = stream
+        self._silence_s = silence_s
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(stream, selectors.EVENT_READ)
+        self.is_silent = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if self.is_silent or not self._ready.select(self._silence_s):
+            self.is_silent = True
+            return 0
+        taken = cast("Any", self._stream).raw.readinto(target)
+        return int(taken)

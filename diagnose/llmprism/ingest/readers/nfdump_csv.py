@@ -1,17 +1,17 @@
 """``nfdump -o csv``: NetFlow records as nfdump prints them, in any of its forms with a header.
 
 Up to 1.7.4 the columns are called ``ts``, ``te``, ``td``, ``sa``; since then ``firstSeen``,
-``duration``, ``srcAddr``, also in the forms ``csv-fast`` and ``csv:%ts,...``. ``fmt:%ts,%sa,...``
-has the headings of its text formats. Times are text in the time zone of the machine that ran
-nfdump (run it with ``TZ=UTC``), in whole seconds in many versions, or numbers; the duration is
-exact to the ms. 0 is a time that nfdump does not know. The summary after the records is left out.
-nfdump has scaled sampled counts already.
+``duration``, ``srcAddr``, also in the forms ``csv-fast``, ``csv:%ts,...`` and ``fmt:%ts,%sa,...``.
+Times are text in the time zone of nfdump (run it with ``TZ=UTC``), in whole seconds in many
+versions, or numbers; the duration is exact to the ms. 0 is a time that nfdump does not know. The
+summary after the records is left out. nfdump has scaled sampled counts already.
 
 Reference: https://github.com/phaag/nfdump, ``src/output/output_csv.c``, ``output_csv_fast.c``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -24,7 +24,9 @@ from llmprism.ingest.readers import register
 from llmprism.ingest.readers.csv import header, text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from prism_common.errors import Problem, UserError
 
+_FOR_PEOPLE = re.compile(rb"Date (first|last) seen[^,\n]*\n")
 _OLD = (b"ts,te,td,sa,da,sp,dp,pr,", b"ts,te,td,pr,")
 _HEADINGS = {"firstseen", "lastseen", "date first seen", "date last seen", "first seen raw",
              "last seen raw", "first seen gmt", "last seen gmt"}  # fmt: skip
@@ -36,12 +38,16 @@ LOCAL = (
 
 def _recognises(head: bytes, _name: str) -> bool:
     words = {word.strip().lower() for word in head.split(b"\n", 1)[0].decode("latin-1").split(",")}
-    return head.startswith(_OLD) or bool(words & _HEADINGS and words & _ADDRESSES)
+    is_own = head.startswith(_OLD) or bool(_FOR_PEOPLE.match(head))
+    return is_own or bool(words & _HEADINGS and words & _ADDRESSES)
 
 
 @register("nfdump_csv", "nfdump -o csv (run it with TZ=UTC)", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
-    """Yield the records that nfdump printed."""
+    """Yield the records that nfdump printed; lines for people are a :class:`UserError`."""
+    if _FOR_PEOPLE.match(source.head):
+        what = "what nfdump prints for people is no table"
+        raise UserError(Problem(what, str(source), "print it as one: TZ=UTC nfdump -o csv"))
     names, delimiter = header(source, options.separator)
     chosen = choose(names, options.mapping, options.time_unit, str(source))
     if "duration" in chosen and not options.mapping.keys() & {"end", "end_ns"}:

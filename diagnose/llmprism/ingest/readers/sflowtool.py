@@ -20,12 +20,11 @@ from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS
-from llmprism.ingest.sources import BROKEN, Source
+from llmprism.ingest.records import text_tables
+from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from prism_common.errors import Problem, UserError
 
-_LONGEST = 1 << 16  # characters of a line
 _LINES = re.compile(rb"(?:FLOW|CNTR),[0-9A-Fa-f.:]+,")
 _TAGS = re.compile(rb"(?:startDatagram[ =-]*\s+)?(?:\S+ \S*\s+){0,3}unixSecondsUTC \d+")
 _WANTED = {
@@ -48,6 +47,9 @@ _WANTED = {
 }
 _OF_DATAGRAM = ("start", "observer")
 _COLUMNS = ("start", "observer", "src", "dst", "src_port", "dst_port", "protocol", "bytes")
+_ALL = (*_COLUMNS, "sampling_rate", "packets")
+_CHOSEN = {"start_ns": "start", "sampling": "sampling_rate", "packets": "packets"}
+_CHOSEN |= {name: name for name in _COLUMNS[1:]}
 _ETHERNET = 14  # bytes of the header before that of IP
 CAPTURE = "capture the datagrams and ingest those: tcpdump -w sflow.pcap udp port 6343"
 
@@ -67,35 +69,26 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     if _LINES.match(source.head):
         what = "lines of sflowtool -l have no times"
         raise UserError(Problem(what, str(source), CAPTURE))
-    rows: list[dict[str, Any]] = []
-    for sample in _samples(source, notes):
-        if "src" in sample and "dst" in sample:
-            rows.append(sample | {"bytes": sample.get("bytes") or _size(sample)})
-        if len(rows) >= BATCH_ROWS:
-            yield _batch(rows, options)
-            rows = []
-    yield _batch(rows, options)
+    samples = (one for one in _samples(source, notes) if "src" in one and "dst" in one)
+    sized = (one | {"bytes": one.get("bytes") or _size(one), "packets": "1"} for one in samples)
+    for table in text_tables(([one.get(name) for name in _ALL] for one in sized), _ALL):
+        yield convert(table, _CHOSEN, options, has_wall_clock=True)
 
 
 def _samples(source: Source, notes: Notes) -> Iterator[dict[str, Any]]:
     """The tags of each flow sample, with those of its datagram."""
     datagram: dict[str, Any] = {}
     sample: dict[str, Any] = {}
-    with source.text() as lines:
-        try:
-            while line := lines.readline(_LONGEST):
-                tag, _, value = line.strip().partition(" ")
-                if tag in ("startSample", "sampleSequenceNo", "unixSecondsUTC", "endDatagram"):
-                    yield {**datagram, **sample}
-                    sample = {}
-                name = _WANTED.get(tag)
-                if name in _OF_DATAGRAM:
-                    datagram[name] = value[:LONGEST_TEXT]
-                elif name is not None:
-                    sample.setdefault(name, value[:LONGEST_TEXT])
-        except BROKEN as error:
-            notes.drop("file not read to its end")
-            notes.remark(f"{source}: read up to where it is damaged: {error}")
+    for line in source.lines(notes):
+        tag, _, value = line.strip().partition(" ")
+        if tag in ("startSample", "sampleSequenceNo", "unixSecondsUTC", "endDatagram"):
+            yield {**datagram, **sample}
+            sample = {}
+        name = _WANTED.get(tag)
+        if name in _OF_DATAGRAM:
+            datagram[name] = value[:LONGEST_TEXT]
+        elif name is not None:
+            sample.setdefault(name, value[:LONGEST_TEXT])
     yield {**datagram, **sample}
 
 
@@ -105,14 +98,3 @@ def _size(sample: dict[str, Any]) -> str | None:
     if not (frame.isdecimal() and stripped.isdecimal() and len(frame + stripped) < 20):
         return None
     return str(max(int(frame) - int(stripped) - _ETHERNET, 0))
-
-
-def _batch(rows: list[dict[str, Any]], options: Options) -> pa.Table:
-    names = [*_COLUMNS, "sampling_rate", "packets"]
-    texts = {
-        name: pa.array(["1" if name == "packets" else row.get(name) for row in rows], pa.string())
-        for name in names
-    }
-    chosen = {"start_ns": "start", "sampling": "sampling_rate", "packets": "packets"}
-    chosen |= {name: name for name in _COLUMNS[1:]}
-    return convert(pa.table(texts), chosen, options, has_wall_clock=True)

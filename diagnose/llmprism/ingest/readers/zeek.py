@@ -14,7 +14,6 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +24,8 @@ from llmprism.ingest.json_lines import text_tables as json_tables
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS
-from llmprism.ingest.sources import BROKEN, Source
+from llmprism.ingest.records import text_tables
+from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 
 _SIDES = ("orig", "resp")
@@ -42,7 +41,6 @@ _ALL = (
     *(f"{side}_{count}" for side in _SIDES for count in _COUNTS),
 )
 _OURS = {"start_ns": "ts", "duration": "duration", "protocol": "proto"}
-_LONGEST = 1 << 20  # characters of a line
 _OTHER_LOG = "line of another log of Zeek"
 
 
@@ -56,7 +54,7 @@ def _recognises(head: bytes, _name: str) -> bool:
 def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of a connection log."""
     as_json = source.head.lstrip().startswith(b"{")
-    tables = _json_tables(source, notes) if as_json else _separated_tables(source, notes)
+    tables = _json_tables(source, notes) if as_json else text_tables(_rows(source, notes), _ALL)
     notes.remark(f"{source}: Zeek logs a connection as a whole, from its first to last packet")
     for table in tables:
         for sender, receiver in (_SIDES, _SIDES[::-1]):
@@ -145,26 +143,10 @@ def _unescaped(text: str) -> str:
         return ""
 
 
-def _separated_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
-    with source.text() as lines:
-        rows: list[list[str | None]] = []
-        try:
-            for row in _rows(lines, notes):
-                rows.append(row)
-                if len(rows) >= BATCH_ROWS:
-                    yield _table(rows)
-                    rows = []
-        except BROKEN as error:
-            notes.drop("file not read to its end")
-            notes.remark(f"{source}: read up to where it is damaged: {error}")
-        if rows:
-            yield _table(rows)
-
-
-def _rows(lines: IO[str], notes: Notes) -> Iterator[list[str | None]]:
+def _rows(source: Source, notes: Notes) -> Iterator[list[str | None]]:
     """Yield the values of our columns a line, by the last head before it."""
     head = _Head()
-    while text := lines.readline(_LONGEST):
+    for text in source.lines(notes):
         line = text.rstrip("\r\n")
         if line.startswith("#"):
             head.take(line)
@@ -172,16 +154,7 @@ def _rows(lines: IO[str], notes: Notes) -> Iterator[list[str | None]]:
             continue
         elif not head.has_sizes:
             notes.drop(_OTHER_LOG)
+        elif (values := head.values(line)) is None:
+            notes.drop("line that does not fit its #fields")
         else:
-            values = head.values(line)
-            if values is None:
-                notes.drop("line that does not fit its #fields")
-            else:
-                yield values
-
-
-def _table(rows: list[list[str | None]]) -> pa.Table:
-    columns: Any = zip(*rows, strict=True)
-    return pa.table(
-        {key: pa.array(col, pa.string()) for key, col in zip(_ALL, columns, strict=True)}
-    )
+            yield values

@@ -19,36 +19,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import PortReadings, Readings
 from prism_common.errors import Problem, UserError
 
-NAME = "folder of Zhejiang Lab"
-COLUMNS = {
-    "InOctets": "in_bytes",
-    "OutOctets": "out_bytes",
-}
+COLUMNS = {"InOctets": "in_bytes", "OutOctets": "out_bytes"}
 _TIME, _SWITCH, _PORT = "SaveTimeUTC", "DeviceName", "PortName"
 _SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _MS = 1_000_000
 _RATE_GBPS = {"TwentyFive": 25, "Hundred": 100, "TwoHundred": 200, "FourHundred": 400}
 
 
-def knows(path: Path, _head: bytes) -> bool:
-    """Whether this is such a folder, or a folder above it."""
-    return path.is_dir() and any(_files(path))
-
-
-def read(path: Path, _options: Options) -> Readings:
+def read(path: Path) -> Readings:
     """Read the ports of the map."""
     places = {(row["switch"], row["port"]): row["address"] for row in port_map(path)}
     ports, counts = [], Counter[str]()
     for file in sorted(_files(path)):
-        try:
-            table = _table(file)
-        except (pa.ArrowException, KeyError) as error:
-            first = str(error).splitlines()[0]
-            raise UserError(Problem(f"cannot read this: {first}", str(file))) from error
+        table = _table(file)
         if not table.num_rows:
             counts["files without readings"] += 1
             continue
@@ -62,7 +48,7 @@ def read(path: Path, _options: Options) -> Readings:
 
 def _files(path: Path) -> Iterator[Path]:
     """The files of ports: of ``trafficinfo/HOUR/SWITCH``, or of a folder of such folders."""
-    for pattern in ("trafficinfo/*/*/*.csv", "*/trafficinfo/*/*/*.csv", "*/*/*.csv", "*/*.csv"):
+    for pattern in ("trafficinfo/*/*/*.csv", "*/trafficinfo/*/*/*.csv"):
         files = [file for file in path.glob(pattern) if re.search(r"eaf-\d+_[\d_]+$", file.stem)]
         if files:
             return iter(files)
@@ -101,17 +87,12 @@ def port_map(path: Path) -> list[dict[str, Any]]:
             servers.setdefault(row["sysname"], []).append(row)
     found: list[dict[str, Any]] = []
     for server, rows in servers.items():
-        for nic, row in enumerate(sorted(rows, key=_slot)):
+        for nic, row in enumerate(sorted(rows, key=lambda row: row.get("nicname", "~"))):
             port = row.get("accessport") or row["portname"]
             address = row.get("serverIP") or f"{server}:{nic}"
             found.append({"server": server, "nic": nic, "switch": row["switchname"],
                           "port": port, "address": address})  # fmt: skip
     return found
-
-
-def _slot(row: dict[str, str]) -> tuple[bool, str]:
-    """A NIC without a name comes last."""
-    return "nicname" not in row, row.get("nicname", "")
 
 
 def _rows(book: Path) -> Iterator[dict[str, str]]:
@@ -146,10 +127,9 @@ def topology_of(path: Path) -> dict[str, Any]:
         raise UserError(Problem("no workbook with the map of ports", str(path), "name --topology"))
     endpoints = [{key: row[key] for key in ("address", "server", "nic", "switch")} for row in rows]
     switches = [{"name": name, "tier": "leaf"} for name in sorted({r["switch"] for r in rows})]
-    links = [{"a": r["address"], "b": r["switch"], "gbps": _gbps(r["port"])} for r in rows]
+    rates = [_RATE_GBPS.get(row["port"].partition("Gig")[0]) for row in rows]
+    links = [
+        {"a": row["address"], "b": row["switch"], "gbps": rate}
+        for row, rate in zip(rows, rates, strict=True)
+    ]
     return {"endpoints": endpoints, "switches": switches, "links": links}
-
-
-def _gbps(port: str) -> float | None:
-    """Rate of a port by its name, such as ``TwoHundredGigE1/0/1:2``."""
-    return _RATE_GBPS.get(port.partition("Gig")[0])

@@ -14,11 +14,15 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.context import Context
-from llmprism.methods.prism.culprits.network import SYMPTOM, unnamed, with_other_jobs
+from llmprism.methods.prism.culprits.network import (
+    SYMPTOM,
+    is_crowded,
+    unnamed,
+    with_other_jobs,
+)
 from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.explanation import Cost, Explanation, row_of
 from llmprism.methods.prism.outside import Outside, outside_of
-from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
 from llmprism.methods.prism.persistent import Persistent, persistent
 from llmprism.methods.prism.search import LocatedCulprit, search
@@ -57,7 +61,7 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
         if len(found) == MOST_FINDINGS:
             break
     named = {one.culprit for one in found}
-    for always in (*persistent(durations), *long_stages(durations)):
+    for always in [*persistent(durations)] or long_stages(durations):
         whole = Window(0, durations.steps - 1, always.level, 0.0, LEVEL)
         if always.attribution.name in named:
             continue

@@ -97,7 +97,7 @@ often than switches (Llama 3, table 5, and Gill et al., SIGCOMM'11)."""
 AS_LIKELY = 1.5
 """Log odds: suspects that are less likely than the first by no more are named with it."""
 
-MOST_NAMED = 6
+MOST_NAMED = 8
 """Suspects that are named together at most."""
 
 SLOW_DEVIATIONS, SLOW_SHARE = 4.0, 0.03

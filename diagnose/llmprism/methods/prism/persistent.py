@@ -1,12 +1,10 @@
-"""Persistent deviations: units that are slower than their peers in every step.
+"""What is slower than its peers, or than its links, in every step.
 
-A fault that is older than the recording changes no step against another. It shows beside *peers*:
-the units of one stage do the same work, and so do communicators of one kind over as many switches.
-How long a unit works in a normal step is known by its edges in the graph, without what all of an
-operation wait for. Its own work, by the order of its events, has to differ from that of its peers
-as well: it is longer, or seems shorter, since who is behind gets what it needs while it works.
-Healthy GPUs of one type differ too, so a slow one has to differ by more than they do. What has
-fewer than three peers is not judged.
+A fault that is older than the recording changes no step against another. *Peers* show it: the units
+of one stage do the same work, and being last of them in nearly all steps is no chance. Healthy GPUs
+of one type differ too, so a slow one has to be behind by more than they are. And transfers show it
+by the *use* of their links (:mod:`.link_use`). Units that wait for a slow link are late as well,
+and a late unit makes no link slow. So links are judged first.
 """
 
 from __future__ import annotations
@@ -16,26 +14,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.context import Context
-from llmprism.methods.prism.culprits.base import Attribution
-from llmprism.methods.prism.culprits.bottlenecks import bottlenecks
-from llmprism.methods.prism.culprits.network import Seen, name_part
+from llmprism.methods.prism.culprits.base import SLOW, Attribution
+from llmprism.methods.prism.culprits.network import Seen, name_part, unnamed
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Cost
-from llmprism.methods.prism.normal import Table
+from llmprism.methods.prism.link_use import link_use_of
+from llmprism.methods.prism.normal import without_waiting
 from llmprism.methods.prism.parameters import (
     ALWAYS_SHARE,
     ALWAYS_SURE,
     FEWEST,
-    HALF,
     LEAST_COST,
-    UNEQUAL,
-    UNEQUAL_LINKS,
+    LEAST_SURE,
+    MOST_NAMED,
+    MOSTLY,
+    NEARLY,
+    QUARTER,
 )
-from llmprism.methods.prism.windows import log_density, penalty_always
+from llmprism.methods.prism.windows import penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.edges import Usual
-from llmprism.numerics.missing import TO_SIGMA, group_medians, nanmedian
+from llmprism.numerics.missing import group_medians, nanmedian, nanquantile
+
+FULL = 0.7  # of a link: what transfers use at least of one, if nothing is slower than it says
 
 
 @dataclass(frozen=True)
@@ -56,25 +57,90 @@ class Persistent:
 
 
 def persistent(durations: Durations) -> Iterator[Persistent]:
-    """All that is slower than its peers in every step."""
-    if durations.steps >= FEWEST:
-        yield from _slow_units(durations)
-        yield from _slow_parts(durations)
+    """What is slower than its peers in every step. Units that wait for a slow link are slow too."""
+    if durations.steps < FEWEST:
+        return
+    for judge in (_slow_parts, _slow_units):
+        found = next(judge(durations), None)
+        if found is not None:
+            yield found
+            return
 
 
 def _slow_units(durations: Durations) -> Iterator[Persistent]:
-    """A unit, or a server of which all units are slow. Several at once have another role."""
-    level, longer_ns = _beside_peers(durations)
-    slow = np.nan_to_num(level) > ALWAYS_SHARE
-    groups = list(_groups(durations, slow))
-    of_median = durations.compute.error / np.sqrt(max(int(durations.normal.healthy.sum()), 1))
-    error = np.hypot(_scatter(level, UNEQUAL), of_median)
-    for units, kind in groups if len(groups) == 1 else []:
-        odds = -float(log_density(level[units] / error[units]).sum() / np.sqrt(units.size))
-        odds -= penalty_always(int(np.isfinite(level).sum()), durations.steps)
-        named = _named(durations, units, kind)
-        lost_ns = float(longer_ns[units].min())
-        yield from _judged(durations, named, float(level[units].min()), lost_ns, odds)
+    """The units that work longer than others of their role in nearly all steps.
+
+    Those of the role in which most is lost: who waits for them hides a part of that. The order of
+    events counts waiting as work. So it only speaks of units that the graph shows slower as well,
+    or does not show at all.
+    """
+    role, edges_ns = _roles(durations), _edges_ns(durations)
+    usual_ns = nanmedian(edges_ns, axis=1)
+    groups = [np.flatnonzero(role == one) for one in np.unique(role[role >= 0]).tolist()]
+    least = np.full(role.size, np.nan)
+    for group in groups:
+        least[group] = np.fmin.reduce(usual_ns[group])
+    longer_ns = usual_ns - least
+    alike = longer_ns <= np.maximum(ALWAYS_SHARE * least, LEAST_COST * durations.usual_ns)
+    for measure in (edges_ns, durations.work_ns):
+        shown = [(group, _slowest(measure[group])) for group in groups]
+        found = [(group[one.rows], one) for group, one in shown if one is not None]
+        found = [(units, one) for units, one in found if not alike[units].any()]
+        if found:
+            units, most = max(found, key=lambda each: each[1].lost_ns)
+            named = _named(durations, units)
+            yield from _judged(durations, named, most.level, most.lost_ns, most.odds)
+            return
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """Rows of a table that are slower than the others: by which share, by what [ns], how surely."""
+
+    rows: Ints
+    level: float
+    lost_ns: float
+    odds: float
+
+
+def _slowest(values: Floats) -> Slowest | None:
+    """The rows that are last in nearly all steps, behind more than half of the others.
+
+    Two rows of a step are both last if a tenth of what they are behind by parts them.
+    """
+    known = np.flatnonzero(np.isfinite(values).any(axis=1))
+    own = values[known][:, np.isfinite(values[known]).all(axis=0)]
+    if known.size < FEWEST or not own.size:
+        return None
+    peers = np.quantile(own, QUARTER, axis=0)
+    behind = own - peers
+    last = behind >= NEARLY * behind.max(axis=0)
+    apart = (behind.max(axis=0) > ALWAYS_SHARE * peers) & (2 * last.sum(axis=0) <= known.size)
+    always = (last & apart).mean(axis=1) >= NEARLY
+    if not always.any():
+        return None
+    steps = apart & last[always].any(axis=0)
+    odds = float(np.log(known.size / last[:, steps].sum(axis=0)).sum())
+    lost_ns = float(np.median(behind[always]))
+    return Slowest(known[always], lost_ns / float(np.median(peers)), lost_ns, odds)
+
+
+def _edges_ns(durations: Durations) -> Floats:
+    """Computation of each unit in each step without waiting [ns], shape (units, steps).
+
+    Who waits in every step takes longer than others of the same operation, not than itself.
+    """
+    graph, rank = durations.measured, durations.measured.nodes.rank
+    usual = durations.reference.usual(graph.compute)
+    of_kinds = [group_medians(one, graph.nodes.operation) for one in usual.median.T]
+    beside = Usual(np.column_stack(of_kinds), usual.kind)
+    compute = without_waiting(graph, beside, durations.rendezvous)
+    total, known = np.zeros((2, durations.work_ns.shape[0], durations.steps))
+    np.add.at(total, rank, np.nan_to_num(compute))
+    np.add.at(known, rank, np.isfinite(compute))
+    whole = known >= NEARLY * known.max(axis=1, keepdims=True, initial=1)
+    found: Floats = np.where(whole & (known > 0), total, np.nan)
+    return found
 
 
 def _judged(
@@ -82,143 +148,104 @@ def _judged(
 ) -> Iterator[Persistent]:
     """The finding, if it is no chance and costs the job enough; ``lost_ns`` in each step."""
     usual_ns = durations.usual_ns
-    if odds > 0 and lost_ns > LEAST_COST * usual_ns:
+    odds -= penalty_always(int(durations.work_ns.shape[0]), durations.steps)
+    costs = lost_ns > LEAST_COST * usual_ns or level > 1
+    if odds > 0 and costs and named.sure * MOST_NAMED >= 1:
         cost = Cost(max(usual_ns - lost_ns, 1.0), usual_ns, lost_ns * durations.steps, odds)
-        sure = float(ALWAYS_SURE * (1 - np.exp(-odds)) * named.sure)
-        yield Persistent(named, level, cost, sure)
-
-
-def _beside_peers(durations: Durations) -> tuple[Floats, Floats]:
-    """By how much each unit takes longer than its peers, as a share and in ns."""
-    healthy = durations.normal.healthy
-    work = nanmedian(np.where(healthy, durations.work_ns, np.nan), axis=1)
-    normal_ns = _without_waiting(durations).normal_ns
-    edges = np.where(normal_ns > 0, normal_ns, np.nan)
-    role = _roles(durations)
-    ratio = [beside_peers(one, role) for one in (edges, work)]
-    alike = (ratio[1] <= 1) & (ratio[1] > 1 - 2 * _scatter(ratio[1] - 1, UNEQUAL))
-    level: Floats = np.where(alike, np.fmin(ratio[0] - 1, 0.0), ratio[0] - 1)
-    longer: Floats = edges - _of_peers(edges, role)
-    return level, longer
-
-
-def _without_waiting(durations: Durations) -> Table:
-    """Computations without waiting for what is slow in every step.
-
-    Who waits in every step takes longer than others of the same operation, not than itself.
-    """
-    graph = durations.measured
-    usual = durations.reference.usual(graph.compute)
-    of_kinds = [group_medians(one, graph.nodes.operation) for one in usual.median.T]
-    return durations.compute_beside(Usual(np.column_stack(of_kinds), usual.kind))
+        sure = float(ALWAYS_SURE * (1 - np.exp(-odds)))
+        if named.sure < LEAST_SURE:
+            named = unnamed(named, durations.job)
+        yield Persistent(named, level, cost, sure * float(np.sqrt(named.sure)))
 
 
 def _slow_parts(durations: Durations) -> Iterator[Persistent]:
-    """The part of the network that explains communicators that are slower than their peers."""
-    table, communicators = durations.transfer, durations.graph.nodes.communicators
-    size = np.array([one.size_bytes for one in communicators])
-    pace = np.where(table.normal_ns > 0, table.normal_ns / np.maximum(size, 1.0), np.nan)
-    role = _roles_of_transfers(durations)
-    level = beside_peers(pace, role) - 1
-    error = np.zeros(level.size)
-    for one in np.unique(role).tolist():
-        error[role == one] = _scatter(level[role == one], UNEQUAL_LINKS)
-    slow = np.nan_to_num(level) > np.maximum(3 * error, 2 * ALWAYS_SHARE)
-    if not slow.any() or 2 * slow.sum() > np.isfinite(level).sum():
-        return
-    every = np.ones(durations.steps, np.bool_)
-    seen = {
-        number: Seen(True, bottlenecks(durations, communicators[number].connections, every))
-        if slow[number]
-        else Seen(False, None)
-        for number in np.flatnonzero(np.isfinite(level)).tolist()
-    }
-    named = name_part(durations, [seen])
+    """The part of the network that explains communicators whose links are less used than others.
+
+    A hop that bursts as fast as its links allow proves that all of its path is healthy, and one
+    that rests waits for another one. So a communicator is slow if none of its hops that send all
+    the time uses a link fully.
+    """
+    slower, least = _slower(durations)
+    is_slow = np.nan_to_num(nanmedian(slower, axis=1)) > least
+    slow = np.flatnonzero(is_slow)
+    named = name_part(durations, [_seen(durations, slower, is_slow)]) if slow.size else None
     if named is None:
         return
-    share = 1 - 1 / (1 + np.where(slow, level, 0.0))
-    lost_ns = float((durations.on_path.transfer.sum(axis=1) * share).sum()) / durations.steps
-    odds = -float(log_density(level[slow] / error[slow]).sum())
-    odds -= penalty_always(len(communicators), durations.steps)
-    if lost_ns >= HALF * float((table.normal_ns * share).max()):  # else others wait for it
-        yield from _judged(durations, named, float(np.median(level[slow])), lost_ns, odds)
+    share = np.nan_to_num(slower[slow])
+    known = max(int(np.isfinite(slower[slow]).any(axis=0).sum()), 1)
+    lost_ns = float((durations.on_path.transfer[slow] * share).sum()) / known
+    level = float(np.median(share[share > 0]) / (1 - np.median(share[share > 0])))
+    steps = int((share > least[slow, None]).any(axis=0).sum())
+    odds = steps * float(np.log(max(np.isfinite(slower).any(axis=1).sum() / slow.size, 2.0)))
+    yield from _judged(durations, named, level, lost_ns, odds)
 
 
-def _roles_of_transfers(durations: Durations) -> Ints:
-    """A number for each kind of traffic, stage that sends, and count of switches on the way."""
-    context, job = durations.context, durations.job
-    stage = np.full(len(context.flows.addresses), -1)
-    stage[job.phases.endpoints] = job.pipelines.stage
-    numbers: dict[tuple[str, int, int], int] = {}
-    roles = []
-    for one in durations.graph.nodes.communicators:
-        own = int(stage[context.connections.src[one.connections]].max())
-        role = (one.kind, own, _switches(context, one.connections))
-        roles.append(numbers.setdefault(role, len(numbers)))
-    return np.array(roles, np.int64)
+def _slower(durations: Durations) -> tuple[Floats, Floats]:
+    """By which share each communicator stays below full use in each step, and what is too much.
+
+    NaN where unknown. Full use is what the fastest connections reach: the capacity of links, if
+    records show that any reach it, and nothing is known otherwise. Where hops rest between bursts
+    at full use, records hold no silences, so a small difference is too much.
+    """
+    context, communicators = durations.context, durations.graph.nodes.communicators
+    every = [nanmedian(link_use_of(context, job).best, axis=1) for job in context.jobs if job.count]
+    reach = min(float(np.nan_to_num(nanquantile(np.concatenate(every), NEARLY))), 1.0)
+    use = link_use_of(context, durations.job)
+    slower = np.full((len(communicators), durations.steps), np.nan)
+    least = np.full(len(communicators), 1 - FULL)
+    for number, one in enumerate(communicators if reach >= MOSTLY else ()):
+        rows, limiting = use.place[one.connections], _limiting(durations, one.connections)
+        slower[number] = np.clip(1 - np.fmax.reduce(use.best[limiting]) / reach, 0, 1)
+        rests = nanmedian(use.best[np.setdiff1d(rows, limiting)], axis=1) >= NEARLY * reach
+        least[number] = 1 - NEARLY if rests.any() else 1 - FULL
+    return slower, least
 
 
-def _switches(context: Context, connections: Ints) -> int:
-    """Most switches that a connection crosses; 0 where paths are unknown."""
-    rows = context.connections.by.order[context.connections.by.offsets[connections]]
-    codes = context.flows.path[rows]
-    return max((context.flows.paths[code].count("|") + 1 for code in codes if code >= 0), default=0)
+def _limiting(durations: Durations, connections: Ints) -> Ints:
+    """The rows of the connections that send all the time that any of them does."""
+    use = link_use_of(durations.context, durations.job)
+    rows = use.place[connections]
+    busy = nanmedian(use.busy_ns[rows], axis=1)
+    found: Ints = rows[busy >= NEARLY * busy.max()]
+    return found
+
+
+def _seen(durations: Durations, slower: Floats, is_slow: Bools) -> dict[int, Seen]:
+    """What communicators show: those that are slow by the hops that limit them."""
+    place, seen = link_use_of(durations.context, durations.job).place, {}
+    for number in np.flatnonzero(np.isfinite(slower).any(axis=1)).tolist():
+        own = durations.graph.nodes.communicators[number].connections
+        limits = np.isin(place[own], _limiting(durations, own)).astype(np.float64).tolist()
+        chance = dict(zip(own.tolist(), limits, strict=True)) if is_slow[number] else None
+        seen[number] = Seen(bool(is_slow[number]), chance)
+    return seen
 
 
 def _roles(durations: Durations) -> Ints:
-    """A number for the units of one stage that take part in as many operations."""
+    """A number for the units of one stage that take part in as many operations.
+
+    -1 for units of a pipeline whose stage is not known.
+    """
     stage = durations.job.pipelines.stage
     parts = np.bincount(durations.graph.nodes.rank, minlength=stage.size)
     roles: Ints = np.unique(np.stack((stage, parts)), axis=1, return_inverse=True)[1].ravel()
+    roles[(stage < 0) & (durations.job.pipelines.length > 1)] = -1
     return roles
 
 
-def beside_peers(values: Floats, role: Ints) -> Floats:
-    """Each value over the median of those with its role; NaN with fewer than ``FEWEST`` others.
-
-    >>> beside_peers(np.array([1.0, 2.0, 1.0, 1.0]), np.zeros(4, np.int64))
-    array([1., 2., 1., 1.])
-    """
-    ratio: Floats = values / _of_peers(values, role)
-    return ratio
-
-
-def _of_peers(values: Floats, role: Ints) -> Floats:
-    """The median of those with the role of each; NaN with fewer than ``FEWEST`` others."""
-    usual = np.full(values.size, np.nan)
-    for one in np.unique(role).tolist():
-        own = (role == one) & np.isfinite(values) & (values > 0)
-        if own.sum() > FEWEST:
-            usual[own] = np.median(values[own])
-    return usual
-
-
-def _scatter(level: Floats, least: float) -> float:
-    """By how much healthy peers differ: what most do, but no less than nearly all do usually."""
-    known = np.abs(level[np.isfinite(level)])
-    return max(float(np.median(known)) * TO_SIGMA if known.size else 0.0, least / 3)
-
-
-def _groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:
-    """Slow units of each server, and whether these are all of it.
-
-    Those of one tensor group wait for each other.
-    """
-    known = durations.compute.normal_ns > 0
-    for server in np.unique(durations.servers[slow]).tolist():
-        units = np.flatnonzero((durations.servers == server) & known)
-        whole = units.size > 1 and slow[units].all()
-        yield units[slow[units]], "server" if whole else "address"
-
-
-def _named(durations: Durations, units: Ints, kind: str) -> Attribution:
-    server = durations.server_name(int(durations.servers[units[0]]))
-    if kind == "server":
-        others = {"or_causes": ["slow_gpu", "degraded_nvlink"]}
-        return Attribution("rank", "slow_passes", "slow_server", kind, server, others)
-    names = [durations.address(unit) for unit in units.tolist()]
+def _named(durations: Durations, units: Ints) -> Attribution:
+    """A unit or a server of which all units are slow; several that are as likely, as a set."""
+    names: dict[str, str] = {}
+    for unit in units.tolist():
+        beside = np.flatnonzero(durations.servers == durations.servers[unit])
+        if beside.size > 1 and np.isin(beside, units).all():
+            names[durations.server_name(int(durations.servers[unit]))] = "server"
+        else:
+            names[durations.address(unit)] = "address"
+    first, kind = next(iter(names.items()))
+    cause = "slow_server" if kind == "server" else "slow_gpu"
     evidence = {
-        "server": server, "or_causes": ["slow_server", "degraded_nvlink"],
-        **({"one_of": names} if len(names) > 1 else {}),
+        "or_causes": [one for one in SLOW if one != cause],
+        **({"one_of": [*names][:MOST_NAMED]} if len(names) > 1 else {}),
     }  # fmt: skip
-    return Attribution("rank", "slow_passes", "slow_gpu", "address", names[0], evidence)
+    return Attribution("rank", "slow_passes", cause, kind, first, evidence, 1 / len(names))

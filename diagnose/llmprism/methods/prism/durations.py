@@ -107,12 +107,6 @@ class Durations:
         at = int(np.flatnonzero(self.servers == server)[0])
         return self.context.topology.endpoints[int(self.job.phases.endpoints[at])].home
 
-    def compute_beside(self, usual: Usual) -> Table:
-        """Excess of each rank where ``usual`` durations tell who waits for whom."""
-        graph = _without_waiting(self.measured, usual, self.rendezvous)
-        ranks = self.job.phases.endpoints.size
-        return table_of(graph.compute, graph.nodes.rank, ranks, self.reference, self.tick_ns)
-
 
 def durations_of(context: Context, job: JobView) -> Durations | None:
     """Measure ``job``; None if it has no traffic in steps."""

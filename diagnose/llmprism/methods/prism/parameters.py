@@ -80,13 +80,6 @@ time between messages. A side that waits for the other answers within a round tr
 VIOLATIONS = 0.03
 """Share of the steps in which a parent may seem to follow its child: clocks and lost records."""
 
-UNEQUAL = 0.08
-"""By which nearly all healthy GPUs of one type differ from their median: 8 % on average between the
-best and the others of a cluster (Sinha et al., SC'22, "Not all GPUs are created equal")."""
-
-UNEQUAL_LINKS = 0.3
-"""The same of transfers over as many hops: hashing and neighbours make them differ more."""
-
 HIT, FALSE_HIT = 0.85, 0.03
 """Chance that a connection looks slow, if it crosses the slow part of the network, and if not."""
 
@@ -149,8 +142,9 @@ EXACT = 1e-3
 """Of the bytes of an exchange: counters of switches are exact but for headers."""
 
 ALWAYS_SHARE = 0.15
-"""Of a peer's duration: what is slow in every step has to be this much slower than its peers, since
-healthy GPUs of one type differ by as much (see UNEQUAL)."""
+"""Of a peer's duration, by which something is slower in every step: healthy GPUs of one type differ
+by 8 % on average between the best and the others of a cluster (Sinha et al., SC'22, "Not all GPUs
+are created equal"), and by twice as much at most."""
 
 ALWAYS_SURE = 0.8
 """Confidence at most of what is slow in every step: no step shows what is healthy."""

@@ -1,10 +1,7 @@
-"""How full are the links of a transfer while it lasts?
+"""How full are the links of a transfer while it lasts (:func:`llmprism.io.spread.link_uses`)?
 
-A healthy transfer fills one of the links on its path, alone or with all others that cross this link
-at the same time. So the *use* of a transfer is the largest share of the capacity of a link on its
-path that all traffic together takes while the transfer lasts. It is near one for a healthy link
-that several jobs share, and low where something is slower than its capacity says. Two things also
-make it low: silences within a record, and a partner of a ring that is slow itself.
+Use is near one for a healthy link that several jobs share, and low where something is slower than
+its capacity says, where records hold silences, and in a ring that waits for a slow hop.
 """
 
 from __future__ import annotations

@@ -41,14 +41,7 @@ FULL = 0.7  # of a link: what transfers use at least of one, if nothing is slowe
 
 @dataclass(frozen=True)
 class Persistent:
-    """Something that is slow in every step.
-
-    Attributes
-    ----------
-    level : by how much it takes longer than its peers, as a share.
-    cost : what that costs the job at most.
-    confidence : in [0, 1].
-    """
+    """Something that takes longer than its peers in every step, by the share ``level``."""
 
     attribution: Attribution
     level: float
@@ -183,9 +176,8 @@ def _slow_parts(durations: Durations) -> Iterator[Persistent]:
 def _slower(durations: Durations) -> tuple[Floats, Floats]:
     """By which share each communicator stays below full use in each step, and what is too much.
 
-    NaN where unknown. Full use is what the fastest connections reach: the capacity of links, if
-    records show that any reach it, and nothing is known otherwise. Where hops rest between bursts
-    at full use, records hold no silences, so a small difference is too much.
+    Full use is what the fastest connections reach, if that is near a capacity; else nothing is
+    known (NaN). Where hops rest between bursts at full use, a small difference is too much.
     """
     context, communicators = durations.context, durations.graph.nodes.communicators
     every = [nanmedian(link_use_of(context, job).best, axis=1) for job in context.jobs if job.count]

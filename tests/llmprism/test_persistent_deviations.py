@@ -75,7 +75,7 @@ def test_all_is_judged_in_a_pipeline_with_replicas():
     assert (unanswered.tone, "not answered" in unanswered.headline) == (PARTLY, True)
 
 
-def test_what_a_single_replica_hides_is_said():
+def test_a_single_replica_is_not_compared():
     conclusion = conclude(scopes(dp=1), [], 0)
     assert conclusion.tone == PARTLY
     assert "before the recording began" in conclusion.not_judged[0]
@@ -88,7 +88,7 @@ def test_a_job_whose_transfers_are_all_slow_is_never_calm(times, tone):
     assert conclude([scope], [], 0).tone == tone
 
 
-def test_slow_transfers_are_told_once():
+def test_slow_transfers_are_listed_once():
     findings = pd.DataFrame([{"job": "job-0", "culprit_kind": "switch", "culprit": "leaf2"}])
     (scope,) = scopes(HOPS, pp=2, findings=findings)
     assert scope.slow == ()

@@ -25,13 +25,13 @@ from evaluation.attacks.targets import targets
 from evaluation.paths import REFERENCE
 from llmlog.pickles import PickleError, unpickled
 from llmprism.watch.live.application import Live, application
-from llmprism.watch.live.serving import served
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.sources.spool import Spool
 from llmprism.watch.sources.standard_input import StandardInput
 from llmprism.watch.sources.templates import Templates
 from prism_common.errors import Problem, UserError
 from prism_common.escapes import printable
+from prism_common.service.serving import served
 from prism_sim.render.markdown import table
 
 SEED = 4_711

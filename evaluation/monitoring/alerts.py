@@ -2,22 +2,19 @@
 
 Each stream is watched in lock-step, one after the other. What is done is kept below
 ``results/monitor``: a run that was interrupted goes on where it was. The folder of a stream is
-named by its records and by the settings of the monitor, and has the versions of the code that
-watched it: one that went on with another version says so.
+named by its records and by the settings of the monitor.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import pyarrow.parquet as pq
 
 from evaluation.exam.intervals import Estimate, events, middle, share
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.judging import Judged, judge
-from evaluation.monitoring.lockstep import versions, watch
+from evaluation.monitoring.lockstep import watch
 from evaluation.monitoring.streams import STREAMS, Stream
 from evaluation.paths import ROOT
 from llmprism.watch.settings import SECOND_NS, Settings
@@ -46,31 +43,15 @@ def result(stream: Stream, lasts_s: int, share: float) -> Judged:
     run = simulated(stream.scenario(lasts_s), RESULTS / "worlds")
     folder = FOLDER / f"{stream.name}-{_key(run.flows)}"
     state = watch(run.flows, run.topology, folder, SETTINGS, share)
-    found = judge(run, state)
-    found.versions = versions(state.parent)
-    return found
+    return judge(run, state)
 
 
 def _key(flows: Path) -> str:
     """A hash of the records of a stream, and of the settings of the monitor."""
-    digest = hashlib.blake2b(repr(SETTINGS).encode(), digest_size=6)
-    table = pq.read_table(flows, columns=["start_ns", "end_ns", "bytes"])
-    for column in table.columns:
-        digest.update(column.to_numpy().tobytes())
-    return digest.hexdigest()
+    return hashlib.blake2b(repr(SETTINGS).encode() + flows.read_bytes(), digest_size=6).hexdigest()
 
 
-def versions_of(found: Iterable[Judged]) -> str:
-    """The versions of the code that watched the streams, in words."""
-    return ", ".join(f"`{one}`" for one in dict.fromkeys(v for it in found for v in it.versions))
-
-
-def rows(found: Sequence[tuple[Stream, Judged]]) -> list[str]:
-    """A row of the page for each stream."""
-    return [_row(stream, one) for stream, one in found]
-
-
-def _row(stream: Stream, one: Judged) -> str:
+def row(stream: Stream, one: Judged) -> str:
     false = " / ".join(str(one.false[name]) for name in _SEVERITIES)
     found = f"{one.faults - one.missed} of {one.faults}" if one.faults else "-"
     delay = middle(one.delays)["value"]

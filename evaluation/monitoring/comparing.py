@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
+import time
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.monitoring.lockstep import watch
 from llmprism.diagnosis import Diagnosis
-from llmprism.ingest.sources import Source as File
 from llmprism.pipeline import diagnose
-from llmprism.watch.history.recording import History
 from llmprism.watch.matching import alert_name, place_of
-from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
-from llmprism.watch.sources import Taken
-from llmprism.watch.state_folder import StateFolder
 
-_FILES = 12
-_CENTURY_NS = 2**61
+_STRIDES = 6  # of a window
 
 Found = set[tuple[str, str]]
 """Cause and place of each finding."""
@@ -39,7 +29,6 @@ class Comparison:
     Attributes
     ----------
     both, only_batch, only_monitor : findings by cause and place.
-    steps : share of the steps of the diagnosis that the monitor has, with the same number.
     records_per_s : records in a second of CPU time, all windows together.
     """
 
@@ -47,57 +36,21 @@ class Comparison:
     both: Found
     only_batch: Found
     only_monitor: Found
-    steps: float
     records_per_s: float
-
-
-class Files:
-    """The records of a recording in files, in the order in which they end."""
-
-    def __init__(self, flows: Path, folder: Path) -> None:
-        table = pq.read_table(flows)
-        order = np.argsort(table["end_ns"].to_numpy(), kind="stable")
-        self._pieces = self._written(table.take(pa.array(order)), folder)
-        self.records = table.num_rows
-        times = (table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
-        self.lasts_ns = int(times[1].max() - times[0].min())
-
-    def _written(self, table: pa.Table, folder: Path) -> Iterator[File]:
-        borders = np.linspace(0, table.num_rows, _FILES + 1).astype(int)
-        for number, (first, last) in enumerate(pairwise(borders.tolist())):
-            path = folder / f"{number}.parquet"
-            pq.write_table(table.slice(first, last - first), path)
-            yield File(path, point="")
-
-    def take(self, position: Any, _wait_s: float) -> Taken:
-        """The next file; after the last one, the end."""
-        number = int(position or 0)
-        files = [file for file in (next(self._pieces, None),) if file is not None]
-        return Taken(files, number + 1, is_end=number + 1 >= _FILES)
-
-    def stored(self, taken: Taken) -> None:
-        """Keep the files."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     """Watch a recording in ``folder``, and diagnose it as a whole."""
-    folder.mkdir(parents=True)
-    files = Files(flows, folder)
-    window_ns = files.lasts_ns // 2
+    records = pq.read_table(flows, columns=["start_ns", "end_ns"])
+    starts, ends = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
+    window_ns = int(ends.max() - starts.min()) // 2
     settings = Settings(
-        window_ns=window_ns,
-        stride_ns=window_ns // 4,
-        quiet_ns=window_ns // 8,
-        lag_ns=_CENTURY_NS,
+        window_ns=window_ns, stride_ns=window_ns // _STRIDES, quiet_ns=window_ns // 8, lag_ns=2**61
     )
-    state, network = StateFolder(folder / "state"), Network(topology)
-    history = History(state.path / "history", 36_500)
-    began_s = _cpu_s()
-    Monitor(files, network, state, settings, [history]).run(lambda: False)
-    took_s = _cpu_s() - began_s
+    began_s = time.process_time()
+    state = watch(flows, topology, folder, settings)
+    took_s = time.process_time() - began_s
+    network = Network(topology)
     whole = diagnose(flows, topology)
     parts = network.parts
     batch = {
@@ -105,17 +58,13 @@ def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
         for row in ({str(k): v for k, v in one.items()} for one in _rows(whole))
         if not whole.verdict.doubted(str(row["job"]))
     }
-    watched = {
-        (one.labels["alertname"], one.place) for one in state.state.incidents if one.stage != "new"
-    }
-    watched |= _events(state.path)
+    watched = _events(state)
     return Comparison(
-        records=files.records,
+        records=records.num_rows,
         both=batch & watched,
         only_batch=batch - watched,
         only_monitor=watched - batch,
-        steps=_same_steps(whole.steps, state.path / "history" / "steps"),
-        records_per_s=files.records / max(took_s, 1e-9),
+        records_per_s=records.num_rows / max(took_s, 1e-9),
     )
 
 
@@ -130,31 +79,3 @@ def _events(state: Path) -> Found:
         return set()
     rows = pq.read_table(table).to_pandas()
     return set(zip(rows["alertname"], rows["place"], strict=True))
-
-
-def _same_steps(whole: pd.DataFrame, history: Path) -> float:
-    """Share of the (job, step) of a diagnosis that end when the monitor's step of that number does.
-
-    Jobs are matched by their times alone, since both number them on their own.
-    """
-    if not len(whole):
-        return 1.0
-    ends = whole.groupby(["job", "step"])["end_ns"].median()
-    if not history.exists():
-        return 0.0
-    steps = pq.read_table(history).to_pandas()
-    found = steps.groupby(["job", "step"])["end_ns"].median()
-    same = 0
-    for _, own in ends.groupby(level=0):
-        period = float(own.diff().median()) if len(own) > 1 else float("inf")
-        counts = [
-            int((abs(own.droplevel(0) - other.droplevel(0)) < period / 4).sum())
-            for _, other in found.groupby(level=0)
-        ]
-        same += max(counts, default=0)
-    return same / len(ends)
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +23,7 @@ import pyarrow.parquet as pq
 
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.fleet import GPUS, NS, Fleet, server_of, write_topology, written
+from evaluation.monitoring.soak import watching
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 
@@ -80,13 +78,16 @@ def measure(jobs: int, folder: Path) -> Delay:
     later = paths[_BEFORE_S:]
     found.records_per_s = sum(pq.read_metadata(one).num_rows for one in later) / len(later)
     write_topology(calm, jobs, folder / "topology.json")
-    with _receiver(found) as url, _monitor(folder, url) as process:
+    incoming = folder / "incoming"
+    incoming.mkdir()
+    own = (folder, str(incoming), folder / "topology.json")
+    with _receiver(found) as url, watching(*own, "--alertmanager", url) as process:
         found.learned_s = _learn(paths[:_BEFORE_S], fleet.begins_ns, folder, process)
         used_s, began_s = _cpu_s(process.pid), time.time()
         slow_at_s = began_s + slow_s - _BEFORE_S
         for number, path in enumerate(later):
             time.sleep(max(began_s + number + 1 - time.time(), 0.0))
-            path.rename(folder / "incoming" / path.name)
+            path.rename(incoming / path.name)
             if process.poll() is not None or _posted(found, slow_at_s) is not None:
                 break
         time.sleep(0 if found.alert_s is not None else 5)
@@ -139,21 +140,6 @@ def _posted(found: Delay, slow_at_s: float) -> float | None:
     """Seconds from the end of the slow step to the post about its server."""
     times = [at for (_, place), at in found.alerts.items() if place == found.server]
     return min(times) - slow_at_s if times else None
-
-
-@contextmanager
-def _monitor(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    (folder / "incoming").mkdir()
-    command = [sys.executable, "-m", "llmprism", "watch", str(folder / "incoming")]
-    command += ["--topology", str(folder / "topology.json"), "--state", str(folder / "state")]
-    command += ["--alertmanager", url, "--lag-bound", "2000000000s", "--quiet"]
-    with (folder / "errors").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
 
 
 @contextmanager

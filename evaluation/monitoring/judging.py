@@ -45,7 +45,6 @@ class Judged:
     wrong_first : faults whose first incident names another place.
     named : faults whose first incident was compared with the true place.
     notes : what was false, missed, late or wrong, in words.
-    versions : of the code that watched it.
     """
 
     job_steps: int = 0
@@ -60,7 +59,6 @@ class Judged:
     hiccups: int = 0
     failures: int = 0
     notes: list[str] = field(default_factory=list)
-    versions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ of the source is in the state of the monitor: a run that was interrupted goes on
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.exam.log import commit
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.history.recording import History
 from llmprism.watch.monitor import Monitor
@@ -35,18 +33,18 @@ class Strides:
         self._table = table.take(pa.array(order))
         self._begin_ns, self._stride_ns = int(ends.min()), stride_ns
         number = (ends[order] - self._begin_ns) // stride_ns
-        self._borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
+        self.borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
         self._path = folder / "stride.parquet"
 
     def __len__(self) -> int:
-        return self._borders.size - 1
+        return self.borders.size - 1
 
     def take(self, position: Any, _wait_s: float) -> Taken:
         """The next stride; after the last one, the end."""
         number = int(position or 0)
         if number >= len(self):
             return Taken([], number, is_end=True)
-        first, last = self._borders[number : number + 2].tolist()
+        first, last = self.borders[number : number + 2].tolist()
         pq.write_table(self._table.slice(first, last - first), self._path)
         until_ns = self._begin_ns + (number + 1) * self._stride_ns
         return Taken([File(self._path, point="")], number + 1, watermark_ns=until_ns)
@@ -67,8 +65,7 @@ def watch(
 ) -> Path:
     """Watch a share of a recording; return the folder of the monitor's state.
 
-    A later call goes on behind what was watched before, and notes the version of the code if it is
-    another one.
+    A later call goes on behind what was watched before.
     """
     source = Strides(flows, folder / "strides", settings.stride_ns)
     state, network = StateFolder(folder / "state"), Network(topology)
@@ -80,23 +77,7 @@ def watch(
     try:
         if is_over() or int(state.state.position or 0) >= len(source):
             return state.path
-        _note_version(folder)
         Monitor(source, network, state, settings, [history]).run(is_over)
         return state.path
     finally:
         state.close()
-
-
-def versions(folder: Path) -> list[str]:
-    """The commits of the code that has watched a recording, in order."""
-    path = folder / "versions.json"
-    found: list[str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return found
-
-
-def _note_version(folder: Path) -> None:
-    """Add the present commit if it is another one."""
-    known = versions(folder)
-    if commit() not in known[-1:]:
-        text = json.dumps([*known, commit()])
-        (folder / "versions.json").write_text(text, encoding="utf-8")

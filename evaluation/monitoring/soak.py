@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +25,10 @@ import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.exporters import Exporter, by_exporter, encoded
-from llmprism.batches.chains import members_of
-from llmprism.pipeline import diagnose
-from llmprism.watch.matching import alert_name
-from llmprism.watch.network import Network
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 
+Process = subprocess.Popen[bytes]
 HOUR_S = 3_600
 _RANKS = 4
 _MODEL = {"layers": 4, "hidden": 8192, "heads": 64, "vocab": 32_000, "sequence_length": 4_096}
@@ -47,18 +44,13 @@ class Look:
 
     Attributes
     ----------
-    sent_s : time of the records that were sent [s].
     lag_s : how far behind the monitor was, in time of the records [s].
     memory_bytes : its own resident memory, without pages of files.
-    file_bytes : resident pages of files, as of libraries: the kernel takes those back that are not
-        used, and reads them again.
     load : processes of this machine that run or wait for a core, over the last minute.
     """
 
-    sent_s: float
     lag_s: float
     memory_bytes: int
-    file_bytes: int
     load: float
 
 
@@ -70,8 +62,6 @@ class Soak:
     ----------
     sent, kept, dropped : records that were sent and stored, and datagrams that the kernel dropped.
     faults, missed, false : faults, those without an alert, and alerts without a fault.
-    hidden : those without an alert that one diagnosis of all records does not find either.
-    renamed : those whose alerts have another cause than that diagnosis has.
     looks : the monitor at moments of equal distances.
     """
 
@@ -80,8 +70,6 @@ class Soak:
     dropped: int = 0
     faults: int = 0
     missed: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
-    renamed: list[str] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     cpu_s: float = 0.0
@@ -124,16 +112,28 @@ def soak(jobs: int, hours: float, speed: float, folder: Path, seed: int = 0) -> 
     """Simulate, send at ``speed`` times the pace of the records, and compare with the truth."""
     run = simulated(scenario(jobs, hours, seed), RESULTS / "worlds")
     found, port = Soak(), _free_port()
-    with _monitor(run, port, folder) as process:
+    folder.mkdir(parents=True)
+    times = (
+        "--window",
+        f"{_WINDOW_S}s",
+        "--every",
+        f"{_EVERY_S}s",
+        "--quiet-period",
+        f"{_QUIET_S}s",
+    )
+    with watching(folder, f"udp://127.0.0.1:{port}", run.topology, *times) as process:
+        while not (folder / "state" / "spool").exists() and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(2.0)  # the port is open soon after
         _send(run, port, speed, folder / "state", process, found)
         _wait_until_taken(folder / "state", found)
         found.dropped = _dropped(port)
-        times = os.times()
+        before = os.times()
         process.send_signal(signal.SIGINT)
         found.exit_code = process.wait(120)
         after = os.times()
         found.cpu_s = after.children_user + after.children_system
-        found.cpu_s -= times.children_user + times.children_system
+        found.cpu_s -= before.children_user + before.children_system
     _judge(run, folder / "state", found)
     return found
 
@@ -145,23 +145,17 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _monitor(run: Run, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "llmprism", "watch", f"udp://127.0.0.1:{port}"]
-    command += ["--topology", str(run.topology), "--state", str(folder / "state"), "--quiet"]
-    command += ["--window", f"{_WINDOW_S}s", "--every", f"{_EVERY_S}s"]
-    command += ["--quiet-period", f"{_QUIET_S}s", "--lag-bound", "2000000000s"]
+def watching(folder: Path, source: str, topology: Path, *more: str) -> Iterator[Process]:
+    """``llmprism watch`` as a process of its own, which is killed in the end."""
+    command = [sys.executable, "-m", "llmprism", "watch", source, "--topology", str(topology)]
+    command += ["--state", str(folder / "state"), "--quiet", "--lag-bound", "2000000000s", *more]
     with (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
         try:
-            while not (folder / "state" / "spool").exists() and process.poll() is None:
-                time.sleep(0.1)
-            time.sleep(2.0)  # the port is open soon after
             yield process
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
 
 def _send(
@@ -169,7 +163,7 @@ def _send(
     port: int,
     speed: float,
     state: Path,
-    process: subprocess.Popen[bytes],
+    process: Process,
     found: Soak,
 ) -> None:
     """Send all records in order of their ends; exporters restart every sixth of the time."""
@@ -188,29 +182,22 @@ def _send(
             exporters[leaf].send(encoded(records))
             found.sent += len(records)
         if number % max(last // 60, 1) == 0:
-            found.looks += _look(state, process, int(own["end_ns"].max()), since_ns)
+            found.looks += _look(state, process, int(own["end_ns"].max()))
         wait_s = began_s + (number + 1) * _PIECE_S / speed - time.monotonic()
         time.sleep(max(wait_s, 0.0))
     for exporter in exporters.values():
         exporter.close()
 
 
-def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, since_ns: int) -> list[Look]:
+def _look(state: Path, process: Process, sent_ns: int) -> list[Look]:
     """How far behind the monitor is, and its memory; nothing before it has stored records."""
     watermark_ns = _stored(state).get("watermark_ns")
     if not watermark_ns:
         return []
-    lag_s = (sent_ns - watermark_ns) / 1e9
-    sizes = _resident_bytes(process.pid)
-    return [Look((sent_ns - since_ns) / 1e9, lag_s, *sizes, os.getloadavg()[0])]
-
-
-def _resident_bytes(pid: int) -> tuple[int, int]:
-    """Resident memory of a process: its own, and pages of files (proc(5))."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    lines = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8").splitlines()
     sizes = dict(line.split(":", 1) for line in lines)
-    own, files = (int(sizes[name].split()[0]) for name in ("RssAnon", "RssFile"))
-    return own * 1024, files * 1024
+    own_bytes = int(sizes["RssAnon"].split()[0]) * 1024
+    return [Look((sent_ns - watermark_ns) / 1e9, own_bytes, os.getloadavg()[0])]
 
 
 def _wait_until_taken(state: Path, found: Soak) -> None:
@@ -243,7 +230,7 @@ def _stored(state: Path) -> dict[str, Any]:
 
 
 def _judge(run: Run, state: Path, found: Soak) -> None:
-    """Compare the alerts with the faults, and those with one diagnosis of all records."""
+    """Compare the alerts with the faults."""
     faults = pd.read_parquet(run.folder / "truth" / "faults.parquet").to_dict("records")
     ranks = pd.read_parquet(run.folder / "truth" / "ranks.parquet")
     job_of = dict(zip(ranks["server"].astype(str), ranks["job"].astype(str), strict=True))
@@ -251,45 +238,14 @@ def _judge(run: Run, state: Path, found: Soak) -> None:
         one["name"]: {job_of.get(server) for server in one["servers"]}
         for one in _stored(state).get("jobs", [])
     }
-    met: set[tuple[int, str]] = set()
+    met: set[int] = set()
     for alert in _alerts(state):
-        time_ns, cause = pd.Timestamp(alert["startsAt"]).value, alert["labels"]["alertname"]
-        hits = _hits(faults, jobs.get(alert["labels"]["job"], set()), time_ns)
-        met |= {(at, cause) for at in hits}
-        if not hits:
-            found.false.append(f"{cause} {alert['labels']['place']}")
-    shown = _shown_by_one_diagnosis(run, faults, job_of)
+        time_ns, labels = pd.Timestamp(alert["startsAt"]).value, alert["labels"]
+        hits = _hits(faults, jobs.get(labels["job"], set()), time_ns)
+        met |= hits
+        found.false += [] if hits else [f"{labels['alertname']} {labels['place']}"]
     found.faults = len(faults)
-    for at, one in enumerate(faults):
-        name, alerts, causes = f"{one['kind']} {one['job']}", _of(at, met), _of(at, shown)
-        found.missed += [name] if not alerts else []
-        found.hidden += [name] if not alerts | causes else []
-        found.renamed += [name] if alerts and causes and not alerts & causes else []
-
-
-def _of(fault: int, causes: set[tuple[int, str]]) -> set[str]:
-    """The causes that were found for a fault."""
-    return {cause for at, cause in causes if at == fault}
-
-
-def _shown_by_one_diagnosis(
-    run: Run, faults: Sequence[dict[Hashable, Any]], job_of: Mapping[str, str]
-) -> set[tuple[int, str]]:
-    """The faults that one diagnosis of all records finds, with the causes that it names."""
-    whole = diagnose(run.flows, run.topology)
-    servers = Network(run.topology).servers
-    jobs = {
-        job: {job_of.get(servers[address]) for address in addresses}
-        for job, addresses in members_of(whole).items()
-    }
-    rows = [
-        {str(key): value for key, value in row.items()} for row in whole.findings.to_dict("records")
-    ]
-    return {
-        (at, alert_name(row))
-        for row in rows
-        for at in _hits(faults, jobs[str(row["job"])], int(row["start_ns"]))
-    }
+    found.missed = [f"{f['kind']} {f['job']}" for at, f in enumerate(faults) if at not in met]
 
 
 def _hits(

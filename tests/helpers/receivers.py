@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llmprism.watch.live.serving import served
+from prism_common.service.serving import served
 
 
 @dataclass

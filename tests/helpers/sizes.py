@@ -41,7 +41,7 @@ PUBLIC = {
         "page",
     },
     "llmlog": {"cli", "diagnosis", "tables", "page"},
-    "prism_common": {"errors", "files", "folders", "untrusted", "escapes"},
+    "prism_common": {"errors", "files", "folders", "untrusted", "escapes", "service"},
 }
 """Modules that a test may import without knowing the inside of a package, apart from prism's."""
 

@@ -102,8 +102,9 @@ class Watched:
         return events_in(self.folder / "state")
 
     def happened(self) -> list[tuple[str, str]]:
-        """What happened, and the name of the alert, in order."""
-        return [(one["event"], one["labels"]["alertname"]) for one in self.events]
+        """What began and ended, and the name of the alert, in order."""
+        events = [one for one in self.events if one["event"] != "updated"]
+        return [(one["event"], one["labels"]["alertname"]) for one in events]
 
 
 def events_in(state: Path) -> list[dict[str, Any]]:

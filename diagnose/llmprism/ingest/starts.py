@@ -169,6 +169,7 @@ class Starts:
             own = self._starts.setdefault(scope, [])
             self._restarts += bool(own)
             own.append(known)
+            del own[:-_MOST_STARTS]
         known.add(moment.clock_ns, _bounds(moment))
 
     def _same(self, scope: Scope, moment: Moment) -> _Start | None:

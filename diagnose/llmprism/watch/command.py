@@ -33,6 +33,11 @@ unreadable, 10 alerts not sent.
 watch_app = new_app()
 
 
+def _option(metavar: str, words: str, **more: Any) -> Any:
+    """An option that takes a value."""
+    return typer.Option(metavar=metavar, help=words, **more)
+
+
 def _configure(context: typer.Context, path: Path | None) -> Path | None:
     """Take options from a file as the defaults of those that the command line does not have."""
     if path is not None:
@@ -60,12 +65,10 @@ def watch(
         typer.Argument(metavar="SOURCE", help="Where records come from.", show_default=False),
     ] = None,
     topology: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False),
+        Path | None, _option("FILE", "The physical network, JSON.", show_default=False)
     ] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where the monitor keeps all.", show_default=False),
+        Path | None, _option("FOLDER", "Where the monitor keeps all.", show_default=False)
     ] = None,
     config: Annotated[
         Path | None,
@@ -80,20 +83,14 @@ def watch(
         bool, typer.Option("--check-config", help="Check the options, and watch nothing.")
     ] = False,
     window: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of records that are diagnosed together.")
+        str, _option("TIME", "Time of records that are diagnosed together.")
     ] = "300s",
-    every: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of records from one window to the next.")
-    ] = "2s",
+    every: Annotated[str, _option("TIME", "Time of records from one window to the next.")] = "2s",
     quiet_period: Annotated[
-        str, typer.Option(metavar="TIME", help="A fault that returns within it is the same one.")
+        str, _option("TIME", "A fault that returns within it is the same one.")
     ] = "60s",
-    silence_bound: Annotated[
-        str, typer.Option(metavar="TIME", help="Blind without any record for so long.")
-    ] = "60s",
-    lag_bound: Annotated[
-        str, typer.Option(metavar="TIME", help="Blind if the latest record is older.")
-    ] = "300s",
+    silence_bound: Annotated[str, _option("TIME", "Blind without any record for so long.")] = "60s",
+    lag_bound: Annotated[str, _option("TIME", "Blind if the latest record is older.")] = "300s",
     retention: Annotated[
         int, typer.Option(metavar="DAYS", min=1, help="How long the history is kept.")
     ] = 90,
@@ -106,43 +103,30 @@ def watch(
         ),
     ] = None,
     hosts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Addresses of switches, as in /etc/hosts."),
+        Path | None, _option("FILE", "Addresses of switches, as in /etc/hosts.")
     ] = None,
-    points: Annotated[
-        str, typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points.")
-    ] = "",
+    points: Annotated[str, _option("THEIRS=NAME,...", "Names of the observation points.")] = "",
     alertmanager: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Alertmanager that gets the alerts; may be repeated."),
+        list[str] | None, _option("URL", "Alertmanager that gets the alerts; may be repeated.")
     ] = None,
     external_labels: Annotated[
-        str,
-        typer.Option(metavar="NAME=VALUE,...", help="Labels of all alerts, such as cluster=a."),
+        str, _option("NAME=VALUE,...", "Labels of all alerts, such as cluster=a.")
     ] = "",
     runbook_url: Annotated[
-        str, typer.Option(metavar="URL", help="What to do; the name of the alert is appended.")
+        str, _option("URL", "What to do; the name of the alert is appended.")
     ] = "",
     serve: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Serve a live page and /metrics; a bare port binds to localhost.",
-        ),
+        _option("HOST:PORT", "Serve a live page and /metrics; a bare port binds to localhost."),
     ] = None,
-    page_url: Annotated[
-        str, typer.Option(metavar="URL", help="The live page as others reach it, for alerts.")
-    ] = "",
+    page_url: Annotated[str, _option("URL", "The live page as others reach it, for alerts.")] = "",
     token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Access token; required for remote clients."),
+        Path | None, _option("FILE", "Access token; required for remote clients.")
     ] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
+    method: Annotated[str, _option("NAME", "Method of diagnosis.")] = METHOD,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
-    log_format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Of lines on stderr: text or json.")
-    ] = "text",
+    log_format: Annotated[str, _option("FORMAT", "Of lines on stderr: text or json.")] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version: Annotated[
@@ -165,25 +149,21 @@ def watch(
 
 def _watch(context: typer.Context, values: dict[str, Any]) -> int:
     """Watch as the options say; return the exit code."""
-    from llmprism import methods
-    from llmprism.cluster import workers_at
-    from llmprism.watch import logging
     from llmprism.watch.configuring import configured
-    from llmprism.watch.network import Network
     from llmprism.watch.reloading import Reloading
-    from llmprism.watch.running import Signals, run
+    from llmprism.watch.running import check, prepared, run
     from llmprism.watch.sources import open_source
     from llmprism.watch.state_folder import StateFolder
+    from prism_common.service import logging
+    from prism_common.service.signals import Signals
 
     given = configured(values)
-    methods.check(given.settings.method)
-    network = Network(given.topology, given.names)
     if values["check_config"]:
+        check(given)
         typer.echo("the configuration is right", err=True)
         return 0
     logging.begin(values["log_format"], values["quiet"])
-    with workers_at(given.settings.cluster):
-        pass  # a wrong address is an error now, and an alert later
+    network = prepared(given)
     signals = Signals.caught()
     folder = StateFolder(given.state)
     records = open_source(given.source, folder.path)

@@ -8,20 +8,37 @@ and addresses need a new start.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from llmprism.ingest.options import parse_duration, parse_pairs
 from llmprism.watch.alerts.alertmanager import Addresses
 from llmprism.watch.names import Names
-from llmprism.watch.running import Outputs
 from llmprism.watch.settings import SECOND_NS, Settings
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 20
 _WITH_FILES = ("topology", "state", "names", "hosts", "token_file")
 """Options that name files: those of a configuration file are beside it."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where to tell what a monitor finds.
+
+    Attributes
+    ----------
+    serve : address of the live page and of metrics; None for none.
+    token_file : with the token that requests need.
+    alertmanagers : their URLs.
+    addresses : what alerts say about where to find more; the page is that of ``serve`` by default.
+    """
+
+    serve: str | None = None
+    token_file: Path | None = None
+    alertmanagers: tuple[str, ...] = ()
+    addresses: Addresses = field(default_factory=Addresses)
 
 
 @dataclass(frozen=True)
@@ -103,12 +120,14 @@ def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
     from llmprism.io.sources import read_text
 
     how = "write options as on the command line, such as `quiet-period: 2m`"
+    text = read_text(path, _LIMIT_BYTES, how)
     try:
-        node = yaml.compose(read_text(path, _LIMIT_BYTES, how), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        at = error.problem_mark
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        at = getattr(error, "problem_mark", None)
         where = f"{path}:{at.line + 1}" if at else str(path)
-        raise UserError(Problem(f"this is no YAML: {error.problem}", where, how)) from error
+        reason = getattr(error, "problem", None) or f"{error}".partition("\n")[0]
+        raise UserError(Problem(f"this is no YAML: {reason}", where, how)) from error
     if node is None:
         return {}
     if not isinstance(node, yaml.MappingNode):

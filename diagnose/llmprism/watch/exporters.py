@@ -34,6 +34,8 @@ _KNOWN_TAKES = 5  # after which the usual time between two arrivals is known
 _FORGOTTEN_NS = 86_400 * SECOND_NS
 _MOST = 1_024
 _LATE = 0.9  # of the records of a take end before a late one
+_USUAL = 2  # usual times between two arrivals, for which an exporter is waited for
+_CALMS = 0.8  # of the disorder is left after a take in order
 _SMOOTH = 0.2  # weight of the latest value in the mean of all
 
 
@@ -45,11 +47,13 @@ class Arrival:
     ----------
     late_ns : end of a late record [ns]: few records with impossible times do not change it.
     latest_ns : end of the latest one [ns].
+    early_ns : end of an early one [ns].
     """
 
     late_ns: int
     latest_ns: int
     records: int
+    early_ns: int = 2**63 - 1
 
 
 def arrivals(records: pa.Table) -> dict[str, Arrival]:
@@ -59,9 +63,15 @@ def arrivals(records: pa.Table) -> dict[str, Arrival]:
     order = np.lexsort((end, code))
     counts = np.bincount(code, minlength=len(names))
     last = np.cumsum(counts) - 1
-    late = last - ((counts - 1) * (1 - _LATE)).round().astype(np.int64)
+    few = ((counts - 1) * (1 - _LATE)).round().astype(np.int64)
+    late, early = last - few, last - counts + 1 + few
     return {
-        name: Arrival(int(end[order[late[at]]]), int(end[order[last[at]]]), int(counts[at]))
+        name: Arrival(
+            int(end[order[late[at]]]),
+            int(end[order[last[at]]]),
+            int(counts[at]),
+            int(end[order[early[at]]]),
+        )
         for at, name in enumerate(names)
         if counts[at]
     }
@@ -101,6 +111,41 @@ def note(state: State, came: Mapping[str, Arrival], now_ns: int) -> None:
             )
         one.latest_ns, one.seen_ns = arrival.late_ns, now_ns
         one.records, one.takes = one.records + arrival.records, one.takes + 1
+
+
+def complete(state: State, moving: Mapping[str, Arrival], settings: Settings) -> None:
+    """Take note of how far the records of exporters whose clocks agree have come.
+
+    What ends before the latest record of the take before has come out of order: so much later the
+    records of an exporter are complete.
+    """
+    for name, arrival in moving.items():
+        one = state.exporters.get(name)
+        if one is not None:
+            disorder_ns = max(one.until_ns - arrival.early_ns, 0) if one.until_ns else 0
+            one.disorder_ns = max(disorder_ns, round(_CALMS * one.disorder_ns))
+            one.disorder_ns = min(one.disorder_ns, _most_ns(settings))
+            one.until_ns = max(one.until_ns, arrival.latest_ns)
+
+
+def complete_ns(state: State, settings: Settings, now_ns: int) -> int:
+    """Time up to which the records of all exporters that send have come [ns].
+
+    It is not more than a part of a window before the latest record, and nobody waits for an
+    exporter that is silent for longer than usual.
+    """
+    latest_ns = state.watermark_ns or 0
+    found = [
+        one.until_ns - one.disorder_ns
+        for one in state.exporters.values()
+        if one.until_ns and now_ns - one.seen_ns <= _USUAL * one.gap_ns + SECOND_NS
+    ]
+    return min(latest_ns, max(min(found, default=latest_ns), latest_ns - _most_ns(settings)))
+
+
+def _most_ns(settings: Settings) -> int:
+    """How long records may wait for their export [ns]."""
+    return settings.window_ns // _SHARE
 
 
 def _smooth(mean: int, value: int, count: int) -> int:
@@ -147,12 +192,16 @@ def clocks(exporters: Mapping[str, Exporter], settings: Settings, now_ns: int) -
     otherwise the one that is behind, since it moves no window to a time that has not come.
     """
     since_ns = now_ns - round(settings.silence_s * SECOND_NS)
-    offsets = {name: one.offset_ns for name, one in exporters.items() if one.seen_ns >= since_ns}
+    offsets = {
+        name: one.latest_ns - one.seen_ns
+        for name, one in exporters.items()
+        if one.seen_ns >= since_ns
+    }
     agreed = median_low(offsets.values()) if len(offsets) > 1 else None
     nearest = min(offsets.values(), key=abs, default=0)
     if len(offsets) == 2 and abs(nearest) < settings.lag_ns:
         agreed = nearest
-    bound_ns = max(LEAST_BOUND_NS, settings.window_ns // _SHARE)
+    bound_ns = max(LEAST_BOUND_NS, _most_ns(settings))
     return Clocks(offsets, agreed, bound_ns)
 
 
@@ -186,6 +235,10 @@ def problems(
                 f"the clock of exporter {name} is {duration(abs(away_ns))} {side} those of the "
                 "others"
             )
+        elif one.ahead_ns is not None and abs(one.ahead_ns) > LEAST_BOUND_NS:
+            side = "ahead of" if one.ahead_ns > 0 else "behind"
+            away = duration(abs(one.ahead_ns))
+            found[CLOCK, name] = f"the clock of exporter {name} is {away} {side} this machine's"
         silent_ns = now_ns - max(one.seen_ns, started_ns)
         if name not in present.offsets_ns and present.offsets_ns and silent_ns > _patience_ns(one):
             found[SILENT, name] = f"exporter {name} has sent nothing for {duration(silent_ns)}"

@@ -15,10 +15,14 @@ from llmprism.watch.alerts import Alert, of_blindness
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Blindness, State
 from prism_common.quantities import counted, duration, percent
+from prism_common.service import guard
 
 NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags", "DatagramsDropped"
 TOPOLOGY, NO_DIAGNOSIS = "TopologyRefused", "NoDiagnosis"
 SOURCE, NOT_SENT, NOT_WRITTEN = "SourceUnreadable", "AlertsNotSent", "StateNotWritten"
+CONFIG, PART = "ConfigurationRefused", "PartFailed"
+_OF_PARTS = {guard.TOPOLOGY: TOPOLOGY, guard.NAMES: TOPOLOGY, guard.CONFIGURATION: CONFIG}
+"""The alert about each part that fails; that about others is PART."""
 EXITS = {
     NO_RECORDS: 5,
     REFUSED: 6,
@@ -28,9 +32,12 @@ EXITS = {
     NOT_SENT: 10,
     TOPOLOGY: 1,
     NO_DIAGNOSIS: 4,
+    CONFIG: 1,
+    PART: 1,
 }
 """Exit code of a monitor that ends while it is blind; the first reason counts."""
 
+_WAITS_S = 5.0  # and longer with each round: records come faster than they are read
 _REFUSED_SHARE = 0.5  # of the records that came together
 
 
@@ -46,7 +53,8 @@ class Health:
     files : files that could not be read since the last look.
     dropped : datagrams that the kernel dropped, until it drops none for the quiet period.
     refusal : why most of the refused records are no use.
-    topology, diagnosis : why the topology or the last diagnosis failed; empty if it did not.
+    diagnosis : why the last diagnosis failed; empty if it did not.
+    parts : why parts fail that are guarded, by their names.
     source, posts : why the source cannot be read, or alerts cannot be sent; empty if they can.
     """
 
@@ -56,12 +64,14 @@ class Health:
     files: list[str] = field(default_factory=list)
     dropped: int = 0
     refusal: str = ""
-    topology: str = ""
+    parts: dict[str, str] = field(default_factory=dict)
     diagnosis: str = ""
     source: str = ""
     posts: str = ""
     started_ns: int = field(default_factory=time.time_ns)
     _all_dropped: int = 0
+    _waiting_s: float = 0.0
+    _is_waiting: bool = False
     _dropped_s: float = 0.0
 
     def saw(self, read: int, refused: int, reason: str, files: list[str]) -> None:
@@ -70,6 +80,12 @@ class Health:
         self.refused += refused
         self.refusal = reason if refused else self.refusal
         self.files += files
+
+    def waits(self, waiting_s: float, has_diagnosed: bool) -> None:
+        """Take note of how long records wait to be read; a diagnosis lets them wait as well."""
+        grows = waiting_s > self._waiting_s and not has_diagnosed
+        self._is_waiting = waiting_s > _WAITS_S and (grows or self._is_waiting)
+        self._waiting_s = waiting_s
 
     def lost(self, dropped: int) -> None:
         """Take note of the datagrams that were dropped since the source was opened."""
@@ -108,9 +124,15 @@ class Health:
         if time.monotonic() > self._dropped_s + settings.quiet_ns / SECOND_NS:
             self.dropped = 0
         if self.dropped:
-            found[DROPPED] = f"the kernel dropped {self.dropped} datagrams"
-        own = {TOPOLOGY: self.topology, NO_DIAGNOSIS: self.diagnosis}
-        own |= {SOURCE: self.source, NOT_SENT: self.posts}
+            what = "more come than can be read"
+            found[DROPPED] = f"{self.dropped} datagrams were dropped: {what}"
+        if self._is_waiting:
+            what = "they come faster than they are read"
+            found[LAG] = f"records have waited for {duration(self._waiting_s * 1e9)}: {what}"
+        own = {NO_DIAGNOSIS: self.diagnosis, SOURCE: self.source, NOT_SENT: self.posts}
+        for part, text in self.parts.items():
+            name, what = _OF_PARTS.get(part, PART), f"{part}: {text}"
+            own[name] = f"{own[name]}; {what}" if name in own else f"what was before holds: {what}"
         found |= {name: text for name, text in own.items() if text}
         return found | of_exporters(state, settings, self.started_ns)
 

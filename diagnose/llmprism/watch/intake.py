@@ -130,6 +130,7 @@ def _in_step(
     wrong = exporters.out_of_step(state, found)
     if wrong:
         records = records.filter(pa.array(~exporters.of_exporters(records, wrong)))
-    moving = exporters.arrivals(records)
-    latest = [one.latest_ns for name, one in moving.items() if name not in found.ahead()]
-    return records, max(latest, default=None)
+    ahead = found.ahead()
+    moving = {name: one for name, one in exporters.arrivals(records).items() if name not in ahead}
+    exporters.complete(state, moving, settings)
+    return records, max((one.latest_ns for one in moving.values()), default=None)

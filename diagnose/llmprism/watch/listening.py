@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Something that shows or sends what a monitor finds; by itself, it does nothing.
+    """Something that shows or sends what a monitor finds; by itself, it does nothing."""
 
-    Attributes
-    ----------
-    problem : why it cannot send what it should; empty if it can.
-    """
-
-    problem: str = ""
+    @property
+    def problem(self) -> str:
+        """Why it cannot send what it should; empty if it can."""
+        return ""
 
     def took(self, state: State, taken: Taken) -> None:
         """Records came, or did not."""

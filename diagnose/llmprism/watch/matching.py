@@ -4,14 +4,16 @@ A finding continues an incident of the same job and the same place if their time
 less than the quiet period apart: a fault that returns at once is one incident. What a habit
 explains is over with its step, and no fault continues it. The incident of the same cause comes
 first; but a window may know the cause of an incident better than the one before, so one of another
-cause follows, if no finding has its own. A job stops only once at a time, so all findings that say
-so are one incident, and another one than what made it slow before. A switch that is slow only where
-a server below it is, is not reported beside that server.
+cause follows, if no finding has its own. Windows may also differ in where a cause is: then the one
+that begins at the same step is followed, if no finding has its own place. A job stops only once at
+a time, so all findings that say so are one incident, and another one than what made it slow before.
+A switch that is slow only where a server below it is, is not reported beside that server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from llmprism.calibration import believed
@@ -42,14 +44,18 @@ def matched(
     """
     findings = _one_stop(findings)
     found: dict[int, Incident] = {}
-    for same_cause in (True, False):
+    first: _Way = partial(_known, same_cause=True)
+    for way in (first, partial(_known, same_cause=False), _begun_alike):
         for row, finding in enumerate(findings):
             if row in found:
                 continue
-            incident = _known(finding, parts, state, quiet_ns, same_cause)
-            if incident is not None and (same_cause or incident not in found.values()):
+            incident = way(finding, parts, state, quiet_ns)
+            if incident is not None and (way is first or incident not in found.values()):
                 found[row] = incident
     return [(finding, found.get(row)) for row, finding in enumerate(findings)]
+
+
+_Way = Callable[[Mapping[str, Any], Parts, State, int], Incident | None]
 
 
 def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -89,6 +95,25 @@ def _known(
         and (not same_cause or one.labels["alertname"] == alert_name(finding))
     ]
     return max(same, key=lambda one: (one.place == place, one.end_ns), default=None)
+
+
+def _begun_alike(
+    finding: Mapping[str, Any], _parts: Parts, state: State, _quiet_ns: int
+) -> Incident | None:
+    """The incident at another place that began at the same step, and did not last longer."""
+    first, last = int(finding["first_step"]), int(finding["last_step"])
+    return next(
+        (
+            one
+            for one in reversed(state.incidents)
+            if one.job == str(finding["job"])
+            and not _is_stop(finding)
+            and one.cause == text(finding.get("cause"))
+            and abs(one.first_step - first) <= 1
+            and one.last_step <= last + 1
+        ),
+        None,
+    )
 
 
 def _apart_ns(one: Incident, quiet_ns: int) -> int:

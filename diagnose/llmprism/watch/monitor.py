@@ -7,10 +7,14 @@ written after their commit, so a crash between the two only delays them.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from llmprism.ingest.exporter_memory import ExporterMemory
 from llmprism.ingest.flow_cache import address_text
@@ -19,7 +23,7 @@ from llmprism.ingest.starts import Starts
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.diagnosing import Diagnoser
-from llmprism.watch.exporters import Coverage
+from llmprism.watch.exporters import Coverage, complete_ns
 from llmprism.watch.exporters import forget as forget_exporters
 from llmprism.watch.following import Followed, count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
@@ -35,9 +39,12 @@ from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part
-from prism_common.errors import UserError
+from prism_common.service.guard import reason_of
+from prism_common.service.signals import InterruptedWork
 
 WAIT_S = 1.0  # for records, before health is looked at
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+ROUND_S = 5.0  # for windows, before records are taken again
 
 
 class Monitor:
@@ -54,34 +61,53 @@ class Monitor:
         self._source, self._network, self._folder = source, network, folder
         self._settings, self._listeners = settings, listeners
         self._lines = AlertLines(folder.path / "alerts.jsonl")
-        self._health = Health()
+        self._health, self._guard = Health(), network.guard
         self._tracker = Tracker(settings)
         self._diagnoser = Diagnoser(folder, network, settings)
         self._coverage = Coverage()
         self._memory = ExporterMemory(Starts.restored(folder.state.starts))
         self._lost_before = {name: one.lost for name, one in folder.state.exporters.items()}
         self._is_interrupted: Callable[[], bool] = lambda: False
+        self._breakable: Callable[[], AbstractContextManager[None]] = nullcontext
         self._failed = ""
+        self._has_diagnosed = False  # in the present round
+        self._is_behind = False  # windows wait to be looked at
 
     def run(
-        self, is_over: Callable[[], bool], is_interrupted: Callable[[], bool] = lambda: False
+        self,
+        is_over: Callable[[], bool],
+        is_interrupted: Callable[[], bool] = lambda: False,
+        after_round: Callable[[], object] = lambda: None,
+        breakable: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> int:
-        """Watch until the source ends or ``is_over``, asked after each round; return the exit code.
+        """Watch until the source ends, or ``is_over`` when no window waits; return the exit code.
 
         ``is_interrupted`` is asked before each window as well: then the monitor ends at once, and
-        goes on with that window when it is started again.
+        goes on with that window when it is started again. Work in a ``breakable`` context may be
+        broken off with :class:`~prism_common.service.signals.InterruptedWork`.
         """
-        self._is_interrupted = is_interrupted
+        self._is_interrupted, self._breakable = is_interrupted, breakable
         while True:
             try:
                 is_end = self._round()
                 self._tell_failure("")
+                self._guard.succeeded("round")
+            except InterruptedWork:
+                break
             except OSError as error:
                 self._tracker.forget()
                 self._tell_failure(f"{error.filename or self._folder.path}: {error.strerror}")
                 time.sleep(WAIT_S)
                 is_end = False
-            if is_end or is_over() or is_interrupted():
+            except Exception as error:
+                self._tracker.forget()
+                self._guard.failed("round", error)
+                with suppress(OSError):
+                    self._look(Taken(position=self._folder.state.position))
+                time.sleep(WAIT_S)
+                is_end = False
+            after_round()
+            if is_end or is_interrupted() or (not self._is_behind and is_over()):
                 break
         self._source.close()
         return 1 if self._failed else exit_code(self._folder.state)
@@ -95,34 +121,45 @@ class Monitor:
         self._deliver()
         taken = self._take()
         self._network.refresh()
-        self._tracker.cover(self._network.topology)  # also of records of before a restart
+        if self._tracker.cover(self._network.topology):
+            self._add_stored()
         if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
-        for listener in self._listeners:
-            listener.took(self._folder.state, taken)
-        while not self._is_interrupted() and (span := self._next(taken.is_end)):
-            known = self._folder.state.jobs
-            turn = Turn() if taken.is_end else self._tracker.follow(span, known)
+        self._tell("took", self._folder.state, taken)
+        until_s, self._has_diagnosed = time.monotonic() + ROUND_S, False
+        while (span := self._next(taken.is_end)) and time.monotonic() < until_s:
+            if self._is_interrupted():
+                break
+            is_last = taken.is_end and span.end_ns >= (self._folder.state.watermark_ns or 0)
+            turn = Turn() if is_last else self._tracker.follow(span, self._folder.state.jobs)
+            self._has_diagnosed |= turn.is_due
             if turn.is_due:
-                self._diagnose(span, turn, taken.is_end)
+                self._diagnose(span, turn, is_last)
             else:
                 self._follow(span, turn.steps)
             self._deliver()
+        self._is_behind = span is not None
         self._look(taken)
-        return taken.is_end
+        return taken.is_end and not self._is_behind
+
+    def _add_stored(self) -> None:
+        """Let the tracker have the records that are stored, and that no window had yet."""
+        cursor_ns = self._folder.state.cursor_ns or 0
+        parts = [one for one in self._folder.state.parts if one.last_ns > cursor_ns]
+        for table in read_parts(parts, self._folder.parts, COLUMNS):
+            self._tracker.add(table.filter(pc.greater(table["end_ns"], cursor_ns)))
 
     def _take(self) -> Taken:
         """What has come; nothing if the source cannot be read."""
         position = self._folder.state.position
         try:
-            taken = self._source.take(position, WAIT_S)
-        except (OSError, UserError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error.problems[0])
-            self._health.source = f"the source cannot be read: {reason or error}"
+            taken = self._source.take(position, 0.0 if self._is_behind else WAIT_S)
+        except Exception as error:
+            self._health.source = f"the source cannot be read: {reason_of(error)}"
             time.sleep(WAIT_S)
             return Taken(position=position)
-        self._health.source = ""
+        self._health.source = taken.problem and f"the source fails: {taken.problem}"
         return taken
 
     def _keep(self, taken: Taken) -> None:
@@ -131,10 +168,14 @@ class Monitor:
         memory = self._memory
         options = Options(homes=network.leaf_of, points=network.names.points, exporters=memory)
         with self._folder.commit() as state:
-            found = take_in(taken.files, self._network.topology, options, settings, state)
+            with self._breakable():
+                found = take_in(taken.files, network.topology, options, settings, state)
             state.position = taken.position
             state.starts = memory.starts.stored()
             self._count_lost(state)
+            for raw, ahead_ns in taken.clocks_ns.items():
+                if (name := self._name_of(raw)) in state.exporters:
+                    state.exporters[name].ahead_ns = ahead_ns
             found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
@@ -145,6 +186,8 @@ class Monitor:
                 part = write_part(found.records, found.notes, folder, name, state.jobs, gap_ns)
                 state.parts.append(part)
             latest_ns = taken.watermark_ns or found.latest_ns
+            for one in state.exporters.values():
+                one.until_ns = max(one.until_ns, taken.watermark_ns or 0)
             if found.records.num_rows and latest_ns is not None:
                 state.watermark_ns = max(state.watermark_ns or latest_ns, latest_ns)
         self._coverage.add(found.records)
@@ -154,19 +197,26 @@ class Monitor:
     def _count_lost(self, state: State) -> None:
         """Add what sequences show to be missing to what was known before the start."""
         for raw, lost in self._memory.sequences.lost.items():
-            name = self._network.names.points.get(address_text(raw), address_text(raw))
+            name = self._name_of(raw)
             if name in state.exporters:
                 state.exporters[name].lost = self._lost_before.get(name, 0) + lost
 
-    def _next(self, is_end: bool) -> Span | None:
-        return next_span(self._folder.state, self._settings, is_end)
+    def _name_of(self, exporter: bytes) -> str:
+        address = address_text(exporter)
+        return self._network.names.points.get(address, address)
 
-    def _diagnose(self, span: Span, turn: Turn, is_end: bool) -> None:
+    def _next(self, is_end: bool) -> Span | None:
+        state, settings = self._folder.state, self._settings
+        until_ns = state.watermark_ns or 0
+        if not is_end:
+            until_ns = complete_ns(state, settings, time.time_ns())
+        return next_span(state, settings, until_ns, is_end)
+
+    def _diagnose(self, span: Span, turn: Turn, is_last: bool) -> None:
         """Diagnose a window, and store what follows from it.
 
         A method may fail in any way: then the window is passed over, and the next one is tried.
         """
-        is_last = is_end and span.end_ns >= (self._folder.state.watermark_ns or 0)
         followed: Followed | None = None
         try:
             followed, turn = self._diagnosed(span, turn, is_last)
@@ -190,7 +240,8 @@ class Monitor:
         began_s = time.monotonic()
         with self._folder.commit() as state:
             followed = None
-            diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
+            with self._breakable():
+                diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
                 diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
@@ -201,8 +252,7 @@ class Monitor:
                 folder = self._diagnoser.flows.parent
                 view = View(followed, self._network, span, folder, took_s, turn.others, turn.steps)
                 _add(state, self._events(view, state, is_last))
-                for listener in self._listeners:
-                    listener.diagnosed(state, view)
+                self._tell("diagnosed", state, view)
             self._move(state, span)
         return followed, turn
 
@@ -235,8 +285,7 @@ class Monitor:
             count_steps(steps, state, span.start_ns)
             _add(state, self._quiet(steps, state, span))
             self._move(state, span)
-            for listener in self._listeners:
-                listener.followed(state, steps)
+            self._tell("followed", state, steps)
         self._folder.tidy()
 
     def _move(self, state: State, span: Span) -> None:
@@ -248,8 +297,9 @@ class Monitor:
 
     def _look(self, taken: Taken) -> None:
         """Look whether the monitor is blind."""
-        self._health.topology = self._network.problem or self._network.names.problem
+        self._health.parts = self._guard.present()
         self._health.lost(taken.dropped)
+        self._health.waits(taken.waiting_s, self._has_diagnosed)
         self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
         state, settings = self._folder.state, self._settings
         reasons = self._health.reasons(state, settings, taken.is_end)
@@ -264,14 +314,18 @@ class Monitor:
         """Write the events that are not written yet."""
         state = self._folder.state
         events = self._lines.write(state.outbox)
-        for listener in self._listeners:
-            listener.happened(state, events)
+        self._tell("happened", state, events)
+
+    def _tell(self, hook: str, *what: object) -> None:
+        """Tell all listeners; only a disk that takes nothing stops what is told."""
+        for one in self._listeners:
+            part = f"{type(one).__name__.lower()} {hook}"
+            self._guard.attempt(part, partial(getattr(one, hook), *what), raises=_DISK)
 
     def _tell_failure(self, text: str) -> None:
         if text != self._failed:
             self._failed = text
-            for listener in self._listeners:
-                listener.failed_to_store(text)
+            self._tell("failed_to_store", text)
 
 
 def _last_ends(steps: pd.DataFrame) -> pd.Series:

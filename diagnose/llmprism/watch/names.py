@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from llmprism.ingest.kubernetes_jobs import fetched
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import read_names
 from llmprism.job_names import ScheduledJob
-from prism_common.errors import UserError
+from prism_common.service.guard import NAMES, Guard
 
 _AGAIN_S = 60.0
 
@@ -50,12 +51,11 @@ def jobs_of(place: str) -> list[ScheduledJob]:
 
 @dataclass
 class KnownNames:
-    """The names at present, and why the last change was refused, if it was."""
+    """The names at present."""
 
     names: Names
     scheduled: Sequence[ScheduledJob] = ()
     points: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
     _stamp: object = None
     _read_s: float = 0.0
 
@@ -73,16 +73,17 @@ class KnownNames:
             self._stamp, self._read_s = self._present(), time.monotonic()
             self.scheduled = jobs_of(self.names.jobs)
 
-    def refresh(self) -> None:
+    def refresh(self, guard: Guard) -> None:
         """Read the names of jobs again if they may have changed; what is wrong changes nothing."""
-        if self.names.jobs is None or self._present() == self._stamp:
+        place = self.names.jobs
+        if place is None:
             return
-        self._stamp, self._read_s = self._present(), time.monotonic()
-        try:
-            self.scheduled, self.problem = jobs_of(self.names.jobs), ""
-        except (UserError, OSError) as error:
-            reason = error.problems[0] if isinstance(error, UserError) else error
-            self.problem = f"the names of jobs are those of before: {reason}".split("\n")[0]
+        present = self._present()
+        is_due = present != self._stamp
+        if is_due:
+            self._stamp, self._read_s = present, time.monotonic()
+        found = guard.read(NAMES, partial(jobs_of, place), is_due)
+        self.scheduled = self.scheduled if found is None else found
 
     def _present(self) -> object:
         """What changes when the names may have changed."""
@@ -90,8 +91,13 @@ class KnownNames:
         if place.startswith(("http://", "https://")):
             is_due = time.monotonic() >= self._read_s + _AGAIN_S
             return object() if is_due else self._stamp
-        try:
-            found = Path(place).stat()
-        except OSError:
-            return self._stamp
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stamp_of(Path(place)) or self._stamp
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

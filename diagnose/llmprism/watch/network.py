@@ -1,76 +1,59 @@
-"""The topology of a monitor, which is read again when its file changes."""
+"""The topology and names of a monitor, which are read again when their files change."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
-from llmprism.watch.names import KnownNames, Names
-from prism_common.errors import UserError
+from llmprism.watch.names import KnownNames, Names, stamp_of
+from prism_common.service.guard import NAMES, TOPOLOGY, Guard
 
 
 class Network:
-    """What a topology file says, and why its last change was refused, if it was.
+    """What a topology file says; what of it, or of names, is wrong later on stands in ``guard``.
 
     Attributes
     ----------
     content, parts : the topology as ``topology.json`` has it, and the names of its parts.
     names : of jobs and switches, as people know them.
     servers, leaf_of : the server of each address, and its switch if that is known.
-    problem : why the last change of the file was refused; empty if it was not.
 
     Raises
     ------
     UserError : the file cannot be read when the monitor starts.
     """
 
-    def __init__(self, path: Path, names: Names | None = None) -> None:
-        self._path = path
-        self._stamp = _stamp(path)
-        self.names = KnownNames(names or Names())
-        self._adopt(read_topology(path))
-        self.names.read(self._switches)
+    def __init__(self, path: Path, names: Names | None = None, guard: Guard | None = None) -> None:
+        self._path, self.guard = path, guard or Guard()
+        self._stamp = stamp_of(path)
+        self._adopt(read_topology(path), KnownNames(names or Names()))
+        self.names.read(_switches(self.topology))
 
     def refresh(self) -> None:
         """Read files again that have changed; one that is wrong changes nothing."""
-        self.names.refresh()
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            self._adopt(read_topology(self._path))
-        except UserError as error:
-            self.problem = f"the topology is that of before: {error.problems[0]}".split("\n")[0]
+        self.names.refresh(self.guard)
+        stamp = stamp_of(self._path)
+        is_due, self._stamp = stamp != self._stamp, stamp
+        found = self.guard.read(TOPOLOGY, partial(read_topology, self._path), is_due)
+        if found is not None:
+            self._adopt(found, self.names)
 
-    def reload(self, names: Names) -> None:
-        """Read all again.
+    def adopt(self, fresh: Network) -> None:
+        """Be as another one that was read later."""
+        self._stamp = fresh._stamp
+        self._adopt(fresh.topology, fresh.names)
+        for part in (TOPOLOGY, NAMES):
+            self.guard.succeeded(part)
 
-        Raises
-        ------
-        UserError : a file is wrong; then all is as it was.
-        """
-        topology, fresh = read_topology(self._path), KnownNames(names)
-        fresh.read(frozenset(one.name for one in topology.switches))
-        self._stamp, self.names = _stamp(self._path), fresh
-        self._adopt(topology)
-
-    @property
-    def _switches(self) -> frozenset[str]:
-        return frozenset(one.name for one in self.topology.switches)
-
-    def _adopt(self, topology: Topology) -> None:
-        self.topology, self.problem = topology, ""
+    def _adopt(self, topology: Topology, names: KnownNames) -> None:
+        self.topology, self.names = topology, names
         self.content = as_content(topology)
         self.parts = Parts.of(self.content)
         self.servers = {end.address: end.server for end in topology.endpoints}
         self.leaf_of = {end.address: end.switch for end in topology.endpoints if end.switch}
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _switches(topology: Topology) -> frozenset[str]:
+    return frozenset(one.name for one in topology.switches)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.configuring import Configuration
 from llmprism.watch.listening import Listener
-from llmprism.watch.logging import LOGGER
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
-from prism_common.errors import UserError
+from prism_common.service.guard import CONFIGURATION
+from prism_common.service.logging import LOGGER
 
 _FIXED = ("source", "topology", "state")
 
@@ -27,14 +27,13 @@ class Reloading:
     network: Network
     again: Callable[[], Configuration]
 
-    def read(self, monitor: Monitor, listeners: Sequence[Listener]) -> None:
-        """Bring a monitor up to date with its configuration."""
-        try:
-            fresh = self.again()
-            self.network.reload(fresh.names)
-        except (UserError, OSError) as error:
-            LOGGER.error("the configuration of before holds: %s", error)
+    def read(self, monitor: Monitor, listeners: Sequence[Listener], is_asked: bool) -> None:
+        """Bring a monitor up to date with its configuration, if that is asked for."""
+        found = self.network.guard.read(CONFIGURATION, self._read, is_asked)
+        if found is None:
             return
+        fresh, network = found
+        self.network.adopt(network)
         before, self.present = self.present, fresh
         fixed = [name for name in _FIXED if getattr(before, name) != getattr(fresh, name)]
         outputs = replace(fresh.outputs, addresses=before.outputs.addresses)
@@ -48,3 +47,7 @@ class Reloading:
                 page_url = given.page_url or one.addresses.page_url
                 one.addresses = replace(given, page_url=page_url)
         LOGGER.info("topology, names and configuration were read again")
+
+    def _read(self) -> tuple[Configuration, Network]:
+        fresh = self.again()
+        return fresh, Network(self.present.topology, fresh.names)

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from pydantic import ConfigDict
 
-VERSION = 3
+VERSION = 4
 """Of the file of the state; a monitor reads its own version and those before."""
 _CLOSED = ConfigDict(extra="forbid")
 
@@ -174,6 +174,10 @@ class Exporter:
     takes : number of times that records of it came.
     records, lost : records that came, and units of its sequence that did not.
     disagreements : times in a row that its clock did not agree with those of the others.
+    ahead_ns : by how much its clock was ahead of this machine's when its datagrams arrived, if they
+        tell [ns].
+    until_ns : end of the latest record that has moved the window [ns].
+    disorder_ns : by which its records come later than others that end after them [ns].
     """
 
     latest_ns: int = 0
@@ -184,12 +188,15 @@ class Exporter:
     lost: int = 0
     rate_per_s: float = 0.0
     disagreements: int = 0
+    ahead_ns: int | None = None
+    until_ns: int = 0
+    disorder_ns: int = 0
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     @property
     def offset_ns(self) -> int:
-        """By how much its latest record is ahead of this machine's clock; usually negative [ns]."""
-        return self.latest_ns - self.seen_ns
+        """By how much its clock, or its latest record, is ahead of this machine's clock [ns]."""
+        return self.latest_ns - self.seen_ns if self.ahead_ns is None else self.ahead_ns
 
 
 @dataclass

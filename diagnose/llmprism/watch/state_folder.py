@@ -9,20 +9,18 @@ in the same files, and files that no state names are removed.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from llmprism.watch.state import VERSION, State
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
 from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
+from prism_common.service.durable import write_durably
 
 _FILE, _LOCK = "state.json", "lock"
 _WORDS = b"llmprism watch\n"
@@ -61,11 +59,11 @@ class StateFolder:
         self.path = path
         self.own = OwnFolder(path, NAMES, _OTHER)
         path.mkdir(parents=True, exist_ok=True)
-        self._refuse_others_files()
+        _refuse_others_files(path)
         self._lock = self._locked()
         try:
             self.own.refuse_in_the_way()
-            self.state = self._read()
+            self.state = _read(path)
             os.pwrite(self._lock, _WORDS, 0)
             self.parts.mkdir(exist_ok=True)
             self._remove_unfinished()
@@ -111,40 +109,6 @@ class StateFolder:
         """Let another monitor use the folder."""
         os.close(self._lock)
 
-    def _read(self) -> State:
-        path = self.path / _FILE
-        if not path.exists():
-            return State()
-        how = "name another folder with --state, or remove this one to begin again"
-        try:
-            found = _STATE.validate_json(path.read_bytes())
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            what = f"this is no state of a monitor of this version: {where}: {first['msg']}"
-            raise UserError(Problem(what, str(path), how)) from error
-        if found.version > VERSION:
-            what = f"a later version wrote this state ({found.version}, and {VERSION} is known)"
-            raise UserError(Problem(what, str(path), how))
-        if not all(f"records/{part.name}" in _RECORDS for part in found.parts):
-            raise UserError(Problem("its records are not in its folder", str(path), how))
-        found.version = VERSION
-        return found
-
-    def _refuse_others_files(self) -> None:
-        """Refuse a folder with files in which no monitor has worked.
-
-        Monitors of before had an empty lock: then the state shows whose the folder is.
-        """
-        names = {one.name for one in self.path.iterdir()}
-        lock = self.path / _LOCK
-        is_marked = is_regular(lock) and lock.stat().st_size > 0  # its words are looked at later
-        if is_marked or not names or (names == {_LOCK} and is_regular(lock)):
-            return
-        if not (is_regular(lock) and is_regular(self.path / _FILE) and self._read().commit):
-            what = f"holds {min(names)!r}, and no monitor has worked here"
-            raise UserError(Problem(what, str(self.path), _OTHER))
-
     def _locked(self) -> int:
         try:
             return lock_file(self.path / _LOCK, lambda words: words in (b"", _WORDS))
@@ -153,24 +117,62 @@ class StateFolder:
             raise UserError(Problem(what, str(self.path), how)) from error
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file so that after a crash either the old or the new content is there."""
-    with replacing(path) as partial, partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    force_names(path.parent)
+def refuse_state(path: Path) -> bool:
+    """Refuse a folder in which no monitor can work; return whether one works there now.
 
-
-def force_names(folder: Path) -> None:
-    """Force what was renamed or made in ``folder`` to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+    Raises
+    ------
+    UserError : it is no folder, or holds what is not a monitor's.
+    """
+    if not path.exists():
+        parent = next(one for one in path.absolute().parents if one.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise UserError(Problem("no folder can be made here", str(parent), _OTHER))
+        return False
+    if not path.is_dir():
+        raise UserError(Problem("this is no folder", str(path), _OTHER))
+    _refuse_others_files(path)
+    OwnFolder(path, NAMES, _OTHER).refuse_in_the_way()
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        if (path / _LOCK).exists():
+            os.close(lock_file(path / _LOCK, lambda words: words in (b"", _WORDS)))
+    except BusyError:
+        return True
+    _read(path)
+    return False
 
 
-def compact(content: Any) -> str:
-    """JSON on one line."""
-    return json.dumps(content, separators=(", ", ": "), allow_nan=False)
+def _read(folder: Path) -> State:
+    path = folder / _FILE
+    if not path.exists():
+        return State()
+    how = "name another folder with --state, or remove this one to begin again"
+    try:
+        found = _STATE.validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        what = f"this is no state of a monitor of this version: {where}: {first['msg']}"
+        raise UserError(Problem(what, str(path), how)) from error
+    if found.version > VERSION:
+        what = f"a later version wrote this state ({found.version}, and {VERSION} is known)"
+        raise UserError(Problem(what, str(path), how))
+    if not all(f"records/{part.name}" in _RECORDS for part in found.parts):
+        raise UserError(Problem("its records are not in its folder", str(path), how))
+    found.version = VERSION
+    return found
+
+
+def _refuse_others_files(folder: Path) -> None:
+    """Refuse a folder with files in which no monitor has worked.
+
+    Monitors of before had an empty lock: then the state shows whose the folder is.
+    """
+    names = {one.name for one in folder.iterdir()}
+    lock = folder / _LOCK
+    is_marked = is_regular(lock) and lock.stat().st_size > 0  # its words are looked at later
+    if is_marked or not names or (names == {_LOCK} and is_regular(lock)):
+        return
+    if not (is_regular(lock) and is_regular(folder / _FILE) and _read(folder).commit):
+        what = f"holds {min(names)!r}, and no monitor has worked here"
+        raise UserError(Problem(what, str(folder), _OTHER))

@@ -9,9 +9,9 @@ from typing import Any
 import typer
 
 from llmprism.watch.listening import Listener
-from llmprism.watch.logging import LOGGER
 from llmprism.watch.state import State
-from llmprism.watch.state_folder import compact
+from prism_common.service.durable import compact
+from prism_common.service.logging import LOGGER
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 

@@ -25,7 +25,7 @@ from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, Part, State
-from llmprism.watch.state_folder import force_names
+from prism_common.service.durable import force_names
 
 _MOST_STRETCHES = 64
 _GROUP = 1_000  # records of each job, at least, in a part that is divided
@@ -34,7 +34,11 @@ _CUTS = ("idle_gap_ns", "active_timeout_ns")
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time, from ``start_ns`` up to ``end_ns`` [ns]."""
+    """A stretch of time, from ``start_ns`` up to ``end_ns`` [ns].
+
+    Records that start and end in it are those that it has, as none that ends later has come if
+    records come in the order in which they end.
+    """
 
     start_ns: int
     end_ns: int
@@ -104,31 +108,34 @@ def _by_job(records: pa.Table, jobs: Sequence[KnownJob]) -> list[tuple[str, pa.T
     ]
 
 
-def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
-    """The next window; None if the records have not advanced by a stride.
+def next_span(state: State, settings: Settings, complete_ns: int, is_last: bool) -> Span | None:
+    """The next window; None if records are not ``complete_ns`` up to its end.
 
-    The first one is as long as the pause between two diagnoses, at least. A monitor that is behind
-    moves by half a window, so that each record is in two windows. Where no record is for a while,
-    the window moves to the next one. The last window of all need not be a stride ahead.
+    Windows end at the multiples of a stride, so where they lie depends on the times of records
+    alone, and not on when these arrive. The first one is as long as the pause between two
+    diagnoses, at least. Where no record is for more than half of a window, the window moves to the
+    next one. The last window of all ends with the records.
     """
-    if state.watermark_ns is None or not state.parts:
+    if not state.parts:
         return None
-    window_ns, least_ns = settings.window_ns, settings.stride_ns
     if state.cursor_ns is None:
-        least_ns = settings.pause_ns
-        begin_ns = min(part.first_ns for part in state.parts)
-        end_ns = min(state.watermark_ns, begin_ns + window_ns)
+        since_ns = min(part.first_ns for part in state.parts) + settings.pause_ns
     else:
+        since_ns = state.cursor_ns
         stretches = (
             one for part in state.parts for one in part.stretches or [(part.first_ns, part.last_ns)]
         )
-        later = [first for first, last in stretches if last > state.cursor_ns]
-        begin_ns = max(min(later, default=state.cursor_ns), state.cursor_ns)
-        end_ns = min(state.watermark_ns, begin_ns + window_ns // 2)
-    advanced = end_ns - (begin_ns if state.cursor_ns is None else state.cursor_ns)
-    if advanced < (1 if is_last else least_ns):
-        return None
-    return Span(end_ns - window_ns, end_ns)
+        later_ns = min((first for first, last in stretches if last > since_ns), default=None)
+        if later_ns is None:
+            return None
+        if later_ns > since_ns + settings.window_ns // 2:
+            since_ns = later_ns
+    end_ns = (since_ns // settings.stride_ns + 1) * settings.stride_ns
+    if end_ns > complete_ns:
+        if not is_last or complete_ns <= (state.cursor_ns or 0):
+            return None
+        end_ns = complete_ns
+    return Span(end_ns - settings.window_ns, end_ns)
 
 
 @dataclass
@@ -160,7 +167,7 @@ def write_window(
     target: Path,
     without: Sequence[KnownJob] = (),
 ) -> Seen:
-    """Write the records that start in a window as a flow table, in bounded memory.
+    """Write the records that lie in a window as a flow table, in bounded memory.
 
     Those from or to addresses of the jobs ``without`` are not written.
     """
@@ -193,9 +200,8 @@ def _inside(
         if without:
             first, last = max(part.first_ns, span.start_ns), min(part.last_ns, span.end_ns)
             seen.recorded_ns = min(seen.recorded_ns[0], first), max(seen.recorded_ns[1], last)
-        start = records["start_ns"]
-        inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
-        records = records.filter(inside)
+        begins = pc.greater_equal(records["start_ns"], span.start_ns)
+        records = records.filter(pc.and_(begins, pc.less_equal(records["end_ns"], span.end_ns)))
         seen.add(records)
         yield records
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.ingest.sources import Source as File
-from llmprism.watch import logging
 from llmprism.watch.listening import Listener
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
@@ -25,6 +24,7 @@ from llmprism.watch.running import Outputs, Signals, run
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
+from prism_common.service import logging
 from prism_sim.commands.session import Session
 from prism_sim.run_folder import Run
 

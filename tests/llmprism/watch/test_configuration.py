@@ -19,11 +19,11 @@ from llmprism.ingest.kubernetes_jobs import fetched
 from llmprism.ingest.scheduler_jobs import read_names
 from llmprism.job_names import ScheduledJob
 from llmprism.watch.command import watch_app
-from llmprism.watch.live.serving import served
 from llmprism.watch.names import Names
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS
 from prism_common.errors import UserError
+from prism_common.service.serving import served
 from processes import started, wait_until
 from watching import LLMPRISM, Watched, put
 

@@ -57,6 +57,7 @@ def test_what_stops_a_job_is_another_incident_than_what_slows_it(
     known: str, cause: str, expected: str | None
 ) -> None:
     finding = {"job": "job-0", "cause": cause, "culprit": "s0", "start_ns": 0, "end_ns": HOUR_NS}
+    finding |= {"first_step": 5, "last_step": 9}
     state = State(incidents=[incident(known)])
     [(_, found)] = matched([finding], Parts(), state, SETTINGS.quiet_ns)
     assert (found.cause if found else None) == expected
@@ -67,6 +68,7 @@ def test_no_fault_continues_what_a_habit_explains(later_ns: int, continues: bool
     begin_ns = HOUR_NS + later_ns
     finding = {"job": "job-0", "cause": "slow_gpu", "culprit": "s0"}
     finding |= {"start_ns": begin_ns, "end_ns": begin_ns + HOUR_NS}
+    finding |= {"first_step": 10, "last_step": 19}
     habitual = replace(incident("slow_gpu"), stage="new", withheld=HABITUAL)
     [(_, found)] = matched([finding], Parts(), State(incidents=[habitual]), SETTINGS.quiet_ns)
     assert (found is habitual) is continues

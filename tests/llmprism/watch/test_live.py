@@ -14,9 +14,9 @@ from urllib.error import HTTPError
 import pytest
 
 from llmprism.watch.live.application import Live, application
-from llmprism.watch.live.serving import address_of, served, token_for
 from llmprism.watch.metrics import Metrics
 from prism_common.errors import UserError
+from prism_common.service.serving import address_of, served, token_for
 from watching import Watched, pieces, put
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

@@ -153,8 +153,3 @@ def test_a_state_of_another_version_or_with_unknown_fields_is_refused(tmp_path: 
         (tmp_path / "state.json").write_text(json.dumps(content))
         with pytest.raises(UserError, match=what):
             StateFolder(tmp_path)
-
-
-def test_a_stride_above_half_of_a_window_is_refused() -> None:
-    with pytest.raises(UserError, match="half of --window"):
-        replace(SETTINGS, window_ns=10 * SECOND_NS, stride_ns=6 * SECOND_NS)

@@ -18,9 +18,9 @@ import pytest
 
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.live.application import Live, application
-from llmprism.watch.live.serving import served
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
+from prism_common.service.serving import served
 from processes import started, wait_until
 from receivers import Posted, receiver
 from watching import SETTINGS, Watched, pieces, put

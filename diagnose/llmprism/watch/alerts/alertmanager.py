@@ -19,20 +19,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib import request
-from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from llmprism.watch.alerts import Alert, of_blindness, of_incident
 from llmprism.watch.listening import Listener
-from llmprism.watch.logging import LOGGER
 from llmprism.watch.state import Blindness, State
-from llmprism.watch.times import rfc3339
 from prism_common.errors import Problem, UserError
+from prism_common.service.guard import Guard
+from prism_common.service.logging import LOGGER
+from prism_common.service.times import rfc3339
 
 AGAIN_S, LASTS_S, LEAST_OPEN_S = 60.0, 300.0, 90.0
 _RETRY_S = 5.0
 _TIMEOUT_S = 5.0
 _AWAY_S = 15.0  # without a post that was taken: then alerts are not sent
+_LONGEST = 300  # characters of a reason
 _NS = 1_000_000_000
 
 
@@ -85,13 +86,13 @@ class Alertmanager(Listener):
     """
 
     def __init__(
-        self, url: str, addresses: Addresses | None = None, least_open_s: float = LEAST_OPEN_S
+        self,
+        url: str,
+        addresses: Addresses | None = None,
+        least_open_s: float = LEAST_OPEN_S,
+        guard: Guard | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            how = "write it as http://alertmanager:9093"
-            raise UserError(Problem(f"{url!r} is no address", "--alertmanager", how))
-        self._url = url.rstrip("/") + "/api/v2/alerts"
+        self._url = posts_to(url)
         self.addresses = addresses or Addresses()
         self._least_open_s = least_open_s
         self._alerts: dict[tuple[tuple[str, str], ...], _Sent] = {}
@@ -100,9 +101,15 @@ class Alertmanager(Listener):
         self._next_s = self._failing_s = 0.0
         self._has_news, self._is_closed = threading.Condition(), False
         self.sent = self.failed = 0
-        self.problem = ""
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._problem, self._posting_s = "", float("inf")
+        self._thread = (guard or Guard()).thread("posts to Alertmanager", self._run)
+
+    @property
+    def problem(self) -> str:
+        """Why alerts cannot be sent; empty if they can."""
+        if time.monotonic() > self._posting_s + _AWAY_S:
+            return f"Alertmanager does not end its answer: {self._url}"
+        return self._problem
 
     def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
         """Take over what is open, and what was resolved."""
@@ -142,12 +149,21 @@ class Alertmanager(Listener):
         self._thread.join(3 * _TIMEOUT_S)
 
     def _update(self, opened: Sequence[Alert], ended: Sequence[Alert]) -> None:
+        self._end_milder(opened)
         for alert in opened:
             known = self._alerts.setdefault(alert.identity, _Sent(alert))
             known.alert, known.is_over = alert, False
         for alert in ended:
             known = self._alerts.setdefault(alert.identity, _Sent(alert))
             known.alert, known.is_over = alert, True
+
+    def _end_milder(self, opened: Sequence[Alert]) -> None:
+        """End what an incident was before it became worse: it goes on under other labels."""
+        present = {one.id: one.identity for one in opened if one.id}
+        for identity, known in self._alerts.items():
+            later = present.get(known.alert.id, identity)
+            if later != identity and not known.is_over:
+                known.alert, known.is_over = replace(known.alert, end_ns=time.time_ns()), True
 
     def _run(self) -> None:
         while True:
@@ -161,7 +177,10 @@ class Alertmanager(Listener):
                     self._has_news.wait(1.0)
                     self._next_s = 0.0
             if body:
-                self._after(self._post(body), taken, now_s)
+                self._posting_s = now_s
+                was_taken = self._post(body)
+                self._posting_s = float("inf")
+                self._after(was_taken, taken, now_s)
             if is_last:
                 return
 
@@ -200,16 +219,46 @@ class Alertmanager(Listener):
         content = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         try:
-            with request.urlopen(request.Request(self._url, content, headers), timeout=_TIMEOUT_S):
+            with _OPENER.open(request.Request(self._url, content, headers), timeout=_TIMEOUT_S):
                 self.sent += 1
-                self.problem, self._failing_s = "", 0.0
+                self._problem, self._failing_s = "", 0.0
                 return True
-        except (URLError, OSError, ValueError) as error:
+        except Exception as error:  # an answer may be anything, also no HTTP
             self.failed += 1
-            text = f"{self._url}: {getattr(error, 'reason', error)}"
+            reason = getattr(error, "reason", None) or error
+            text = f"{self._url}: {type(error).__name__}: {reason}"[:_LONGEST]
             if not self._failing_s:
                 self._failing_s = time.monotonic()
                 LOGGER.warning("a post to Alertmanager failed, and is tried again: %s", text)
             if time.monotonic() >= self._failing_s + _AWAY_S:
-                self.problem = f"Alertmanager takes no alerts: {text}"
+                self._problem = f"Alertmanager takes no alerts: {text}"
             return False
+
+
+def posts_to(url: str) -> str:
+    """Where an Alertmanager takes posts.
+
+    Raises
+    ------
+    UserError : it is no address.
+    """
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_right = is_right and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_right = False
+    if not is_right:
+        how = "write it as http://alertmanager:9093"
+        raise UserError(Problem(f"{url!r} is no address", "--alertmanager", how))
+    return url.rstrip("/") + "/api/v2/alerts"
+
+
+class _NoRedirect(request.HTTPRedirectHandler):
+    """An answer that leads elsewhere has taken no alert."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nowhere."""
+
+
+_OPENER = request.build_opener(_NoRedirect)

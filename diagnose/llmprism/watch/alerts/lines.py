@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from llmprism.watch.state_folder import compact
+from prism_common.service.durable import compact
 
 TURN_BYTES = 1 << 26
 _TAIL_BYTES = 1 << 16

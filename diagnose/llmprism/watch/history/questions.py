@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -13,48 +14,12 @@ from llmprism.watch.history.compaction import own_history
 from llmprism.watch.history.recording import TABLES
 from prism_common.errors import Problem, UserError
 
-_INCIDENTS = """
-    select incident, arg_max(place, number) as place, arg_max(alertname, number) as alertname,
-           arg_max(job, number) as job, arg_max(severity, number) as severity,
-           min("startsAt") as since, arg_max(event, number) as stage,
-           max(gpu_hours) as gpu_hours, max(confidence) as confidence,
-           arg_max(summary, number) as summary,
-           arg_max(coalesce("endsAt", ''), number) as ends
-    from findings where incident is not null and incident <> '' group by incident
-"""
-_LASTED = """
-    case when stage = 'resolved' and ends <> ''
-         then date_diff('millisecond', since::timestamptz, ends::timestamptz) / 1e3 end
-"""
-QUESTIONS: dict[str, tuple[str, str]] = {
-    "culprits": (
-        "which server, switch or link was the culprit most often",
-        f"""select place, count(*) as incidents, sum(gpu_hours) as gpu_hours,
-                   median({_LASTED}) as median_lasted_s,
-                   string_agg(distinct alertname, ', ' order by alertname) as causes,
-                   string_agg(distinct job, ', ' order by job) as jobs
-            from ({_INCIDENTS}) group by place order by incidents desc, gpu_hours desc, place""",
-    ),
-    "findings": (
-        "each incident, the latest first",
-        f"""select since, stage, {_LASTED} as lasted_s, severity, alertname, place, job, gpu_hours,
-                   confidence, summary
-            from ({_INCIDENTS}) order by since desc, incident""",
-    ),
-    "jobs": (
-        "the steps of each job",
-        """select job, min(step) as first_step, max(step) as last_step,
-                  make_timestamp_ns(min(start_ns)) as since,
-                  make_timestamp_ns(max(end_ns)) as until,
-                  median(end_ns - start_ns) / 1e9 as step_s, max(ranks) as ranks
-           from steps group by job order by since, job""",
-    ),
-    "layouts": (
-        "servers and layouts of the jobs, as they changed",
-        """select make_timestamp_ns(time_ns) as time, job, servers, gpus, layout, confidence
-           from layouts order by time, job""",
-    ),
-}
+_VIEW, *_WRITTEN = (
+    one.partition("\n")[::2]
+    for one in files(__package__).joinpath("questions.sql").read_text("utf-8")[3:].split("\n-- ")
+)
+QUESTIONS = dict(_WRITTEN)
+"""The query that answers each question."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +74,8 @@ def answer(state: Path, question: str, days: int, wanted: Filter | None = None) 
             paths = [str(history.path / one) for one in recent if one.startswith(f"{name}/")]
             rows = _rows(connection, paths, schema.names)
             connection.register(name, (wanted or Filter()).of(name, rows))
-        found: pd.DataFrame = connection.sql(QUESTIONS[question][1]).df()
+        connection.execute(_VIEW[1])
+        found: pd.DataFrame = connection.sql(QUESTIONS[question]).df()
     except duckdb.Error as error:
         what = f"the history cannot be read: {str(error).splitlines()[0]}"
         how = "move the file away that is named here"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -35,10 +34,12 @@ from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
 from llmprism.watch.view import View
+from prism_common.service.guard import Guard
+from prism_common.service.serving import is_local
 
 _LOOK_S = 0.25
 _ALIVE_S = 900.0  # without a round: a diagnosis takes minutes at most
-_OPEN = ("/-/healthy", "/-/ready")
+_OPEN = ("/-/healthy", "/healthz", "/-/ready")
 _COOKIE = "llmprism_token"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
@@ -57,7 +58,8 @@ _FILES = {
 class Live(Listener):
     """What the monitor saw last; ``version`` grows whenever that changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.guard = guard or Guard()
         self.version = 0
         self.has_ended = False
         self.shown: Shown | None = None
@@ -126,7 +128,9 @@ def application(live: Live, metrics: Metrics, token: str) -> Starlette:
         return Response(metrics.text(), media_type=text, headers=_HEADERS)
 
     def healthy(_request: Request) -> Response:
-        return _answer(live.is_alive, "healthy", "no round has ended for 15 minutes")
+        failing = "".join(f"\nfails: {part}" for part in sorted(live.guard.present()))
+        no = "no round has ended for 15 minutes"
+        return _answer(live.is_alive, f"healthy{failing}", f"{no}{failing}")
 
     def ready(_request: Request) -> Response:
         return _answer(live.rounds > 0, "ready", "the first round has not ended")
@@ -134,9 +138,8 @@ def application(live: Live, metrics: Metrics, token: str) -> Starlette:
     routes = [Route(path, _file) for path in _FILES]
     routes += [Route("/events", events), Route("/jobs/{name:path}", job)]
     routes += [Route("/metrics", figures)]
-    routes += [Route("/-/healthy", healthy), Route("/-/ready", ready)]
-    guard = Middleware(Guard, token=token) if token else Middleware(OwnHosts)
-    return Starlette(routes=routes, middleware=[guard])
+    routes += [Route("/-/healthy", healthy), Route("/healthz", healthy), Route("/-/ready", ready)]
+    return Starlette(routes=routes, middleware=[Middleware(Gate, token=token)])
 
 
 async def _changes(live: Live) -> AsyncIterator[dict[str, str]]:
@@ -159,20 +162,39 @@ def _file(request: Request) -> Response:
     return Response(content, media_type=kind, headers=_HEADERS)
 
 
-class OwnHosts:
-    """Answers 421 to each request that names another host than this machine."""
+class Gate:
+    """Answers who may ask: this machine by its own name, or who has the token if there is one."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        is_open = scope.get("path") in _OPEN
-        if scope["type"] != "http" or is_open or is_local(_host_of(Request(scope))):
-            await self._app(scope, receive, send)
-            return
-        text = "421: ask for localhost; for other names, start the monitor with --token-file\n"
-        await PlainTextResponse(text, 421, _HEADERS)(scope, receive, send)
+        if scope["type"] == "http" and scope.get("path") not in _OPEN:
+            refusal = self._refusal(Request(scope))
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        if not self._token:
+            text = "421: ask for localhost; for other names, start the monitor with --token-file\n"
+            own = is_local(_host_of(request))
+            return None if own else PlainTextResponse(text, 421, _HEADERS)
+        given = request.query_params.get("token", "")
+        header = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_right(given):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
+            return answer
+        if self._is_right(header) or self._is_right(request.cookies.get(_COOKIE, "")):
+            return None
+        headers = {**_HEADERS, "WWW-Authenticate": "Bearer"}
+        return PlainTextResponse("401: open this page as /?token=TOKEN\n", 401, headers)
+
+    def _is_right(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
 
 
 def _host_of(request: Request) -> str:
@@ -181,44 +203,3 @@ def _host_of(request: Request) -> str:
         return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     except ValueError:
         return ""
-
-
-def is_local(host: str) -> bool:
-    """Whether a name or address is that of this machine alone.
-
-    >>> is_local("localhost"), is_local("::1"), is_local("127.0.0.1.evil.example")
-    (True, True, False)
-    """
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class Guard:
-    """Answers 401 to each request without the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._token = app, token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
-        if scope["type"] != "http" or scope.get("path") in _OPEN:
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope)
-        given = request.query_params.get("token", "")
-        header = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._is_right(given):
-            answer: Response = RedirectResponse("/", 303)
-            answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
-            await answer(scope, receive, send)
-        elif self._is_right(header) or self._is_right(request.cookies.get(_COOKIE, "")):
-            await self._app(scope, receive, send)
-        else:
-            headers = {**_HEADERS, "WWW-Authenticate": "Bearer"}
-            text = "401: open this page as /?token=TOKEN\n"
-            await PlainTextResponse(text, 401, headers)(scope, receive, send)
-
-    def _is_right(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self._token.encode())

@@ -12,8 +12,8 @@ from llmprism.page.delays import delay_map
 from llmprism.part_names import condensed
 from llmprism.watch.shown import Shown
 from llmprism.watch.state import Exporter, Incident, State
-from llmprism.watch.times import rfc3339
 from llmprism.watch.view import JobFigures
+from prism_common.service.times import rfc3339
 
 _STEPS = 60  # lengths of steps that are drawn
 _INCIDENTS = 50

@@ -30,6 +30,10 @@ class Taken:
         much waits.
     is_end : nothing more will come.
     watermark_ns : time up to which records have come, if the source knows [ns].
+    problem : why a part of the source fails; empty if none does.
+    waiting_s : for how long the oldest of what is not taken yet has waited [s].
+    clocks_ns : by how much the clock of each exporter was ahead of this machine's when its
+        datagrams arrived, by its address [ns].
     """
 
     files: list[File] = field(default_factory=list)
@@ -38,6 +42,9 @@ class Taken:
     dropped: int = 0
     is_end: bool = False
     watermark_ns: int | None = None
+    problem: str = ""
+    waiting_s: float = 0.0
+    clocks_ns: dict[bytes, int] = field(default_factory=dict)
 
 
 class Source(Protocol):

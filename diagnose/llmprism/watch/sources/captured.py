@@ -7,21 +7,27 @@ file, and each capture begins with them.
 from __future__ import annotations
 
 import struct
+import threading
 import time
+from collections import deque
 from pathlib import Path
+from statistics import median
 
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source as File
+from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources.templates import Templates
-from llmprism.watch.state_folder import write_durably
+from prism_common.service.durable import write_durably
 from prism_common.untrusted import whole
 
 NETFLOW, SFLOW = ".netflow.pcap", ".sflow.pcap"
 """Suffixes of the captures of each protocol."""
 
 _START_OF_SFLOW = b"\0\0\0\5"
+_CLOCKS = {b"\0\5": 8, b"\0\x09": 8, b"\0\x0a": 4}  # where each version has its wall clock [s]
+_LAST, _MOST_EXPORTERS = 15, 1_024
 _LARGEST = 65_535
 _LONGEST = _LARGEST - 28  # bytes in a datagram: without the headers of IP and UDP
 _LATEST_NS = (1 << 32) * 1_000_000_000 - 1  # the seconds of a capture have 32 bits
@@ -36,6 +42,8 @@ class Captured:
     def __init__(self, memory: Path, port: int) -> None:
         self._memory, self._port = memory, port
         self._templates = Templates()
+        self._ahead_ns: dict[bytes, deque[int]] = {}
+        self._lock = threading.Lock()
         self._is_changed, self._kept_s = False, float("-inf")
         if memory.exists():
             for one in datagrams(File(memory), PROTOCOL, Notes()):
@@ -57,8 +65,25 @@ class Captured:
         suffix = SFLOW if content.startswith(_START_OF_SFLOW) else NETFLOW
         packet = self._packet(exporter, content, time_ns)
         if suffix == NETFLOW:
+            self._note_clock(exporter, content, time_ns)
             self._is_changed |= self._templates.learn(exporter, content)
         return suffix, packet
+
+    def clocks_ns(self) -> dict[bytes, int]:
+        """By how much the clock of each exporter is ahead, at the median of its last datagrams."""
+        with self._lock:
+            return {name: round(median(own)) for name, own in self._ahead_ns.items()}
+
+    def _note_clock(self, exporter: bytes, content: bytes, arrival_ns: int) -> None:
+        """Take note of the wall clock that a datagram tells, in whole seconds."""
+        place = _CLOCKS.get(content[:2])
+        if place is None or len(content) < place + 4:
+            return
+        clock_ns = int.from_bytes(content[place : place + 4], "big") * SECOND_NS + SECOND_NS // 2
+        with self._lock:
+            if exporter in self._ahead_ns or len(self._ahead_ns) < _MOST_EXPORTERS:
+                own = self._ahead_ns.setdefault(exporter, deque(maxlen=_LAST))
+                own.append(clock_ns - arrival_ns)
 
     def keep(self) -> None:
         """Write the templates to the disk, if any is new, and not more often than once a second.

@@ -17,7 +17,7 @@ from typing import IO
 from prism_common.folders import Names, OwnFolder
 
 ROTATE_S = 1.0
-_MOST_BYTES = 1 << 25
+_MOST_BYTES = 1 << 21
 MOST_SPOOLED_BYTES = 1 << 30
 """Of all files that wait; datagrams beyond that are lost, and counted; a writer has to wait."""
 _LOOK_S = 0.2  # between two looks at the quota

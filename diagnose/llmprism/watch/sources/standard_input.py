@@ -15,6 +15,7 @@ from typing import IO, Any
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool, own_spool
+from prism_common.service.guard import Guard
 from prism_common.untrusted import lines
 
 _WAIT_S = 0.1
@@ -30,8 +31,8 @@ class StandardInput:
         self._files = Directory(folder, own_spool(folder))
         self._refused = 0
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        self._guard = Guard()
+        self._thread = self._guard.thread("standard input", self._read)
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the lines that have come."""
@@ -41,7 +42,8 @@ class StandardInput:
             refused, self._refused = self._refused, 0
         taken = self._files.take(position, 0.0 if is_end else wait_s)
         is_end = is_end and not self._files.is_waiting(taken.position)
-        return Taken(taken.files, taken.position, refused=refused, is_end=is_end)
+        problem = "; ".join(self._guard.present().values())
+        return Taken(taken.files, taken.position, refused=refused, is_end=is_end, problem=problem)
 
     def stored(self, taken: Taken) -> None:
         """Remove the files."""

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +24,7 @@ from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool, own_spool
 from prism_common.errors import Problem, UserError
+from prism_common.service.guard import Guard
 
 _BUFFER_BYTES = 1 << 26
 _LARGEST = 65_535
@@ -43,14 +45,18 @@ class UdpPort:
         }
         self._files = Directory(folder, own_spool(folder))
         self._dropped = self._lost = 0
-        self._is_closed = threading.Event()
-        self._thread = threading.Thread(target=self._receive, daemon=True)
-        self._thread.start()
+        self._is_closed, self._guard = threading.Event(), Guard()
+        self._thread = self._guard.thread("datagrams", self._receive)
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the datagrams that have come."""
         taken = self._files.take(position, wait_s)
-        return Taken(taken.files, taken.position, dropped=self._dropped + self._lost)
+        return replace(
+            taken,
+            dropped=self._dropped + self._lost,
+            clocks_ns=self._captured.clocks_ns(),
+            problem="; ".join(self._guard.present().values()),
+        )
 
     def stored(self, taken: Taken) -> None:
         """Remove the files."""

@@ -34,7 +34,7 @@ class Records:
         """The records of a mask."""
         return Records(self.lane[mask], self.end_ns[mask], self.bytes[mask])
 
-    def take(self, order: Codes | Ints) -> Records:
+    def take(self, order: Codes | Ints | slice) -> Records:
         """The records in an order."""
         return Records(self.lane[order], self.end_ns[order], self.bytes[order])
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from llmprism.watch.policy import HICCUP, PERSISTS
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, State
 from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
-from llmprism.watch.tracking.records import Numbers, joined
+from llmprism.watch.tracking.records import Numbers, Records, joined
 from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
 
@@ -65,6 +66,8 @@ class Tracker:
 
     settings: Settings
     _topology: Topology | None = None
+    _numbers: Numbers = field(default_factory=lambda: Numbers(()))
+    _later: Records = field(default_factory=lambda: joined([]))  # in order of their ends
     _learned: Learned | None = None
     _whole_ns: int = 0  # end of the last window that was diagnosed as a whole
     _changed: frozenset[str] = frozenset()
@@ -76,21 +79,30 @@ class Tracker:
         self._learned = None
         self._until_ns = until_ns
 
-    def cover(self, topology: Topology) -> None:
-        """Follow jobs in this network; if it is another one than before, forget everything."""
-        if topology is not self._topology:
-            self._topology = topology
-            self.forget()
+    def cover(self, topology: Topology) -> bool:
+        """Follow jobs in this network; if it is another one than before, forget everything.
+
+        Return whether it is: then the records that no window had yet have to be added again.
+        """
+        if topology is self._topology:
+            return False
+        self._topology, self._numbers = topology, Numbers(topology.addresses)
+        self._later = joined([])
+        self.forget()
+        return True
 
     def add(self, table: pa.Table) -> None:
-        """Take in records that have come."""
-        if self._learned is not None:
-            records = self._learned.numbers.of(table)
-            self._learned.take(records, self._learned.subjects)
+        """Take in records that have come; they count with the window in which they end."""
+        records = self._numbers.of(table)
+        if len(records):
+            self._later = joined([self._later, records])
+            self._later = self._later.take(np.argsort(self._later.end_ns, kind="stable"))
 
     def follow(self, span: Span, known: Sequence[KnownJob]) -> Turn:
         """Count the steps up to the end of a window, and say what has to be diagnosed."""
-        learned = self._learned
+        learned, due = self._learned, self._due(span)
+        if learned is not None:
+            learned.take(due, learned.subjects)
         if learned is None and span.end_ns < self._until_ns:
             return Turn(is_due=False)
         if learned is None or span.end_ns >= self._whole_ns + CALM * self.settings.window_ns:
@@ -98,12 +110,20 @@ class Tracker:
         steps = learned.steps_until(span.end_ns)
         subjects = learned.subjects.items()
         self._changed = frozenset(name for name, one in subjects if one.has_changed(span.end_ns))
-        due = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))
+        names = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))
         jobs = frozenset(learned.subjects) - {NONE}
-        every = _with_sharers(due, jobs, known)
-        is_recent = due <= self._changed | self._growing
+        every = _with_sharers(names, jobs, known)
+        is_recent = names <= self._changed | self._growing
         since_ns = self._recent_ns(every, span) if is_recent else 0
-        return Turn(bool(due), jobs, steps, since_ns).only(jobs - every)
+        return Turn(bool(names), jobs, steps, since_ns).only(jobs - every)
+
+    def _due(self, span: Span) -> Records:
+        """The records that end in a window and were in none before."""
+        count = int(np.searchsorted(self._later.end_ns, span.end_ns, side="right"))
+        due, self._later = (
+            self._later.take(rows) for rows in (slice(0, count), slice(count, None))
+        )
+        return due
 
     def _recent_ns(self, names: frozenset[str], span: Span) -> int:
         """Since when records show what has changed, without more of them than needed [ns]."""
@@ -125,7 +145,7 @@ class Tracker:
         assert self._topology is not None
         settings, others = self.settings, turn.others
         before = self._learned.subjects if self._learned is not None else {}
-        numbers = self._learned.numbers if self._learned else Numbers(self._topology.addresses)
+        numbers = self._numbers
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
@@ -141,8 +161,8 @@ class Tracker:
         self._growing = frozenset(growing)
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
-        stored = sum(one.records for one in state.parts)
-        least_ns = int(RECORD_NS * stored / SHARE)  # as if all were diagnosed together
+        per_ns = sum(one.records_per_ns for one in self._learned.subjects.values())
+        least_ns = int(RECORD_NS * per_ns * settings.window_ns / SHARE)  # as if all were together
         unexplained = self._changed.difference(followed.diagnosis.findings["job"])
         for name, one in self._learned.subjects.items():
             if name not in others:

@@ -11,8 +11,8 @@ import logging
 import sys
 from typing import Literal
 
-from llmprism.watch.times import rfc3339
 from prism_common.escapes import printable
+from prism_common.service.times import rfc3339
 
 LOGGER = logging.getLogger("llmprism.watch")
 Format = Literal["text", "json"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +11,25 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from llmprism.watch.live.application import is_local
-from llmprism.watch.live.connections import Connection
 from prism_common.errors import Problem, UserError
+from prism_common.service.connections import Connection
+from prism_common.service.guard import Guard
 
 LOCAL = "127.0.0.1"
 _BACKLOG = 16  # connections that wait to be accepted
 _LEAVE_S = 0.7  # for streams of events to end
+
+
+def is_local(host: str) -> bool:
+    """Whether a name or address is that of this machine alone.
+
+    >>> is_local("localhost"), is_local("::1"), is_local("127.0.0.1.evil.example")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -40,7 +52,7 @@ def token_for(host: str, file: Path | None) -> str:
     UserError : other machines could ask, and there is no token.
     """
     if file is not None:
-        token = file.read_text(encoding="utf-8").strip()
+        token = file.read_text(encoding="utf-8", errors="replace").strip()
         if token:
             return token
         raise UserError(Problem("there is no token in it", str(file)))
@@ -50,19 +62,30 @@ def token_for(host: str, file: Path | None) -> str:
     raise UserError(Problem(what, "--serve", "name a file with one: --token-file FILE"))
 
 
-@contextmanager
-def served(app: Starlette, host: str, port: int) -> Iterator[str]:
-    """Serve while the block runs; yield the URL. Port 0 is any that is free."""
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is any that is free.
+
+    Raises
+    ------
+    UserError : it cannot.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with listening:
-        try:
-            listening.bind((host, port))
-            listening.listen()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise UserError(Problem(f"cannot serve on port {port}: {reason}", "--serve")) from error
+    try:
+        listening.bind((host, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or str(error)
+        raise UserError(Problem(f"cannot serve on port {port}: {reason}", "--serve")) from error
+    return listening
+
+
+@contextmanager
+def served(app: Starlette, host: str, port: int, guard: Guard | None = None) -> Iterator[str]:
+    """Serve while the block runs; yield the URL. Port 0 is any that is free."""
+    with bound(host, port) as listening:
         config = uvicorn.Config(
             app,
             http=Connection,
@@ -72,8 +95,13 @@ def served(app: Starlette, host: str, port: int) -> Iterator[str]:
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-        thread.start()
+
+        def serve() -> None:
+            server.run([listening])
+            if not server.should_exit:
+                raise RuntimeError("the page is served no more")
+
+        thread = (guard or Guard()).thread("live page", serve)
         shown = f"[{host}]" if ":" in host else host
         try:
             yield f"http://{shown}:{listening.getsockname()[1]}/"

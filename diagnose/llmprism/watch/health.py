@@ -136,9 +136,9 @@ class Health:
         found |= {name: text for name, text in own.items() if text}
         return found | of_exporters(state, settings, self.started_ns)
 
-    def looked(self) -> None:
-        """Begin to count again; a round may take long, and what comes meanwhile waits."""
-        if self.read:
+    def looked(self, is_busy: bool = False) -> None:
+        """Begin to count again; what comes waits while a monitor that is behind ``is_busy``."""
+        if self.read or is_busy:
             self.latest_s = time.monotonic()
         self.read = self.refused = 0
         self.files = []

@@ -303,7 +303,7 @@ class Monitor:
         self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
         state, settings = self._folder.state, self._settings
         reasons = self._health.reasons(state, settings, taken.is_end)
-        self._health.looked()
+        self._health.looked(self._is_behind or self._has_diagnosed)
         if reasons.keys() != state.blind.keys():
             with self._folder.commit() as state:
                 forget_exporters(state, time.time_ns())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.ingest.sources import Source as File
-from llmprism.watch.listening import Listener
-from llmprism.watch.monitor import Monitor
+from llmprism.watch.configuring import Outputs
 from llmprism.watch.network import Network
-from llmprism.watch.running import Outputs, Signals, run
+from llmprism.watch.running import run
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
 from prism_common.service import logging
+from prism_common.service.signals import Signals
 from prism_sim.commands.session import Session
 from prism_sim.run_folder import Run
 
@@ -98,11 +97,7 @@ def show_live(session: Session, made: Run, speed: float, method: str) -> int:
         logging.begin("text", session.quiet)
         network, state = Network(made.topology), StateFolder(folder / "state")
         outputs, signals = Outputs(serve=PAGE), Signals.caught()
-        return run(replay, network, state, settings, outputs, signals, _keep_configuration)
-
-
-def _keep_configuration(monitor: Monitor, listeners: Sequence[Listener]) -> None:
-    """There is no file to read again."""
+        return run(replay, network, state, settings, outputs, signals, lambda *_: None)
 
 
 def _moved(table: pa.Table, shift_ns: int) -> pa.Table:

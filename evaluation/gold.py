@@ -175,5 +175,6 @@ def _hash(table: pd.DataFrame) -> str:
             values = column.to_numpy(np.float64)
             digest.update("".join(f"{value:.{DIGITS}g}," for value in values).encode())
         else:
-            digest.update(pd.util.hash_pandas_object(column.astype(str), index=False).to_numpy())
+            hashes = pd.util.hash_pandas_object(column.astype(str), index=False)
+            digest.update(hashes.to_numpy().tobytes())
     return digest.hexdigest()

@@ -5,7 +5,7 @@ the argument that it would have changed. It *acts* in a world if it gives back a
 It *mends* a world whose grade falls without it, and *breaks* one whose grade rises. A function that
 acts and mends nothing is a candidate for deletion: acting is not mattering.
 
-``python -m evaluation ablation`` writes ``results/reference/ablation.md``.
+``python -m evaluation ablation`` writes ``results/ablation.md``, which git ignores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import typer
 from evaluation.exam.measuring import Row
 from evaluation.exam.worlds import RESULTS
 from evaluation.gold import DRAWN, Case, cases, graded_case
-from evaluation.paths import REFERENCE
 from llmprism.methods import prism
 from prism_sim.toolkit import (
     Piece,
@@ -41,7 +40,7 @@ from prism_sim.toolkit import (
     table,
 )
 
-PAGE = REFERENCE / "ablation.md"
+PAGE = RESULTS.parent / "ablation.md"
 SAMPLE = 24
 """Worlds in which a function is switched off, of those in which it acts."""
 LEAST_LINES = 20
@@ -203,7 +202,7 @@ def worth(row: Row) -> float:
     for fault in due:
         total += (0.5 * fault["detected"] + 0.5 * (fault["near"] or fault["in_set"])) / len(due)
     wrong = sum(one["counts"] and not one["near"] for one in grade["findings"])
-    return total - ALARM * wrong
+    return float(total - ALARM * wrong)
 
 
 class Effect(NamedTuple):
@@ -343,10 +342,11 @@ def ablation(
     processes: Annotated[int | None, typer.Option(min=1, help="Parallel processes.")] = None,
     out: Annotated[Path, typer.Option(help="The page.")] = PAGE,
 ) -> None:
-    """Switch off each function of prism alone: results/reference/ablation.md; resumes."""
+    """Switch off each function of prism alone: results/ablation.md; resumes."""
     number, found = effects(
         one_file_each(cases(drawn)), kept, processes or default_processes(), sample, least
     )
+    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page_of(number, found), encoding="utf-8")
     typer.echo(str(out))
 
@@ -362,11 +362,11 @@ def page_of(worlds: int, found: Sequence[Effect]) -> str:
     rows = [
         [
             f"`{one.function.label}`",
-            one.lines,
-            one.acts,
-            one.tried,
-            one.mends,
-            one.breaks,
+            str(one.lines),
+            str(one.acts),
+            str(one.tried),
+            str(one.mends),
+            str(one.breaks),
             f"{one.change:+.3f}",
         ]
         for one in order

@@ -34,6 +34,7 @@ from llmprism.methods.prism.jobs.same_rings import with_same_rings
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.together import together
+from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
@@ -139,7 +140,9 @@ def _settled(flows: FlowTable, connections: Connections, use: Bools, known: Know
     pending = find_components(flows, connections, use)
     while pending:
         again = np.zeros(len(connections), np.bool_)
-        for part, odd in in_threads(partial(_with_steps, connections, known), pending):
+        for part, odd in in_threads(
+            partial(_with_steps, connections, known, len(flows.addresses)), pending
+        ):
             if odd.size == 0:
                 settled.append(part)
                 continue
@@ -150,15 +153,21 @@ def _settled(flows: FlowTable, connections: Connections, use: Bools, known: Know
     return settled
 
 
-def _with_steps(connections: Connections, known: Known, component: Component) -> tuple[Part, Ints]:
+def _with_steps(
+    connections: Connections, known: Known, nodes: int, component: Component
+) -> tuple[Part, Ints]:
     """``component`` with its steps, and its connections that do not repeat in them.
 
-    If those are gradients, there are no steps.
+    If those are gradients, there are no steps. Two steps of a pipeline leave none out.
     """
     if (before := known.get(_connections_of(component))) is not None:
         return before, INTS
     part = Part(component, find_steps(component))
     odd = irregular(connections, part.component, part.stepping)
+    if part.stepping.count == 0 or odd.size:
+        two = two_steps(connections, component, nodes)
+        if two is not None:
+            return Part(component, two), INTS
     component, stepping = part.component, part.stepping
     if stepping.count == 0 or odd.size == 0:
         return part, INTS

@@ -45,8 +45,10 @@ def pcapng() -> bytes:
     raw = ETHERNET + IP + UDP
     out = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     out += block(1, struct.pack("<HHIHHB3xHH", 1, 0, 0, 9, 1, 9, 0, 0))
-    head = struct.pack("<IIIII", 0, 395_000_000, 0, len(raw), len(raw))
-    return out + block(6, head + raw) * 5
+    for millisecond in range(5):
+        head = struct.pack("<IIIII", 0, 0, millisecond * 1_000_000, len(raw), len(raw))
+        out += block(6, head + raw)
+    return out
 
 
 def netflow_v9() -> bytes:

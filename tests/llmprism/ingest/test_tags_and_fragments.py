@@ -64,7 +64,7 @@ TAGS = {
 def pcap(path: Path, packets: Sequence[bytes], link_type: int = 1) -> Path:
     out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, link_type)
     for i, raw in enumerate(packets):
-        out += struct.pack("<IIII", NOW_S, i, len(raw), len(raw)) + raw
+        out += struct.pack("<IIII", NOW_S, 100 * i, len(raw), len(raw)) + raw
     path.write_bytes(out)
     return path
 

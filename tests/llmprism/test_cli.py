@@ -320,5 +320,5 @@ def test_where_no_job_is_found_a_sentence_stands_for_the_table(
     )
     result = call(str(flows), "--topology", str(other))
     assert result.exit_code == 4
-    assert "No job was found" in result.stdout
+    assert "Which jobs there are is not answered" in result.stdout
     assert "is this the topology of these records?" in result.stderr

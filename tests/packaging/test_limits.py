@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 INSIDE = Path(__file__).parents[2] / "diagnose" / "llmprism" / "methods" / "prism"
-LINES, FILES, PARAMETERS, NUMBERS = 18_710, 150, 66, 290
+LINES, FILES, PARAMETERS, NUMBERS = 18_770, 151, 66, 290
 """What there is today. The aim is 9,000 lines in 80 files and 60 numbers, all in parameters.py."""
 
 SEARCH = ("graph", "culprits", "alike.py", "normal.py", "findings.py", "search.py", "persistent.py")

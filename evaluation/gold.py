@@ -31,9 +31,8 @@ from prism_sim.run_folder import Run
 from prism_sim.toolkit import (
     Piece,
     default_processes,
-    do_missing,
     fingerprint,
-    kept_content,
+    kept_results,
     load_scenario,
 )
 
@@ -101,16 +100,13 @@ def graded_case(task: tuple[Case, Path]) -> Row:
 def results(asked: Sequence[Case], kept: Path = RESULTS, processes: int | None = None) -> list[Row]:
     """The rows of all cases, in order; missing ones are computed."""
     pieces = [Piece(_key(case), " ".join(case), (case, kept)) for case in asked]
-    do_missing(
+    found = kept_results(
         graded_case,
         pieces,
         kept / "gold",
         processes or default_processes(),
         lambda _, text: print(text, file=sys.stderr),
-        total=len(pieces),
-        result="result",
     )
-    found = [kept_content(kept / "gold", piece.key) for piece in pieces]
     for one in found:
         if "error" in one:
             print(f"left out: {one['case']}: {one['error']}", file=sys.stderr)

@@ -19,7 +19,7 @@ import pickle
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any, NamedTuple
@@ -31,14 +31,7 @@ from evaluation.exam.measuring import Row
 from evaluation.exam.worlds import RESULTS
 from evaluation.gold import DRAWN, Case, cases, graded_case
 from llmprism.methods import prism
-from prism_sim.toolkit import (
-    Piece,
-    default_processes,
-    do_missing,
-    fingerprint,
-    kept_content,
-    table,
-)
+from prism_sim.toolkit import Piece, default_processes, fingerprint, kept_results, table
 
 PAGE = RESULTS.parent / "ablation.md"
 SAMPLE = 24
@@ -161,24 +154,12 @@ def traced(task: tuple[Case, Path]) -> Row:
     """The grade of one world, and the functions that act in it."""
     acted: set[Function] = set()
     wholes = [one for one in functions() if one.off not in ("True", "all True")]
-    with _all(wholes, acted):
-        row = graded_case(task)["result"]
-    labels = sorted(one.label for one in acted)
-    return {"result": {"row": row, "acts": labels}}
-
-
-@contextmanager
-def _all(wholes: Sequence[Function], acted: set[Function]) -> Iterator[None]:
-    if not wholes:
-        yield
-        return
-    # One after the other: a stack of so many managers is deeper than Python allows.
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
         for one in wholes:
             stack.enter_context(switched(one, acted=acted))
-        yield
+        row = graded_case(task)["result"]
+    labels = sorted(one.label for one in acted)
+    return {"result": {"row": row, "acts": labels}}
 
 
 def without(task: tuple[Case, Path, Function]) -> Row:
@@ -273,16 +254,9 @@ def _done(
     work: Callable[[Any], Row], tasks: Sequence[Any], kept: Path, processes: int, what: str
 ) -> list[Any]:
     pieces = [Piece(_key(what, task), f"{what} {i}", task) for i, task in enumerate(tasks)]
-    do_missing(
-        work,
-        pieces,
-        kept / "switched",
-        processes,
-        lambda _, text: print(text, file=sys.stderr),
-        total=len(pieces),
-        result="result",
+    found = kept_results(
+        work, pieces, kept / "switched", processes, lambda _, text: print(text, file=sys.stderr)
     )
-    found = [kept_content(kept / "switched", piece.key) for piece in pieces]
     return [one.get("result") for one in found]
 
 

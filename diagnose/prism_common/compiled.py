@@ -6,8 +6,7 @@ unchanged as Python when ``NUMBA_DISABLE_JIT=1`` is set, so that coverage can me
 branches. A cache that is damaged, or cannot be written, costs only time.
 
 ``compiled_part`` is for functions that only other compiled functions call. They get no wrapper
-for calls from Python, and no file in the cache unless they are compiled early
-(:mod:`prism_common.early`). This halves the time to compile ``core.advance``.
+for calls from Python, and no file in the cache. This halves the time to compile ``core.advance``.
 """
 
 from __future__ import annotations
@@ -35,25 +34,13 @@ class ForgivingCache(FunctionCache):
 
     Numba compares the file of the function with that of the cache. Compiled code also contains
     the functions that it calls and the constants that it reads, so this cache compares them too.
-
-    Attributes
-    ----------
-    compiled_elsewhere : whether another process has by now compiled the function of a name.
     """
-
-    compiled_elsewhere: Callable[[str], bool] = staticmethod(lambda _: False)
 
     _stamps_included = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code of a signature, or None if it must be compiled."""
         self._include_stamps()
-        code = self._load(sig, target_context)
-        if code is None and self.compiled_elsewhere(name_of(self._py_func)):
-            code = self._load(sig, target_context)
-        return code
-
-    def _load(self, sig: Any, target_context: Any) -> Any:
         load: Callable[[Any, Any], Any] = super().load_overload
         try:
             return load(sig, target_context)
@@ -135,7 +122,9 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on first call, without fast-math, so results are reproducible."""
     dispatcher = njit(error_model="numpy")(function)
     if isinstance(dispatcher, Dispatcher):
-        keep_code(dispatcher)
+        make_cache: Callable[[Any], ForgivingCache] = ForgivingCache
+        with suppress(RuntimeError):  # no folder can be written: compile without a cache
+            vars(dispatcher)["_cache"] = make_cache(dispatcher.py_func)
     return cast(Callable[P, R], dispatcher)
 
 
@@ -162,19 +151,6 @@ class Bound(Generic[P, R]):
         type_of: Callable[[Any], Any] = typeof
         code: Callable[..., R] = self._function.compile(tuple(map(type_of, arguments)))
         return code
-
-
-def keep_code(dispatcher: Dispatcher) -> None:
-    """Give a function a cache on disk, if it has none."""
-    make_cache: Callable[[Any], ForgivingCache] = ForgivingCache
-    if not isinstance(vars(dispatcher).get("_cache"), ForgivingCache):
-        with suppress(RuntimeError):  # no folder can be written: compile without a cache
-            vars(dispatcher)["_cache"] = make_cache(dispatcher.py_func)
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function that is the same in every process."""
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 def must_be_compiled(function: Callable[..., Any]) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from prism_common.errors import Problem, UserError
-from prism_common.files import DRAFT, replacing, resolved
+from prism_common.files import DRAFT, resolved
 from prism_common.scratch import working_folder
 
 _LONGEST_WORDS = 64  # bytes of a lock that are looked at
@@ -253,42 +253,6 @@ def lock_file(path: Path, is_ours: Callable[[bytes], bool]) -> int:
         os.close(lock)
         raise
     return lock
-
-
-@contextmanager
-def updating(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, as ``replacing`` does, while no other process updates ``path``.
-
-    The file at ``path`` is made, empty, if it is missing; the block may read it. A link stays a
-    link, to the new content.
-
-    Raises
-    ------
-    UserError : something that is no file is there, or a link that leads nowhere.
-    """
-    if path.is_symlink() and not path.exists():
-        raise UserError(Problem("this link leads nowhere", str(path), "name another file"))
-    path = resolved(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = _waited_for(path)
-    try:
-        with replacing(path) as partial:
-            yield partial
-    finally:
-        os.close(lock)
-
-
-def _waited_for(path: Path) -> int:
-    """Lock a file that others replace."""
-    while True:
-        if os.path.lexists(path) and not is_regular(path):
-            raise UserError(Problem("this is no file", str(path), "name another file"))
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-            return lock
-        os.close(lock)  # it has just been replaced
 
 
 def _is_regular_file(descriptor: int) -> bool:

@@ -20,7 +20,7 @@ from llmprism.io.topology import read_topology
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.findings import find_findings
-from llmprism.methods.prism.method import StagedPrism
+from llmprism.methods.prism.method import Prism
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -59,7 +59,7 @@ def scene(name: str) -> Scene:
         simulate(load(ROOT / "scenarios" / f"{name}.yaml"), run)
         topology = read_topology(run.topology)
         flows = place(load_flows(run.flows), topology)[0]
-        tables = StagedPrism(findings=keep)(flows, topology, _silent)
+        tables = Prism(findings=keep)(flows, topology, _silent)
     findings = tables["findings"]
     assert isinstance(findings, pd.DataFrame)
     return Scene(kept[0], findings)

@@ -121,7 +121,7 @@ def run(
 
         limits = Limits.of(time_limit, memory_limit)
         check_bounds(bounds)
-        stages.compile_early(session, method)
+        stages.note_compilation(session)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, _out(scenario, out, settings, seed))
@@ -157,7 +157,7 @@ def simulate(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
-        stages.compile_early(session)
+        stages.note_compilation(session)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, _out(scenario, out, settings, seed))
         stages.simulate(session, loaded, made, _invocation())

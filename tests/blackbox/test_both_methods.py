@@ -36,6 +36,11 @@ DP_END = (
 KINDS = ("pairs.accuracy", "pairs.accuracy_bytes")
 GROUPED = (*KINDS, "parallelism.groups_exact", "parallelism.stage_order")
 WORSE = {
+    # Ranks of one server may be replicas or share tensors: both ways are named, and none is stated.
+    **dict.fromkeys(
+        ("hostile/clean", "hostile/reduces", "published/megatron-175b"),
+        ("parallelism.sizes_exact",),
+    ),
     # Two rings that are joined may be stages, or tensor-parallel groups of two replicas: unknown.
     "hostile/long-records": (*KINDS, "parallelism.sizes_exact"),
     # Gradients stay in servers; paper takes activations for them, with errors of 80 %.
@@ -56,6 +61,7 @@ WORSE = {
         "timeline.step_error_all_mean",
         "timeline.dp_time_error_all_mean",
         "timeline.pp_time_error_all_mean",
+        *DP_END[:2],
         *GROUPED,
     ),
 }

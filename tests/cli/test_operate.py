@@ -189,7 +189,7 @@ def test_measured_figures_are_those_of_the_file(study: Path) -> None:
     ("figures", "name", "what"),
     [
         ('{"mine": {"recall": 1}}', "other", "study.yaml:13: "),
-        ('{"mine": {"recall": 1}}', "other", "no figures of 'other' were measured; known: mine"),
+        ('{"mine": {"recall": 1}}', "other", "no figures of 'other' were measured\n    known: "),
         ('{"mine": {"right": 1}}', "mine", "of 'mine', no figure of this part was measured"),
         ('{"mine": {"recall": 7}}', "mine", "less than or equal to 1"),
         ('{"mine": 1}', "mine", "measured.json: this is no object with the figures"),
@@ -326,7 +326,7 @@ def test_a_trace_is_replayed(study: Path) -> None:
         ("\x00\xff,1,20\n", "", "trace.csv:2: an outage needs a server and a cause"),
         ("", "", "the trace has no outages"),
         ("a,1,2,GPU\n", "", "the trace ends after 2 days, the study after 9"),
-        ("a,1,20,GPU\n", ", causes: [hang]", "a trace has its own failures; leave out causes"),
+        ("a,1,20,GPU\n", ", causes: [hang]", "a trace has its own failures\n    leave out causes"),
         ("a,1,20,GPU\nb,5,5,NIC\n", "", ""),
     ],
 )

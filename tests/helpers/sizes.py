@@ -90,6 +90,7 @@ def sizes() -> dict[str, int]:
     figures = {
         "lines outside tests": sum(lines[path] for path in lines.keys() - tests),
         "lines of tests": sum(lines[path] for path in tests),
+        "files of methods/prism": sum(path.startswith(f"{PRISM}/") for path in lines),
         "modules with one importer": sum(used[name] == 1 for name in modules),
         "tests that name private modules": sum(
             any(map(is_private, imports(sources()[path]))) for path in tests

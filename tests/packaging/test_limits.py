@@ -1,4 +1,4 @@
-"""The inside of ``prism`` does not grow: code, files, and numbers that are chosen by hand."""
+"""The inside of ``prism`` does not grow: numbers that are chosen by hand (for its code: sizes)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 INSIDE = Path(__file__).parents[2] / "diagnose" / "llmprism" / "methods" / "prism"
-LINES, FILES, PARAMETERS, NUMBERS = 18_770, 151, 66, 290
-"""What there is today. The aim is 9,000 lines in 80 files and 60 numbers, all in parameters.py."""
+PARAMETERS, NUMBERS = 66, 290
+"""What there is today. The aim is 60 numbers, all in parameters.py."""
 
 SEARCH = ("graph", "culprits", "alike.py", "normal.py", "findings.py", "search.py", "persistent.py")
 
@@ -30,12 +30,6 @@ def numbers_in(path: Path) -> Iterator[str]:
             values = [one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)]
             if any(isinstance(value, (int, float)) for value in values):
                 yield ast.unparse(node)
-
-
-def test_the_method_has_no_more_code_than_before() -> None:
-    files = modules()
-    assert len(files) <= FILES
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= LINES
 
 
 def test_no_more_numbers_are_chosen_than_before() -> None:

@@ -65,5 +65,5 @@ def test_files_that_the_pages_name_exist() -> None:
         for word in quoted.split()
         if word.partition("/")[0] in FOLDERS and "/" in word
     }
-    assert ("captures.md", "evaluation/reference/known_windows.py") in named
+    assert ("captures.md", "evaluation/reference/captures.py") in named
     assert [one for one in sorted(named) if not any(ROOT.glob(one[1].rstrip("/")))] == []

@@ -29,8 +29,9 @@ from llmprism.io.flows import Intake
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Endpoint, Topology
 from llmprism.methods.prism.durations import Durations
-from llmprism.methods.prism.explanation import Cost, Explanation, row_of
-from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
+from llmprism.methods.prism.explanation import Explanation, row_of
+from llmprism.methods.prism.findings import always_row, cost_of, numbered
+from llmprism.methods.prism.parameters import MOST_FINDINGS
 from llmprism.methods.prism.persistent import persistent
 from llmprism.methods.prism.search import LocatedCulprit, search
 from llmprism.model import CANNOT_TELL, UNKNOWN
@@ -108,7 +109,7 @@ def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis
         "layouts": pd.DataFrame([_layout(*one) for one in found]),
         "groups": pd.concat([_groups(operations, addresses, shape) for shape in shapes]),
         "steps": _joined([_steps(operations, addresses, offsets, *one) for one in known], "steps"),
-        "findings": _numbered(rows),
+        "findings": numbered(rows),
     }
     plain, spans = conform(METHOD, tables)
     reasons = tuple(_unknown(shape) for shape, steps in found if steps is None)
@@ -240,41 +241,19 @@ def _findings(durations: Durations) -> Iterator[dict[str, Any]]:
         names.add(culprit.attribution.name)
         yield _row(durations, culprit)
     for always in persistent(durations):
-        named = always.attribution
-        if named.name not in names:
-            yield row_of(
-                Explanation(
-                    durations.job, named.level, named.symptom, named.cause, named.kind, named.name,
-                    0, durations.steps - 1, always.level / (1 + always.level), always.confidence,
-                    named.evidence,
-                ),
-                always.cost,
-            )  # fmt: skip
+        if always.attribution.name not in names:
+            yield always_row(durations, always)
 
 
 def _row(durations: Durations, culprit: LocatedCulprit) -> dict[str, Any]:
     named, window = culprit.attribution, culprit.scene.window
-    steps, affected = window.last - window.first + 1, int(culprit.scene.affected.sum())
-    normal_ns = durations.usual_ns
-    noise_ns = durations.normal.noise_ns / np.sqrt(affected)
     explanation = Explanation(
         durations.job, named.level, named.symptom, named.cause, named.kind, named.name,
         window.first, window.last, window.level / (1 + window.level),
         min(culprit.chance * named.sure, 1.0),
         {**named.evidence, "log_odds": round(culprit.odds, 1)},
     )  # fmt: skip
-    slow_ns = normal_ns + culprit.lost_ns / steps
-    return row_of(
-        explanation,
-        Cost(normal_ns, slow_ns, culprit.lost_ns, culprit.lost_ns / affected / noise_ns),
-    )
-
-
-def _numbered(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    rows = [row for row in rows if row["confidence"] >= LEAST_SURE]
-    rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
-    table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
-    return table.assign(finding=range(len(table)))
+    return row_of(explanation, cost_of(durations, culprit))
 
 
 def _unknown(shape: Shape) -> Reason:

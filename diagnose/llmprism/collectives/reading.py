@@ -130,6 +130,11 @@ class _Reader:
         self.found = Records()
         self.rows = bytearray()
         self._codes: dict[object, int] = {}
+        self._tables: dict[str, list[Any]] = {
+            "process": self.found.processes,
+            "communicator": self.found.communicators,
+            "operation": self.found.operations,
+        }
         self._heads: dict[tuple[object, ...], tuple[int, int, int]] = {}
         self._dropped: dict[tuple[object, ...], int] = {}
         self._marked: tuple[dict[str, Any], dict[str, Any]] | None = None
@@ -231,13 +236,9 @@ class _Reader:
         """The number of a value of one kind; a new one for a new value."""
         code = self._codes.get((kind, value))
         if code is None:
-            tables: dict[str, list[Any]] = {}
-            tables["process"] = self.found.processes
-            tables["communicator"] = self.found.communicators
-            tables["operation"] = self.found.operations
-            table = tables[kind]
+            table = self._tables[kind]
             code = self._codes[kind, value] = len(table)
-            table.append(value if kind != "operation" else str(value))
+            table.append(str(value) if kind == "operation" else value)
         return code
 
     def _sample(self, text: str) -> None:

@@ -1,8 +1,7 @@
 """The interfaces of a method, and of the stages of the published method.
 
 Other packages can replace the whole method (implement :class:`Method` and register it) or one
-stage: pass it to :class:`~llmprism.methods.paper.StagedMethod`, or those of ``prism`` to
-:class:`~llmprism.methods.prism.method.StagedPrism`.
+stage: pass it to :class:`~llmprism.methods.paper.StagedMethod`.
 """
 
 from __future__ import annotations

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_common.compiled import compiled
-from prism_common.early import compile_early
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]
+
+INTS: Ints = np.empty(0, np.int64)
+CODES: Codes = np.empty(0, np.int32)
 
 PART_BYTES = 1 << 23  # of an array that is worked on in parts
 
@@ -160,6 +162,3 @@ def _counting_sort(codes: Codes, groups: int) -> tuple[Codes, Ints]:
         order[ahead[codes[i]]] = i
         ahead[codes[i]] += 1
     return order, offsets
-
-
-compile_early(_counting_sort, lambda: (np.zeros(0, np.int32), 0))

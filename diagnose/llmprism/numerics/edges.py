@@ -11,7 +11,6 @@ import numpy as np
 
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from prism_common.compiled import compiled
-from prism_common.early import CODES, FLOATS, INTS, compile_early
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,3 @@ def take_waiting_out(
                 waited = compute[one, step] - median[one, kind[step]] - least
                 if waited > 0 and join[one, step] >= latest - together_ns[met]:
                     compute[one, step] -= waited
-
-
-_TABLE = FLOATS[:, None]
-compile_early(add_up, lambda: (_TABLE, (_TABLE, INTS), INTS, (_TABLE, _TABLE, INTS)))
-compile_early(
-    take_waiting_out,
-    lambda: ((CODES, INTS), INTS, FLOATS, (_TABLE, _TABLE, _TABLE), (_TABLE, INTS)),
-)

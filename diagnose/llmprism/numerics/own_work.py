@@ -10,7 +10,6 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from prism_common.compiled import compiled, compiled_part
-from prism_common.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 
 @compiled
@@ -102,12 +101,3 @@ def _begin(
         own[unit, step[row]] += now_ns - latest_ns[unit]
     latest_ns[unit] = now_ns
     known[unit] = True
-
-
-compile_early(
-    add_own_work,
-    lambda: (
-        (CODES, CODES), (INTS, INTS, INTS), (CODES, CODES), (CODES, CODES, CODES, BOOLS),
-        (FLOATS, 0.0), FLOATS[:, None],
-    ),
-)  # fmt: skip

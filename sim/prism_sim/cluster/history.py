@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_common.compiled import compiled, compiled_part
-from prism_common.early import compile_early
-from prism_sim.cluster.state import NOTES, Int64s, Net, example_net
+from prism_sim.cluster.state import NOTES, Int64s, Net
 
 
 @compiled_part
@@ -69,9 +68,6 @@ def spare_of(
             time_ns[row, NOTES - back] = net.note_ns[at, (notes - back) % NOTES]
             spared[row, NOTES - back] = net.note_bytes[at, (notes - back) % NOTES] / share
     return ptr, time_ns, spared
-
-
-compile_early(spare_of, lambda: (example_net(), 0, 0))
 
 
 def without_short_notes(spare: Spare, since_ns: int) -> Spare:

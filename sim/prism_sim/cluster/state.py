@@ -177,14 +177,6 @@ def new_net(capacity: NDArray[np.float64], tables: Tables, places: int, uses: in
     )
 
 
-def example_net() -> Net:
-    """A fabric without links: an example of a kernel's argument."""
-    pointers, none = np.zeros(1, np.int64), np.zeros(0, np.int32)
-    via, choice = np.zeros(0, VIA), np.zeros(0, CHOICE)
-    tables = Tables(pointers, none, via, pointers, none, pointers, none, np.zeros(0), choice)
-    return new_net(np.zeros(0), tables, places=0, uses=0)
-
-
 def with_places(net: Net, places: int) -> Net:
     """The same fabric with room for ``places`` entities."""
     entity = grown(net.entity, places)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_common.compiled import compiled
-from prism_common.early import BOOLS, compile_early
-from prism_sim.cluster.wire import TRAIN, Trains
+from prism_sim.cluster.wire import Trains
 
 RECORD = np.dtype(
     [
@@ -61,6 +60,3 @@ def _cut(trains: Trains, whole: NDArray[np.bool_], gap_ns: float, records: NDArr
             records[n - 1]["bytes"] += held * train["burst_bytes"]
             silent_since_ns = end_ns
     return n
-
-
-compile_early(_cut, lambda: (np.zeros(0, TRAIN), BOOLS, 0.0, np.zeros(0, RECORD)))

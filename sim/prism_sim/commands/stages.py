@@ -29,21 +29,13 @@ _PARTS = ("flows.parquet", "diagnosis", "truth")  # a run has at least one of th
 _LINE_EVERY_S = 10.0  # of progress, where stderr is no terminal
 
 
-def compile_early(session: Session, method: str | None = None) -> None:
-    """On the first run on a machine, compile in a second process too: for a run, or a simulation.
-
-    The functions of the simulation come first, then those of the ``method`` of diagnosis.
-    """
+def note_compilation(session: Session) -> None:
+    """Say why the first run on a machine takes longer."""
     from prism_common.compiled import must_be_compiled
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
-        session.note("compiling, on the first run on this machine (in two processes) ...")
-        from llmprism import methods
-        from prism_common.early import start_helper
-
-        of_diagnosis = [methods.module_of(method)] if method in methods.OWN else []
-        start_helper(["prism_sim.world", *of_diagnosis])
+        session.note("compiling, on the first run on this machine ...")
 
 
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:

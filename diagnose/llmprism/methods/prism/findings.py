@@ -40,9 +40,14 @@ def find_findings(context: Context) -> pd.DataFrame:
         others = [other for other in every if other is not durations]
         rows += _of_job(durations, others, outside)
     rows += [row for job in context.jobs for row in outside.saves(job)]
-    rows = [row for row in rows if row["confidence"] >= LEAST_SURE]
-    rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
-    table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
+    return numbered(rows)
+
+
+def numbered(rows: Sequence[Row]) -> pd.DataFrame:
+    """The table of those findings that are likely enough, in order of time."""
+    sure = [row for row in rows if row["confidence"] >= LEAST_SURE]
+    sure.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
+    table = pd.DataFrame(sure, columns=DIAGNOSIS["findings"].names)
     return table.assign(finding=range(len(table)))
 
 
@@ -53,7 +58,7 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
         known = _explained(durations, others, outside, one)
         if known is not None and not any(_is_same(known, other) for other in found):
             found.append(known)
-            yield row_of(known, _cost(durations, one))
+            yield row_of(known, cost_of(durations, one))
         if len(found) == MOST_FINDINGS:
             break
     named = {one.culprit for one in found}
@@ -62,7 +67,7 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
         if always.attribution.name in named:
             continue
         if not outside.explains(durations.job, always.attribution, whole):
-            yield row_of(_always(durations, always), always.cost)
+            yield always_row(durations, always)
 
 
 def _explained(
@@ -93,7 +98,7 @@ def _explained(
     )  # fmt: skip
 
 
-def _cost(durations: Durations, one: LocatedCulprit) -> Cost:
+def cost_of(durations: Durations, one: LocatedCulprit) -> Cost:
     """What a window costs the job."""
     window, normal_ns = one.scene.window, durations.usual_ns
     slow_ns = normal_ns + one.lost_ns / (window.last - window.first + 1)
@@ -108,9 +113,11 @@ def _is_same(one: Explanation, other: Explanation) -> bool:
     return one.culprit == other.culprit and touch
 
 
-def _always(durations: Durations, one: Persistent) -> Explanation:
+def always_row(durations: Durations, one: Persistent) -> Row:
+    """The row of what is slow in all steps."""
     named = one.attribution
-    return Explanation(
+    explanation = Explanation(
         durations.job, named.level, named.symptom, named.cause, named.kind, named.name, 0,
         durations.steps - 1, one.level / (1 + one.level), one.confidence, named.evidence,
     )  # fmt: skip
+    return row_of(explanation, one.cost)

@@ -9,7 +9,7 @@ layout; tables; and findings, which explain slow steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,20 +22,6 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.findings import find_findings
-from llmprism.methods.prism.interfaces import (
-    ConnectionStage,
-    FindingStage,
-    JobStage,
-    LayoutStage,
-    PartStage,
-    PhaseStage,
-    PipelineStage,
-    RefusalStage,
-    ReplicaStage,
-    RingStage,
-    TimelineStage,
-    UpdateStage,
-)
 from llmprism.methods.prism.jobs.accumulated import DOUBTED, REASON, may_be_accumulated
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.jobs import find_jobs, find_parts
@@ -67,6 +53,7 @@ from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
+from llmprism.methods.prism.timeline.gathers import with_late_gathers
 from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
@@ -85,21 +72,10 @@ def phases_of(flows: FlowTable, topology: Topology, connections: Connections, jo
 
 
 @dataclass(frozen=True)
-class StagedPrism:
-    """The stages of the method, in order; each can be replaced."""
+class Prism:
+    """The method, with the function that judges what the rest has measured."""
 
-    connections: ConnectionStage = find_connections
-    parts: PartStage = find_parts
-    jobs: JobStage = find_jobs
-    refusal: RefusalStage = refusal
-    phases: PhaseStage = phases_of
-    pipelines: PipelineStage = find_pipelines
-    replicas: ReplicaStage = find_replicas
-    rings: RingStage = find_ring_share
-    timeline: TimelineStage = find_timeline
-    layout: LayoutStage = find_layout
-    updates: UpdateStage = with_updates
-    findings: FindingStage = find_findings
+    findings: Callable[[Context], pd.DataFrame] = find_findings
 
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
@@ -119,7 +95,7 @@ class StagedPrism:
         if nothing_circulates(flows.start_ns, flows.src, flows.dst, clock_tick_ns(flows.start_ns)):
             return {}, []
         progress(0.0, "finding connections")
-        connections = with_unseen(topology, flows.senders, self.connections(flows))
+        connections = with_unseen(topology, flows.senders, find_connections(flows))
         progress(0.2, "finding jobs and their steps")
         jobs = self._jobs_and_stepless(flows, topology, connections)
         give_back()
@@ -151,9 +127,9 @@ class StagedPrism:
         """Jobs with steps first, then those whose records do not show steps."""
         jobs: list[Job | Stepless] = []
         partial: list[Stepless] = []
-        parts = self.parts(flows, connections)
-        for job in self.jobs(flows, topology, connections, parts):
-            refused = self.refusal(flows, connections, job)
+        parts = find_parts(flows, connections)
+        for job in find_jobs(flows, topology, connections, parts):
+            refused = refusal(flows, connections, job)
             if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
                 partial.append(Stepless(job.endpoints, hint))
             else:
@@ -168,22 +144,23 @@ class StagedPrism:
         self, flows: FlowTable, topology: Topology, connections: Connections, job: Job, name: str
     ) -> DiagnosedJob:
         """Work out kinds, pipelines, timeline and layout of one job."""
-        phases = self.phases(flows, topology, connections, job)
-        pipelines = self.pipelines(flows, connections, phases)
-        replicas = self.replicas(topology, phases, pipelines, connections.sample_bytes)
-        share = self.rings(topology, connections, phases, pipelines)
+        phases = phases_of(flows, topology, connections, job)
+        pipelines = find_pipelines(flows, connections, phases)
+        phases = with_late_gathers(flows, connections, phases, pipelines)
+        replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
+        share = find_ring_share(topology, connections, phases, pipelines)
         joining = replicas
         if not replicas and share and share.ranks == share.rings:
             joining = sharing_rings(topology, phases, pipelines)
         groups = whole_groups(topology, phases, joining)
         closings = find_closings(flows, connections, phases)
-        ranks = self.timeline(with_common_ends(topology, phases, groups), pipelines, closings)
-        layout = self.layout(topology, connections, phases, pipelines, replicas, share)
+        ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
+        layout = find_layout(topology, connections, phases, pipelines, replicas, share)
         steps_sure = min(phases.quality, layout.confidence if layout.pp < 0 else 1.0)
         if pipelines.length == 1 and may_be_accumulated(connections, job, topology.lone):
             steps_sure = min(steps_sure, DOUBTED)
             layout = replace(layout, evidence={**layout.evidence, "steps_doubted": REASON})
-        ranks = self.updates(connections, phases, pipelines, ranks, layout.dp)
+        ranks = with_updates(connections, phases, pipelines, ranks, layout.dp)
         ranks = after_pauses(flows, phases, pipelines, ranks)
         layout = of_packets(layout) if are_single_packets(flows) else layout
         return DiagnosedJob(name, phases, pipelines, ranks, layout, groups, steps_sure)
@@ -196,4 +173,4 @@ def _with_updates(one: DiagnosedJob) -> DiagnosedJob:
     return replace(one, ranks=begun_by_gathers(one.ranks, one.phases))
 
 
-prism = register("prism", joining_pairs)(StagedPrism())
+prism = register("prism", joining_pairs)(Prism())

@@ -19,10 +19,9 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.parameters import EQUAL
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import CODES, INTS, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 from llmprism.numerics.own_work import add_own_work
-from prism_common.early import CODES, INTS
 
 TRAINING = ("dp", "pp", "ep", "cp", "tp")
 MESSAGES = TRAINING.index("pp")  # traffic of all other kinds is parts of collectives

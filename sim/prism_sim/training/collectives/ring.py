@@ -32,14 +32,12 @@ import numpy as np
 import simpy
 
 from prism_common.compiled import Bound, compiled
-from prism_common.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.history import Spare, sent_by, without_short_notes
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.pace import take_log
-from prism_sim.cluster.state import Array, Int32s, Int64s, Net, example_net
+from prism_sim.cluster.state import Array, Int32s, Int64s, Net
 from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
 from prism_sim.training.collectives.coupled import (
-    NO_TIME,
     CoupledHops,
     Course,
     Early,
@@ -170,12 +168,6 @@ def ring_trains(
 
 
 _ring_trains = Bound(ring_trains)
-compile_early(
-    ring_trains,
-    lambda: (
-        example_net(), 0, 0, 0, 0, 0, INTS, NO_TIME, FLOATS, np.zeros(0, np.int32),
-    ),
-)  # fmt: skip
 
 
 @compiled

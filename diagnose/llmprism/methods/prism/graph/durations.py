@@ -27,7 +27,6 @@ from llmprism.methods.prism.parameters import NEAREST, VIOLATIONS
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 from prism_common.compiled import compiled
-from prism_common.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 NONE, STEP_BEFORE = -2, -1
 OWN_JOINS = 2  # joins of a rank before another one that are tried: it does one thing at a time
@@ -256,12 +255,3 @@ def _precedes(parent: Floats, child: Floats, ranks: int, tolerance_ns: float) ->
             return False
         most = max(most, known)
     return most >= 2
-
-
-compile_early(
-    _learn,
-    lambda: (
-        (INTS, INTS), (FLOATS, FLOATS), (FLOATS[:, None], FLOATS[:, None]), INTS[:, None],
-        FLOATS, 0, 0.0, (FLOATS[:, None], CODES[:, None], BOOLS[:, None]),
-    ),
-)  # fmt: skip

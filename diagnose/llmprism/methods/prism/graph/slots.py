@@ -12,7 +12,6 @@ from llmprism.methods.prism.parameters import EXACT, IRREGULAR, LACKING, MOST_SL
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 from prism_common.compiled import compiled
-from prism_common.early import FLOATS, INTS, compile_early
 
 
 @dataclass(frozen=True)
@@ -256,15 +255,6 @@ def _fill(
                         end[lane, closes - 1, step] = ends_ns[piece]
 
 
-compile_early(
-    _fill,
-    lambda: (
-        INTS, (INTS,) * 2, (FLOATS,) * 3, (FLOATS,) * 2, (FLOATS[:, None],) * 2,
-        FLOATS[:, None, None], FLOATS[:, None, None],
-    ),
-)  # fmt: skip
-
-
 @compiled
 def _write_silences(
     lanes: Ints, offsets: Ints, bursts: tuple[Floats, Floats, Floats], usual: Floats,
@@ -295,9 +285,3 @@ def _write_silences(
                     since[lane, slot, step] = end_ns[burst]
                     until[lane, slot, step] = start_ns[burst + 1]
                     sent[lane, slot, step] = before - edge
-
-
-compile_early(
-    _write_silences,
-    lambda: (INTS, INTS, (FLOATS,) * 3, FLOATS[:, None], (FLOATS[:, None, None],) * 4),
-)

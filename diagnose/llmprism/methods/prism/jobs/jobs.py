@@ -38,8 +38,7 @@ from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
-from llmprism.numerics.arrays import Bools, Ints
-from prism_common.early import INTS
+from llmprism.numerics.arrays import INTS, Bools, Ints
 from prism_common.threads import in_threads
 
 LITTLE = 0.001  # of the rate of the busiest part
@@ -162,18 +161,15 @@ def _with_steps(
     """
     if (before := known.get(_connections_of(component))) is not None:
         return before, INTS
-    part = Part(component, find_steps(component))
-    odd = irregular(connections, part.component, part.stepping)
-    if part.stepping.count == 0 or odd.size:
-        two = two_steps(connections, component, nodes)
-        if two is not None:
-            return Part(component, two), INTS
-    component, stepping = part.component, part.stepping
+    if (two := two_steps(connections, component, nodes)) is not None:
+        return Part(component, two), INTS
+    stepping = find_steps(component)
+    odd = irregular(connections, component, stepping)
     if stepping.count == 0 or odd.size == 0:
-        return part, INTS
+        return Part(component, stepping), INTS
     if are_gradients(connections, component, stepping, odd):
         return Part(component, replace(stepping, count=0)), INTS
-    return part, odd
+    return Part(component, stepping), odd
 
 
 def _connections_of(component: Component) -> frozenset[int]:

@@ -12,7 +12,6 @@ from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from prism_common.compiled import compiled
-from prism_common.early import BOOLS, CODES, INTS, compile_early
 
 
 def share_outstanding(traffic: Traffic, step: Codes) -> tuple[float, float]:
@@ -79,9 +78,6 @@ def _silences(
     return ahead_ns, byte_ns, silent_ns
 
 
-compile_early(_silences, lambda: (CODES, INTS, INTS, INTS, BOOLS, CODES, 0, 0.0))
-
-
 def share_together(traffic: Traffic) -> float:
     """Share of the lesser direction's time in which both directions of a couple move."""
     order = order_in_groups(traffic.couple, traffic.start_ns)
@@ -114,6 +110,3 @@ def _overlap(
         both += max(0, min(end_ns[i], ends[1 - way]) - begin)
         ends[way] = max(ends[way], end_ns[i])
     return both, one, other
-
-
-compile_early(_overlap, lambda: (CODES, INTS, INTS, BOOLS))

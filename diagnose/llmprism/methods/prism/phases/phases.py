@@ -65,6 +65,8 @@ class Phases:
     quality : of the division into steps, in [0, 1].
     moments : by kind (dp, pp); other kinds have none.
     dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
+    gathers : of parameters, if they are part of the next step; otherwise None
+        (:mod:`~llmprism.methods.prism.timeline.gathers`).
     hidden : by kind, groups that leave a server by another NIC than they enter it
         (:mod:`~llmprism.methods.prism.timeline.hidden_hops`).
     """
@@ -76,6 +78,7 @@ class Phases:
     quality: float
     moments: dict[str, Moments]
     dp_group: Ints
+    gathers: Moments | None = None
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 

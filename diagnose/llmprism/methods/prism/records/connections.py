@@ -36,9 +36,17 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.screening import has_ports
 from llmprism.methods.prism.parameters import QUARTER, SMALL
 from llmprism.methods.prism.records.sampled import sample_bytes
-from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
+from llmprism.numerics.arrays import (
+    INTS,
+    Bools,
+    Codes,
+    Floats,
+    Grouped,
+    Ints,
+    grouped,
+    order_in_groups,
+)
 from prism_common.compiled import compiled
-from prism_common.early import INTS
 
 LIGHTER, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above

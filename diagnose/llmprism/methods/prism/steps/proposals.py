@@ -9,8 +9,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.numerics.arrays import Ints
-from prism_common.early import INTS
+from llmprism.numerics.arrays import INTS, Ints
 
 GOOD = 0.5  # quality of a division that is believed
 

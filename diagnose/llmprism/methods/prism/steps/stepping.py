@@ -24,8 +24,7 @@ from llmprism.methods.prism.steps.assignment import (
 from llmprism.methods.prism.steps.proposals import extent, of_count, standing
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.methods.prism.steps.votes import agreement_of
-from llmprism.numerics.arrays import Codes, Ints
-from prism_common.early import INTS
+from llmprism.numerics.arrays import INTS, Codes, Ints
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,6 @@ step each lane stopped at some share, and in each finished step it went beyond t
 time. If one lane always did so before another one, the other one may wait for it, and never the
 other way round. The lanes that no other missing lane precedes are the first missing ones, and the
 rank that stopped is at their ends. No order of passes has to be known.
-
-A ring is a chain: a hop sends its first chunk when both of its ends are there, and each other chunk
-when the hop before has sent one. So behind a missing rank the hops have sent 0, 1, 2, ... chunks.
-Bytes between ranks of one server are not seen, so a hop between servers adds a chunk for each rank
-of a server, and the first one tells how many ranks of its server are behind the missing one.
 """
 
 from __future__ import annotations
@@ -24,14 +19,22 @@ from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.graph.collectives import collectives_of
 from llmprism.methods.prism.graph.silent_rings import hops_in_order
-from llmprism.methods.prism.parameters import EQUAL, FEWEST, HALF, QUARTER, SMALL, VIOLATIONS
+from llmprism.methods.prism.parameters import (
+    EQUAL,
+    FEWEST,
+    HALF,
+    NEARLY,
+    QUARTER,
+    SMALL,
+    VIOLATIONS,
+)
+from llmprism.methods.prism.stops.absences import SLACK, likely_absences, missing_from
 from llmprism.methods.prism.stops.records import Curves, Records, records_of
 from llmprism.methods.prism.stops.tails import Tail
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import finite_median
 
-SLACK = 1e-5  # of the bytes of a step: a chunk of one of 80 layers, in a ring of 64 ranks, has more
 LEARNED = 24  # finished steps that a job's order is learned from, where it has more
 NAMED = 8  # ranks at most
 
@@ -49,6 +52,8 @@ class State:
     passed_ns : when each lane moved more than that in finished steps, shape (lanes, steps).
     begun_ns : when the record began that holds its last byte, there.
     rings : the lanes of each ring, in order.
+    is_only_ring : the lanes of rings through servers that no other ring leads through.
+    learned : the finished steps.
     """
 
     records: Records
@@ -58,17 +63,47 @@ class State:
     passed_ns: Floats
     begun_ns: Floats
     rings: list[Ints]
+    is_only_ring: Bools
+    learned: Ints
+
+    @cached_property
+    def went_on(self) -> Bools:
+        """Whether each end of a missing lane moved what is always later, shape (lanes, 2).
+
+        Its own ring does not count: what the others of a ring move does not need the missing rank.
+        Nor do rings of which a server has several: any of its ranks may send by this end. Nor do
+        messages that it gets: receives are posted ahead.
+        """
+        own, every = self.records, np.arange(self.moved.size)
+        ring = -1 - every
+        for number, lanes in enumerate(self.rings):
+            ring[lanes] = number
+        sends, gets = (ring < 0) | self.is_only_ring, self.is_only_ring
+        found: Bools = np.zeros((every.size, 2), np.bool_)
+        any_moved = self.moved > self.slack
+        next_step = self.moved > 1 + np.maximum(EQUAL, self.slack)
+        for lane in np.flatnonzero(self.missing).tolist():
+            due = self.passed_ns[lane]
+            for side, end in enumerate((own.src[lane], own.dst[lane])):
+                there = (sends & (own.src == end)) | (gets & (own.dst == end))
+                at = any_moved & (ring != ring[lane]) & there
+                found[lane, side] = (_are_later(self.begun_ns, due) | next_step)[at].any()
+        return found
 
     @cached_property
     def first(self) -> Ints:
-        """The missing lanes that no other missing lane precedes in nearly all finished steps."""
-        lanes = np.flatnonzero(self.missing & np.isfinite(self.passed_ns).any(axis=1))
+        """The missing lanes that no other missing lane precedes in nearly all finished steps.
+
+        Where all ends of a lane, or of a ring, went on, records are missing and no bytes.
+        """
+        lost: Bools = np.all(self.went_on, axis=1)
+        for ring in self.rings:
+            lost[ring] = lost[ring].all()
+        lanes = np.flatnonzero(self.missing & ~lost & np.isfinite(self.passed_ns).any(axis=1))
         due = self.passed_ns[lanes]
         precede = np.zeros(lanes.size, np.int64)
         for at, own in enumerate(due):
-            both = np.isfinite(due) & np.isfinite(own)
-            late = ((due >= own) & both).sum(axis=1)
-            precede[at] = ((late <= VIOLATIONS * both.sum(axis=1)) & (both.sum(axis=1) > 1)).sum()
+            precede[at] = _are_later(own, due).sum()
         found: Ints = lanes[precede == 0]
         return found
 
@@ -84,7 +119,8 @@ class State:
         Negative if it was due later than all that has been moved.
         """
         due = self.passed_ns[self.first].min(axis=0, initial=np.inf)
-        went_on = self.begun_ns[self.moved > self.slack].max(axis=0, initial=-np.inf)
+        begun = self.begun_ns[self.moved > self.slack]
+        went_on = np.where(np.isfinite(begun), begun, -np.inf).max(axis=0, initial=-np.inf)
         known = np.isfinite(due) & np.isfinite(went_on)
         found: Floats = went_on[known] - due[known]
         return found
@@ -100,6 +136,22 @@ class State:
         """Whether the hops of a ring moved different amounts."""
         return bool(np.ptp(self.moved[ring]) > 2 * self.slack[ring].max())
 
+    def levels(self, ring: Ints) -> Floats:
+        """What the hops have moved where nearly all end a record: a collective ends there."""
+        records, width = self.records, float(self.slack[ring].max())
+        at = np.flatnonzero(np.isin(records.lane, ring) & np.isin(records.step, self.learned))
+        cell = records.lane[at] * records.steps + records.step[at]
+        order = np.argsort(cell, kind="stable")
+        at, cell = at[order], cell[order]
+        share = records.size[at] / records.usual[records.lane[at]]
+        sent, first = np.cumsum(share), np.searchsorted(cell, cell)
+        near = np.round((sent - sent[first] + share[first]) / width).astype(np.int64)
+        both = np.concatenate([np.column_stack((cell, near + beside)) for beside in (-1, 0, 1)])
+        value, cells = np.unique(np.unique(both, axis=0)[:, 1], return_counts=True)
+        common = value[cells > NEARLY * np.unique(cell).size]
+        runs = np.split(common, 1 + np.flatnonzero(np.diff(common) > 1))
+        return np.array([own.mean() * width for own in runs if own.size])
+
     def is_chain(self) -> bool:
         """Whether the first missing lanes are hops of rings, as behind a missing rank.
 
@@ -108,9 +160,17 @@ class State:
         return bool(self.broken) and all(
             ring.size > FEWEST
             and self.differ(ring)
-            and missing_from(self.moved[ring], (1, 2))[0][0] < QUARTER
+            and missing_from(self.moved[ring], (1, 2))[0].differs < QUARTER
             for ring in self.broken
         )
+
+
+def _are_later(later_ns: Floats, than_ns: Floats) -> Bools:
+    """Whether each row of ``later_ns`` is later in nearly all steps; the last axis is steps."""
+    both = np.isfinite(later_ns) & np.isfinite(than_ns)
+    steps = both.sum(axis=-1)
+    late: Bools = (steps > 1) & (((later_ns <= than_ns) & both).sum(axis=-1) <= VIOLATIONS * steps)
+    return late
 
 
 def learned_from(context: Context, job: JobView, tail: Tail) -> Ints:
@@ -140,7 +200,11 @@ def state_of(context: Context, job: JobView, tail: Tail, learned: Ints) -> State
         lowest = ring[moved[ring] <= (moved + slack)[ring].min()]
         passed[ring] = passed[lowest].min(axis=0)
         missing[ring] = missing[ring].any()
-    return State(records, moved, slack, missing, passed, begun, rings)
+    servers, alone = context.topology.servers, np.zeros(moved.size, np.bool_)
+    homes = [frozenset(servers[records.src[ring]].tolist()) for ring in rings]
+    for ring, home in zip(rings, homes, strict=True):
+        alone[ring] = homes.count(home) == 1
+    return State(records, moved, slack, missing, passed, begun, rings, alone, learned)
 
 
 def _in_finished_steps(
@@ -191,8 +255,10 @@ def suspects(context: Context, job: JobView, tail: Tail, state: State) -> list[i
         score += _missing_in(context, job, state, ring)
     single = state.first[~np.isin(state.first, np.concatenate([[], *state.broken]))]
     waits = np.isin(single, records.lane[tail.waiting])  # its sender began to send
-    np.add.at(score, records.src[single], np.where(waits, 1.0 - SMALL, 1.0))
-    np.add.at(score, records.dst[single], np.where(waits, 1.0, 1.0 - SMALL))
+    share = np.where(waits[:, None], (1.0 - SMALL, 1.0), (1.0, 1.0 - SMALL))
+    share[state.went_on[single]] = 0.0
+    for side, ends in enumerate((records.src, records.dst)):
+        np.add.at(score, ends[single], share[:, side])
     of_server = np.bincount(servers, score)[servers]
     order = np.lexsort((-score, -of_server))
     likely = order[score[order] > HALF * score.max(initial=0.0)]
@@ -205,45 +271,17 @@ def _missing_in(context: Context, job: JobView, state: State, ring: Ints) -> Flo
     score = np.zeros(len(context.flows.addresses))
     members, goals = state.records.src[ring], state.records.dst[ring]
     if not state.differ(ring):
-        score[members] = 1.0
+        there = state.went_on[ring, 0]
+        score[members] = 1.0 if there.all() else ~there
         return score
     ends, servers = job.phases.endpoints, context.topology.servers
     homes = [in_nic_order(context.topology, ends[servers[ends] == servers[end]]) for end in members]
     nics = max(own.size for own in homes)
     counts = tuple(count for count in range(1, nics + 1) if nics % count == 0)
-    found = missing_from(state.moved[ring], counts)
-    for differs, place, rank, ranks in found if found[0][0] < QUARTER else []:
-        part = homes[place].size // ranks
-        within = homes[place][rank * part : (rank + 1) * part]
-        chosen = within if ranks > 1 else [members[place], goals[place - 1]]
-        if differs <= found[0][0] + SMALL:
-            score[chosen] = np.maximum(score[chosen], 1.0 - differs)
+    slack = float(state.slack[ring].max())
+    for one in likely_absences(state.moved[ring], slack, state.levels(ring), counts):
+        part = homes[one.place].size // one.ranks
+        within = homes[one.place][one.rank * part : (one.rank + 1) * part]
+        chosen = within if one.ranks > 1 else [members[one.place], goals[one.place - 1]]
+        score[chosen] = np.maximum(score[chosen], 1.0 - one.differs)
     return score
-
-
-def missing_from(sent: Floats, ranks: tuple[int, ...]) -> list[tuple[float, int, int, int]]:
-    """Absences that would make the hops of a ring send ``sent``, likeliest first.
-
-    Each has the share of the bytes that it does not explain, the hop that leaves the server of the
-    missing rank, the number of the rank there, and ranks of a server in the ring; ``ranks`` are the
-    possible ones. All hops may have sent more by as much, in whole collectives before.
-
-    >>> missing_from(np.array([3.0, 0.0, 0.0, 1.0, 2.0]), (1,))[0]
-    (0.0, 2, 0, 1)
-    """
-    found, total = [], float(np.linalg.norm(sent - sent.min()))
-    for rank, count in [(rank, number) for number in ranks for rank in range(number)]:
-        shape = (count - 1 - rank) / count + np.arange(float(sent.size))
-        shape[-1] *= rank > 0
-        rest, later = _rest(sent, shape), _rest(sent - sent.min(), shape - shape.min())
-        differs = np.minimum(rest, later + SLACK * total) / total
-        found += [(float(one), place, rank, count) for place, one in enumerate(differs)]
-    return sorted(found)
-
-
-def _rest(sent: Floats, shape: Floats) -> Floats:
-    """What no multiple of ``shape`` explains of ``sent``, for each first hop of ``shape``."""
-    every = np.array([np.roll(shape, place) for place in range(shape.size)])
-    unit = every @ sent / max(float(shape @ shape), SLACK)
-    rest: Floats = np.linalg.norm(sent - unit[:, None] * every, axis=1)
-    return rest

@@ -26,7 +26,6 @@ class Records:
 
     Attributes
     ----------
-    row : of the flow table.
     lane : number of the lane.
     step : training step, -1 where it is in none.
     start_ns, end_ns, size : begin and end [ns], bytes.
@@ -34,7 +33,6 @@ class Records:
     steps : number of steps.
     """
 
-    row: Ints
     lane: Ints
     step: Ints
     start_ns: Ints
@@ -118,7 +116,7 @@ def records_of(context: Context, job: JobView) -> Records:
         np.column_stack((kind, flows.src[row], flows.dst[row])), axis=0, return_inverse=True
     )
     return Records(
-        row, lane.ravel(), step_of[row], flows.start_ns[row], flows.end_ns[row],
+        lane.ravel(), step_of[row], flows.start_ns[row], flows.end_ns[row],
         flows.bytes[row].astype(np.float64), lanes[:, 1], lanes[:, 2], lanes[:, 0] == 0, job.count,
     )  # fmt: skip
 

@@ -57,12 +57,15 @@ def _is_sure(job: JobView, tail: Tail, state: State) -> bool:
 
 
 def _is_finished_beside(context: Context, state: State) -> bool:
-    """Whether another ring finished that leads through the servers of one that lacks a rank."""
+    """Whether another ring went on that leads through the servers of one that lacks a rank."""
     servers = context.topology.servers
-    homes = [frozenset(servers[state.records.src[ring]].tolist()) for ring in state.rings]
-    broken = {frozenset(servers[state.records.src[ring]].tolist()) for ring in state.broken}
-    finished = [not state.missing[ring].any() for ring in state.rings]
-    return any(home in broken and done for home, done in zip(homes, finished, strict=True))
+    for ring in state.broken:
+        home = {*servers[state.records.src[ring]].tolist()}
+        beside = [one for one in state.rings if home == {*servers[state.records.src[one]].tolist()}]
+        most = (state.moved + state.slack)[ring].max()
+        if any(state.moved[one].min() > most and not state.differ(one) for one in beside):
+            return True
+    return False
 
 
 def _explanation(

@@ -60,23 +60,26 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     volume = records.volume[ending].sum(axis=0)
     least = (MOSTLY if records.reduces.any() else FINISHED) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
-    stalled = records.end_ns - records.start_ns > STALLED * job.period_ns
+    lasts_ns = records.end_ns - records.start_ns
+    waits: Bools = lasts_ns > LATER * job.period_ns  # longer than any of a step that goes on
+    stalled = lasts_ns > STALLED * job.period_ns
     whole[records.step[stalled & (records.step >= 0)]] = False  # its rest came when it went on
     since_ns = int(context.flows.start_ns.min()) - 1
-    for next_ns, again in _attempts(context, job, records):
+    for then in _attempts(context, job, records, ~waits):
+        next_ns = then[0]
         done = np.flatnonzero(whole & (next_ns is None or ends <= next_ns))
         last, end_ns = (int(done[-1]), int(ends[done[-1]])) if done.size else (-1, 0)
         if next_ns is not None or end_ns > since_ns:
-            yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), (next_ns, again))
+            yield _tail(context, job, last, (since_ns, max(since_ns, end_ns)), then, waits)
         since_ns = (next_ns or 0) - 1
 
 
-def _attempts(context: Context, job: JobView, records: Records) -> list[tuple[int | None, bool]]:
+def _attempts(
+    context: Context, job: JobView, records: Records, moving: Bools
+) -> list[tuple[int | None, bool]]:
     """When ``job`` went on after each of its attempts, and whether it began again; None: never."""
-    firsts = job.phases.first_of_epoch.tolist()
-    moving = ~_waits(job, records)
     begins = []
-    for first in firsts:
+    for first in job.phases.first_of_epoch.tolist():
         if first < job.count:
             own = records.start_ns[moving & (records.step == first)]
             begins.append(int(own[0] if own.size else job.start_ns[first]))
@@ -93,21 +96,15 @@ def _attempts(context: Context, job: JobView, records: Records) -> list[tuple[in
 
 def _tail(
     context: Context, job: JobView, last: int, extent: tuple[int, int],
-    then: tuple[int | None, bool],
+    then: tuple[int | None, bool], waits: Bools,
 ) -> Tail:  # fmt: skip
     """What was moved after step ``last``: ``extent`` is the begin of the attempt, and its end."""
     records, (next_ns, again), begin_ns = records_of(context, job), then, extent[1]
     until_ns = context.flows.recorded_ns[1] if next_ns is None else next_ns
     at = _after(records, last, _own_ends(context, job, last, extent, next_ns), next_ns)
-    waits = _waits(job, records)[at]
-    end_ns = int(records.end_ns[at[~waits]].max(initial=begin_ns))
-    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, at[~waits], at[waits])
-
-
-def _waits(job: JobView, records: Records) -> Bools:
-    """Which records last longer than any of a step that goes on."""
-    waits: Bools = records.end_ns - records.start_ns > LATER * job.period_ns
-    return waits
+    moved = at[~waits[at]]
+    end_ns = int(records.end_ns[moved].max(initial=begin_ns))
+    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, moved, at[waits[at]])
 
 
 def _own_ends(

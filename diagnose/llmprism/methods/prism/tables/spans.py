@@ -22,9 +22,8 @@ from llmprism.io.frames import as_categories
 from llmprism.io.parts import PART_ROWS
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.timeline.timeline import Ranks
-from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.arrays import INTS, Codes, Ints
 from prism_common.compiled import compiled
-from prism_common.early import CODES, INTS, compile_early
 
 Marks = NDArray[np.int8]
 KINDS = ("dp", "pp", "compute")
@@ -195,9 +194,3 @@ def _walk(
 
 _MARKS = np.zeros(0, np.int8)
 _CELLS = np.zeros((0, 0), np.int64)
-compile_early(
-    _walk,
-    lambda: (
-        CODES, CODES, CODES, INTS, INTS, CODES, _MARKS, CODES, _CELLS, _CELLS, INTS, INTS, INTS,
-    ),
-)  # fmt: skip

@@ -77,7 +77,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
         host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
-    if pipelines.micro_batches > 0 and not pipelines.answers.blocks:
+    if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
         start[:, 1:] = _of_first_stage(pipelines, start, shown, end)
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
     dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
@@ -100,7 +100,7 @@ def _ends(phases: Phases, pipelines: Pipelines, closings: Closings | None, origi
 def _begins_shown(
     phases: Phases, pipelines: Pipelines, end: Floats, origin: int
 ) -> tuple[Floats, Floats]:
-    """When steps begin by their first activations, and the ``end`` of what is before.
+    """When steps begin by their first activations or gathers, and the ``end`` of what is before.
 
     Both in ns, shape (endpoints, steps); begins are NaN where traffic does not show them.
     """
@@ -111,6 +111,10 @@ def _begins_shown(
         lead = np.full(end.shape[1], pipelines.lead_ns)
         lead[firsts] = _lead(first_sent, end, pipelines.lead_ns, firsts)
         shown = first_sent - lead * _slower(pipelines)
+    if phases.gathers is not None:
+        begun = relative(phases.gathers.start_ns, origin)
+        shown = np.where(np.isnan(begun), shown, begun)
+        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
     return shown, before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.slow  # each test simulates a world
@@ -28,7 +30,10 @@ def test_context_parallel_rings_continue_inside_servers(scored, gpus, keys, size
     run = scored(WORLD % (8, gpus, gpus, 200, 8192, keys))
     assert run.score["pairs"]["accuracy"] == 1
     assert set(run.truth("pairs")["kind"]) >= {"cp", "dp"}
-    assert run.diagnosis.layouts[list(sizes)].to_dict("records") == [sizes]
+    (layout,) = run.diagnosis.layouts.to_dict("records")
+    if layout["dp"] < 0:  # another seed may state it: the likeliest way is the true one
+        layout |= max(json.loads(layout["evidence"])["one_of"], key=lambda way: way["share"])
+    assert {name: layout[name] for name in sizes} == sizes
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,6 @@ def test_the_slow_nic_is_named_where_only_the_end_of_its_ring_shows_it(tmp_path)
     assert_named(score_faults(case))
 
 
-@pytest.mark.xfail(reason="the stop is not seen before any collective of a step")
 def test_of_ranks_that_stop_before_any_collective_of_a_step_none_is_accused(tmp_path):
     """In a ring of two the one that waits sends as little as the one that stopped."""
     fault = {"kind": "hang", "rank": 1, "noticed_after_s": 20, "down_s": 10}

@@ -58,8 +58,11 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
 def _are_shifted(one: Division, whole: Division) -> bool:
     """Whether far longer silences make as many parts as moments in which nothing is under way.
 
-    A recording may begin within a step, so the first part holds a step at most.
+    A recording may begin within a step, so the first part holds a step at most. It does not if it
+    holds as many whole parts between these moments: then it begins and ends with a step.
     """
+    if whole.volumes.min() > (1 - EVEN) * whole.volumes.max():
+        return False
     clear = one.quality > WHOLE and one.clarity >= CLEAR * whole.clarity
     most = (1 + one.tolerance) * float(np.median(one.volumes))
     return clear and one.volumes[0] <= most and abs(len(one) - len(whole)) <= 1

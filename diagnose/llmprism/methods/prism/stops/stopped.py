@@ -30,7 +30,8 @@ def stopped(context: Context) -> Iterator[Explanation]:
     for job in context.jobs:
         for tail in tails_of(context, job):
             learned = learned_from(context, job, tail)
-            if learned.size < FEWEST - 1 or not tail.at.size + tail.waiting.size:
+            begun = tail.at.size + tail.waiting.size > 0 or (tail.again and tail.step > 0)
+            if learned.size < FEWEST - 1 or not begun:
                 continue
             state = state_of(context, job, tail, learned)
             ends = suspects(context, job, tail, state)

@@ -158,7 +158,6 @@ def test_a_rank_of_a_pipeline_that_waits_for_data_is_named_where_records_hold_se
     assert score.findings == 1
 
 
-@pytest.mark.xfail(reason="the stage is accused, although few records hold a single message")
 def test_nobody_is_accused_where_few_records_hold_a_single_message(tmp_path):
     """They hide most of what a stage works longer, so what steps are longer by has no name."""
     fault = {"kind": "uneven_stage", "stage": 1, "factor": 0.62, "to_step": 15}

@@ -78,7 +78,7 @@ class TrafficClass:
         Cells have the number ``place * count + step``, where ``place`` is the index of the
         connection in this class.
         """
-        known = np.flatnonzero(step >= 0)
+        known = np.flatnonzero((step >= 0) & (step < count))
         place = np.zeros(connections.src.size, np.int64)
         place[self.connections] = np.arange(self.connections.size) * count
         return known, place[connections.of_row[self.traffic.row[known]]] + step[known]

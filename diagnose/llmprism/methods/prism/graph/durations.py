@@ -99,6 +99,29 @@ def with_durations(
     return StepGraph(nodes, compute, parent, after_join, transfer, position)
 
 
+def during_records(nodes: Nodes) -> Bools:
+    """Computations that hold waiting for messages that are not known, shape (participations,).
+
+    They end with the last join of a record of several messages, while its rank receives others.
+    Such a record is two operations without an end.
+    """
+    found: Bools = np.zeros(nodes.rank.size, np.bool_)
+    known = np.isfinite(nodes.end).sum(axis=1)
+    ends = np.flatnonzero(known[nodes.operation] == 0)
+    order = ends[np.lexsort((nodes.operation[ends], nodes.rank[ends]))]
+    of = np.column_stack((nodes.rank, nodes.communicator[nodes.operation]))[order]
+    pairs = np.flatnonzero((of[1:] == of[:-1]).all(axis=1))
+    first, last = order[pairs], order[pairs + 1]
+    sent = np.isfinite(nodes.join[last]).sum(axis=1)
+    for node in last[sent > 0].tolist():
+        other = np.flatnonzero((sent == 0) & (nodes.rank[first] == nodes.rank[node]))
+        join = nodes.join[node]
+        within = (nodes.arrive[first[other]] < join) & (join < nodes.arrive[last[other]])
+        both = np.isfinite(nodes.arrive[last[other]] + join)
+        found[node] = bool((2 * within.sum(axis=1) > both.sum(axis=1)).any())
+    return found
+
+
 def _places(nodes: Nodes) -> Ints:
     """Number of the message of each participation, and messages of its lane; 0 for collectives."""
     first, count = np.unique(nodes.communicator, return_index=True, return_counts=True)[1:]

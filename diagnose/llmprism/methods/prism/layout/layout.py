@@ -7,6 +7,11 @@ is no pipeline, or no noise, the sizes of messages may show how many replicas a 
 (:mod:`~llmprism.methods.prism.layout.ring_sizes`). Otherwise nothing distinguishes ranks of a
 tensor-parallel group from replicas: tp is then taken to be the number of rings, with a lower
 confidence. NICs that work in lockstep, but are members of one ring, are context-parallel.
+
+Where sizes of messages do not show what is sharded, a silence that parts gradients from gathers
+may: the bytes before it show how often gradients are reduced, once (``zero1``) or in every
+micro-batch (``zero2``). Two reductions of as many bytes as parameters have look like one of twice
+as many.
 """
 
 from __future__ import annotations
@@ -23,12 +28,13 @@ from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare, gpus_at
 from llmprism.methods.prism.layout.sharding import find_sharding
-from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
+from llmprism.methods.prism.parameters import HALF
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.pipelines.split_passes import halves_passes, splits_passes
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.parted_gathers import reductions_before_updates
 from llmprism.numerics.arrays import Bools, Ints
 
 UNKNOWN_NAME = "unknown"
@@ -36,6 +42,7 @@ TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
 STATED = 2 / 3  # least share of a way to divide a job that is stated: twice that of all others
+ALIKE = 2  # micro-batches: both ways to shard may have the same bytes
 SAMPLED = "sampled packets show their own size, and not that of messages"
 LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
 
@@ -134,7 +141,7 @@ def _sharding(
     found = find_sharding(topology, connections, phases, pipelines.micro_batches)
     if found != UNKNOWN_NAME:
         return found
-    return sharding_in_time(connections, phases, pipelines, max(dp, 2))
+    return _sharding_in_time(connections, phases, pipelines, max(dp, 2))
 
 
 def _hides_stages(
@@ -254,3 +261,22 @@ def _period_ns(phases: Phases) -> int:
             near = np.abs(steps - np.median(steps)) <= TICKS * clock_tick_ns(whole)
             return int(np.mean(steps[near])) if near.any() else int(np.median(steps))
     return 0
+
+
+def _sharding_in_time(
+    connections: Connections, phases: Phases, pipelines: Pipelines, members: int
+) -> str:
+    """Name what ``members`` replicas shard, or answer that it is unknown."""
+    own = [one for one in phases.classes if one.kind == "dp"]
+    if pipelines.length == 1 or not own or pipelines.micro_batches < ALIKE:
+        return "unknown"
+    often = np.concatenate(
+        [reductions_before_updates(connections, one, phases, pipelines, members) for one in own]
+    )
+    numbers = {1: "zero1", pipelines.micro_batches: "zero2"}
+    if pipelines.micro_batches == ALIKE:
+        del numbers[ALIKE]
+    for number, name in numbers.items():
+        if often.size and (often == number).sum() > HALF * often.size:
+            return name
+    return "unknown"

@@ -3,6 +3,12 @@
 Every class proposes divisions into equal parts. Some are equal by chance, and some are too fine.
 Each division is a vote for its number of parts. It counts more if its parts are more equal, and if
 the silences between them are clearer.
+
+Steps move the same messages. Layers of sharded parameters, or buckets of gradients, may be parts
+of equal volume although one holds a message where another holds two: in a recording of a step or
+two they look like steps of one or two messages. Where silences cut clearly, or a part holds many
+messages, chance does not make such parts, and an exporter that bridges silences may join the
+messages of a step in different ways. Nothing is asked of those.
 """
 
 from __future__ import annotations
@@ -12,18 +18,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, QUARTER, SMALL
+from llmprism.methods.prism.records.repeated_sizes import MOST, are_messages
 from llmprism.methods.prism.steps.assignment import is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.gradients import lacks_gradients
-from llmprism.methods.prism.steps.messages import same_messages, several_collectives
 from llmprism.methods.prism.steps.paused import is_paused
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
+from llmprism.numerics.arrays import Bools, Ints
 
 FEW = 5  # parts: as many may be equal by chance
 LASTING = 0.4  # share of the time of the longest class
@@ -205,3 +212,43 @@ def _agreed_in_time(proposals: Proposals) -> int:
                     weight = parts * (1.0 - 1.0 / division.clarity)
                     votes[len(division)] = votes.get(len(division), 0.0) + weight
     return max(votes, key=lambda count: votes[count]) if votes else 0
+
+
+MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
+UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
+
+SINGLE = 1.2  # messages of a connection in a part that is a single collective
+
+
+def same_messages(one: TrafficClass, division: Division) -> bool:
+    """Whether most parts have about as many messages of the usual size, or others that recur."""
+    records = len(one.traffic)
+    if division.clarity >= UNCLEAR or records > MANY * len(division) * one.connections.size:
+        return True
+    if not are_messages(one.traffic.size):
+        return True
+    held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
+    return bool(np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0)
+
+
+def several_collectives(one: TrafficClass, division: Division) -> bool:
+    """Whether parts are single collectives of several sizes: buckets, not steps of one bucket.
+
+    The messages of a collective have one size. Sampling and merging change each on its own.
+    """
+    size = one.traffic.size
+    if size.size > SINGLE * len(division) * one.connections.size:
+        return False
+    most = np.maximum.reduceat(size, division.firsts)[division.part_of(size.size)]
+    alike = np.abs(size - most) <= EQUAL * most
+    usual = _usual(size)
+    return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())
+
+
+def _usual(size: Ints) -> Bools:
+    """Which messages have the size in which the median byte travels."""
+    order = np.sort(size)
+    moved = np.cumsum(order, dtype=np.float64)
+    usual = order[np.searchsorted(moved, moved[-1] / 2)]
+    near: Bools = np.abs(size - usual) <= EQUAL * usual
+    return near

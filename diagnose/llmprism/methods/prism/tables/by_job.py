@@ -1,4 +1,10 @@
-"""The tables of a diagnosis, from what is known of its jobs."""
+"""The tables of a diagnosis, from what is known of its jobs.
+
+An attempt that fails, or a recording, may stop in the last step of a rank. Data-parallel traffic
+shows which steps were ended, as a rank ends a step with that. In a stage without any (one replica,
+or replicas in one server), the messages of the pipeline do: a rank that has sent and got less than
+in its other steps had not ended its passes. Its replicas wait for it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +19,13 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.jobs.silent import with_silent_places
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
+from llmprism.methods.prism.parameters import FEWEST
+from llmprism.methods.prism.phases.phases import LOST
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
-from llmprism.methods.prism.tables.ended import ended_steps
 from llmprism.methods.prism.tables.pair_table import pairs_of
 from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
-from llmprism.numerics.arrays import Codes
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 
 def tables_of(
@@ -116,3 +123,50 @@ def _layout(one: DiagnosedJob) -> pd.DataFrame:
         "evidence": json.dumps(layout.evidence, sort_keys=True),
     }
     return pd.DataFrame([{"job": one.name, **row}])
+
+
+MISSED = 0.5  # of a message: what is missing is at least one
+
+
+def ended_steps(connections: Connections, one: DiagnosedJob) -> Bools:
+    """Which steps each endpoint of a job ended, shape (endpoints, steps)."""
+    last = np.append(one.phases.first_of_epoch[1:], one.phases.count) - 1
+    missing = np.isnan(one.ranks.dp_end)
+    ended = np.ones_like(missing)
+    ended[:, last] = ~missing[:, last] | missing.all(axis=1, keepdims=True)
+    passed = _passed(connections, one, last)
+    for stage in np.unique(one.pipelines.stage).tolist():
+        rows = one.pipelines.stage == stage
+        if missing[rows].all():
+            ended[np.ix_(rows, last)] &= passed[rows].all(axis=0)
+    return ended
+
+
+def _passed(connections: Connections, one: DiagnosedJob, last: Ints) -> Bools:
+    """Whether each endpoint had moved all its messages in the ``last`` steps of attempts.
+
+    Where messages of other steps are missing as well, records were lost.
+    """
+    volume, message = _messages(connections, one)
+    others = np.delete(volume, np.union1d(last, 0), axis=1)
+    if one.phases.count < FEWEST or not others.size:
+        return np.ones((volume.shape[0], last.size), np.bool_)
+    usual = np.median(others, axis=1, keepdims=True)
+    lost = LOST * (usual - others).max(axis=1, keepdims=True)
+    passed: Bools = usual - volume[:, last] <= np.maximum(MISSED * message, lost)
+    return passed
+
+
+def _messages(connections: Connections, one: DiagnosedJob) -> tuple[Floats, float]:
+    """Bytes of the pipeline that each endpoint sends or gets in each step, and of a message."""
+    ends, count = one.phases.endpoints, one.phases.count
+    volume = np.zeros((ends.size, count))
+    sizes = [np.zeros(1, np.int64)]
+    for kind in one.phases.classes:
+        if kind.kind != "pp":
+            continue
+        own = kind.one.volumes(connections, kind.step, count)
+        for side in (connections.src, connections.dst):
+            np.add.at(volume, np.searchsorted(ends, side[kind.connections]), own)
+        sizes.append(kind.traffic.size)
+    return volume, float(np.median(np.concatenate(sizes)))

@@ -23,6 +23,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.circles import circles, joined_circles
 from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.kinds.unanswered import Passes, passes_of
@@ -47,12 +48,14 @@ class Stepless:
     ----------
     endpoints : endpoint codes, sorted.
     refusal : why.
+    period : of its steps, if that shows.
     passes : its pipelines, if single messages show them.
     lines : its rings, and the lines to which they are joined.
     """
 
     endpoints: Codes
     refusal: Refusal
+    period: CountedPeriod | None = None
     passes: Passes | None = None
     lines: tuple[Line, ...] = ()
 
@@ -135,7 +138,10 @@ def with_silent(
 def with_shown(
     flows: FlowTable, connections: Connections, jobs: Sequence[Job | Stepless]
 ) -> list[Job | Stepless]:
-    """``jobs`` of which those without a timeline have the pipelines and rings that show."""
+    """``jobs`` of which those without a timeline have what shows of them all the same.
+
+    That is the period, where records count steps, and their pipelines and rings.
+    """
     return [
         _with_shown(flows, connections, one) if isinstance(one, Stepless) else one for one in jobs
     ]
@@ -147,12 +153,13 @@ def _with_shown(flows: FlowTable, connections: Connections, job: Stepless) -> St
     Rings on which nothing moves before the first gradient of a pipeline reduce gradients. Those of
     tensor and context parallelism move in the first forward pass.
     """
+    period = counted_period(flows, connections, job.endpoints)
     passes = passes_of(flows, connections, job.endpoints)
     if passes is None:
         lines = lines_of(connections, job.endpoints)
     else:
         lines = rings_since(connections, job.endpoints, passes.answered_ns)
-    return replace(job, passes=passes, lines=tuple(lines))
+    return replace(job, period=period, passes=passes, lines=tuple(lines))
 
 
 def _repeated(volumes: Ints) -> float:

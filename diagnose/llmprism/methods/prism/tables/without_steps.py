@@ -27,6 +27,13 @@ def layout_of(name: str, one: Stepless) -> pd.DataFrame:
         "refused": one.refusal.reason,
         "would_allow": one.refusal.setting,
     }
+    period_ns = UNKNOWN
+    if one.period is not None:
+        period_ns = one.period.period_ns
+        evidence["period"] = (
+            f"{one.period.records} records of {one.period.connections} connections end in"
+            " silences, after multiples of the same bytes"
+        )
     sizes = dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), UNKNOWN)
     dp, pp = _sizes(one)
     if dp > 0:
@@ -35,7 +42,7 @@ def layout_of(name: str, one: Stepless) -> pd.DataFrame:
     row = {
         **sizes,
         **dict.fromkeys(("schedule", "sharding"), "unknown"),
-        "period_ns": UNKNOWN,
+        "period_ns": period_ns,
         "confidence": CONFIDENCE,
         "evidence": json.dumps(evidence, sort_keys=True),
     }

@@ -15,9 +15,9 @@ from typing import IO, Any
 
 VARINT_BYTES = 10
 """Of a number of 64 bits, seven in each byte."""
-LONGEST_LINE = 1 << 16
+LONGEST_LINE = 65_536
 """Bytes of a line of text."""
-_MOST_64 = (1 << 64) - 1
+_MOST_64 = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class OutsideError(ValueError):

@@ -58,14 +58,19 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
 def _are_shifted(one: Division, whole: Division) -> bool:
     """Whether far longer silences make as many parts as moments in which nothing is under way.
 
-    A recording may begin within a step, so the first part holds a step at most. It does not if it
-    holds as many whole parts between these moments: then it begins and ends with a step.
+    A recording may begin within a step, so the first part holds a step at most. It does not if all
+    parts between these moments are whole, and those between silences are not.
     """
-    if whole.volumes.min() > (1 - EVEN) * whole.volumes.max():
-        return False
     clear = one.quality > WHOLE and one.clarity >= CLEAR * whole.clarity
     most = (1 + one.tolerance) * float(np.median(one.volumes))
+    clear &= _ends_whole(one) or not _ends_whole(whole)
     return clear and one.volumes[0] <= most and abs(len(one) - len(whole)) <= 1
+
+
+def _ends_whole(one: Division) -> bool:
+    """Whether the first and the last part hold as much as the others."""
+    least = min(one.volumes[0], one.volumes[-1])
+    return bool(least >= (1 - max(EVEN, min(one.tolerance, SMALL))) * np.median(one.volumes))
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:

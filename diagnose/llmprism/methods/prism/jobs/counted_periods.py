@@ -18,8 +18,6 @@ Five things keep other regularities out:
 - sizes of messages: a typical record is as long as a step at least, or it was not ended by a timer,
   and silences are few steps apart, as large numbers have a common divisor sooner;
 - single connections: only equal positions of several connections count.
-
-Faults make steps longer. The period is that of the faster steps, where most of them have no fault.
 """
 
 from __future__ import annotations

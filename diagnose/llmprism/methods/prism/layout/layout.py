@@ -10,8 +10,7 @@ confidence. NICs that work in lockstep, but are members of one ring, are context
 
 Where sizes of messages do not show what is sharded, a silence that parts gradients from gathers
 may: the bytes before it show how often gradients are reduced, once (``zero1``) or in every
-micro-batch (``zero2``). Two reductions of as many bytes as parameters have look like one of twice
-as many.
+micro-batch (``zero2``).
 """
 
 from __future__ import annotations

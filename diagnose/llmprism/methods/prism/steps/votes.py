@@ -6,9 +6,8 @@ the silences between them are clearer.
 
 Steps move the same messages. Layers of sharded parameters, or buckets of gradients, may be parts
 of equal volume although one holds a message where another holds two: in a recording of a step or
-two they look like steps of one or two messages. Where silences cut clearly, or a part holds many
-messages, chance does not make such parts, and an exporter that bridges silences may join the
-messages of a step in different ways. Nothing is asked of those.
+two they look like steps of one or two messages. Nothing is asked of parts that silences cut clearly
+or that hold many messages: chance does not make these.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The tables of a diagnosis, from what is known of its jobs.
 
 An attempt that fails, or a recording, may stop in the last step of a rank. Data-parallel traffic
-shows which steps were ended, as a rank ends a step with that. In a stage without any (one replica,
-or replicas in one server), the messages of the pipeline do: a rank that has sent and got less than
-in its other steps had not ended its passes. Its replicas wait for it.
+shows which steps were ended. In a stage without any, the messages of the pipeline do: a rank that
+has sent and got less than in its other steps had not ended its passes. Its replicas wait for it.
 """
 
 from __future__ import annotations

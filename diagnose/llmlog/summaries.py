@@ -24,7 +24,6 @@ _RAY = re.compile(
 _GROUP = re.compile(r"Setting up process group for: .*\[rank=(\d+), world_size=\d+\]")
 _MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
 _RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
-_JAX = re.compile(r"process (?P<rank>\d+) (?:on|at) host (?P<node>[\w.-]+)")
 _SIZE = re.compile(r"\b(?:n[rR]anks|world[_ ]size[=:]?) ?(\d{1,6})\b")
 _TEXT_RANK = re.compile(r"\bRank(?:ID)?[: ](\d{1,6})\b|\bglobal_rank[=: ]+(\d{1,6})\b")
 

@@ -54,7 +54,7 @@ class ForgivingCache(FunctionCache):
         try:
             index: Callable[[], dict[Any, str]] = self._cache_file._load_index
             return not index()
-        except Exception:  # the same as in `_load`
+        except Exception:  # the same as in `load_overload`
             return True
 
     def save_overload(self, sig: Any, data: Any) -> None:

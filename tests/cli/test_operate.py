@@ -189,7 +189,7 @@ def test_measured_figures_are_those_of_the_file(study: Path) -> None:
     ("figures", "name", "what"),
     [
         ('{"mine": {"recall": 1}}', "other", "study.yaml:13: "),
-        ('{"mine": {"recall": 1}}', "other", "no figures of 'other' were measured\n    known: "),
+        ('{"mine": {}}', "other", "no figures of 'other' were measured\n    known: mine"),
         ('{"mine": {"right": 1}}', "mine", "of 'mine', no figure of this part was measured"),
         ('{"mine": {"recall": 7}}', "mine", "less than or equal to 1"),
         ('{"mine": 1}', "mine", "measured.json: this is no object with the figures"),

@@ -19,7 +19,6 @@ _COLUMNS = 1200
 _DPI = 110
 _TALLEST_IN = 9.0
 _CYCLES = 6
-_LONGEST_S = 200.0
 
 
 def _pyplot() -> Any:

@@ -58,10 +58,6 @@ class _Bounds:
         if other.latest_ns is not None:
             self.latest_ns = min(other.latest_ns, self.latest_ns or other.latest_ns)
 
-    def as_list(self) -> list[int | None]:
-        """Its fields, for JSON."""
-        return [self.earliest_ns, self.latest_ns, self.datagrams]
-
     @property
     def start_ns(self) -> int:
         """The start: from arrivals if their clock agrees with the exporter's, or that is unset.

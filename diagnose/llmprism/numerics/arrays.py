@@ -83,6 +83,17 @@ def latest_in_groups(group: NDArray[Any], value: Ints) -> Ints:
     return latest
 
 
+def before_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Floats:
+    """The sum of the values before each one in its group; groups are in order.
+
+    >>> before_in_groups(np.array([0, 0, 3]), np.array([2, 5, 7]))
+    array([0., 2., 0.])
+    """
+    before = np.cumsum(value, dtype=np.float64) - value
+    within: Floats = before - before[np.searchsorted(group, group)]
+    return within
+
+
 def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints | Codes:
     """Order of rows by group, then by value, then by row; both of shape (rows,).
 

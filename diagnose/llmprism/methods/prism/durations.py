@@ -10,12 +10,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.alike import kinds_of, saving_steps
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.graph.durations import (
-    StepGraph,
-    during_records,
-    roles_of,
-    with_durations,
-)
+from llmprism.methods.prism.graph.durations import StepGraph, hold_waiting, roles_of, with_durations
 from llmprism.methods.prism.graph.nodes import nodes_of
 from llmprism.methods.prism.graph.path import PathTimes, times_on_path
 from llmprism.methods.prism.graph.rendezvous import Rendezvous, rendezvous_of
@@ -216,5 +211,5 @@ def _compared(
 def _without_waiting(measured: StepGraph, usual: Usual, rendezvous: Rendezvous) -> StepGraph:
     """The graph whose computations hold no waiting for others of the same rendezvous."""
     without = without_waiting(measured, usual, rendezvous)
-    without[during_records(measured.nodes)] = np.nan
+    without[hold_waiting(measured.nodes)] = np.nan
     return replace(measured, compute=without)

@@ -99,8 +99,8 @@ def with_durations(
     return StepGraph(nodes, compute, parent, after_join, transfer, position)
 
 
-def during_records(nodes: Nodes) -> Bools:
-    """Computations that hold waiting for messages that are not known, shape (participations,).
+def hold_waiting(nodes: Nodes) -> Bools:
+    """Which computations hold waiting for unknown messages, shape (participations,).
 
     They end with the last join of a record of several messages, while its rank receives others.
     Such a record is two operations without an end.

@@ -35,6 +35,9 @@ FEW = 5  # parts: as many may be equal by chance
 LASTING = 0.4  # share of the time of the longest class
 QUALITY = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
+MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
+UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
+SINGLE = 1.2  # messages of a connection in a part that is a single collective
 
 _SOME = 0.4  # ... that makes a finer count worth a look: a habit cuts more clearly than steps
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
@@ -211,12 +214,6 @@ def _agreed_in_time(proposals: Proposals) -> int:
                     weight = parts * (1.0 - 1.0 / division.clarity)
                     votes[len(division)] = votes.get(len(division), 0.0) + weight
     return max(votes, key=lambda count: votes[count]) if votes else 0
-
-
-MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
-UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
-
-SINGLE = 1.2  # messages of a connection in a part that is a single collective
 
 
 def same_messages(one: TrafficClass, division: Division) -> bool:

@@ -31,7 +31,7 @@ from llmprism.methods.prism.parameters import (
 from llmprism.methods.prism.stops.absences import SLACK, likely_absences, missing_from
 from llmprism.methods.prism.stops.records import Curves, Records, records_of
 from llmprism.methods.prism.stops.tails import Tail
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, before_in_groups
 from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import finite_median
 
@@ -52,7 +52,7 @@ class State:
     passed_ns : when each lane moved more than that in finished steps, shape (lanes, steps).
     begun_ns : when the record began that holds its last byte, there.
     rings : the lanes of each ring, in order.
-    is_only_ring : the lanes of rings through servers that no other ring leads through.
+    homes : the servers of each ring.
     learned : the finished steps.
     """
 
@@ -63,7 +63,7 @@ class State:
     passed_ns: Floats
     begun_ns: Floats
     rings: list[Ints]
-    is_only_ring: Bools
+    homes: list[frozenset[int]]
     learned: Ints
 
     @cached_property
@@ -74,20 +74,20 @@ class State:
         Nor do rings of which a server has several: any of its ranks may send by this end. Nor do
         messages that it gets: receives are posted ahead.
         """
-        own, every = self.records, np.arange(self.moved.size)
-        ring = -1 - every
+        own, size = self.records, self.moved.size
+        ring, gets = -1 - np.arange(size), np.zeros(size, np.bool_)
         for number, lanes in enumerate(self.rings):
             ring[lanes] = number
-        sends, gets = (ring < 0) | self.is_only_ring, self.is_only_ring
-        found: Bools = np.zeros((every.size, 2), np.bool_)
-        any_moved = self.moved > self.slack
+            gets[lanes] = self.homes.count(self.homes[number]) == 1
+        sends, any_moved = (ring < 0) | gets, self.moved > self.slack
         next_step = self.moved > 1 + np.maximum(EQUAL, self.slack)
+        found: Bools = np.zeros((size, 2), np.bool_)
         for lane in np.flatnonzero(self.missing).tolist():
-            due = self.passed_ns[lane]
+            later = _are_later(self.begun_ns, self.passed_ns[lane]) | next_step
+            later &= any_moved & (ring != ring[lane])
             for side, end in enumerate((own.src[lane], own.dst[lane])):
                 there = (sends & (own.src == end)) | (gets & (own.dst == end))
-                at = any_moved & (ring != ring[lane]) & there
-                found[lane, side] = (_are_later(self.begun_ns, due) | next_step)[at].any()
+                found[lane, side] = (later & there).any()
         return found
 
     @cached_property
@@ -111,6 +111,18 @@ class State:
     def broken(self) -> list[Ints]:
         """The rings of the first missing lanes."""
         return [ring for ring in self.rings if np.isin(ring, self.first).any()]
+
+    def others_went_on(self) -> bool:
+        """Whether another ring went on that leads through the servers of a broken one."""
+        every = [*zip(self.homes, self.rings, strict=True)]
+        lacking = [(home, ring) for home, ring in every if np.isin(ring, self.first).any()]
+        return any(
+            home == beside
+            and self.moved[ring].min() > (self.moved + self.slack)[own].max()
+            and not self.differ(ring)
+            for home, own in lacking
+            for beside, ring in every
+        )
 
     @cached_property
     def ahead_ns(self) -> Floats:
@@ -143,9 +155,8 @@ class State:
         cell = records.lane[at] * records.steps + records.step[at]
         order = np.argsort(cell, kind="stable")
         at, cell = at[order], cell[order]
-        share = records.size[at] / records.usual[records.lane[at]]
-        sent, first = np.cumsum(share), np.searchsorted(cell, cell)
-        near = np.round((sent - sent[first] + share[first]) / width).astype(np.int64)
+        sent = before_in_groups(cell, records.size[at]) + records.size[at]
+        near = np.round(sent / records.usual[records.lane[at]] / width).astype(np.int64)
         both = np.concatenate([np.column_stack((cell, near + beside)) for beside in (-1, 0, 1)])
         value, cells = np.unique(np.unique(both, axis=0)[:, 1], return_counts=True)
         common = value[cells > NEARLY * np.unique(cell).size]
@@ -200,11 +211,8 @@ def state_of(context: Context, job: JobView, tail: Tail, learned: Ints) -> State
         lowest = ring[moved[ring] <= (moved + slack)[ring].min()]
         passed[ring] = passed[lowest].min(axis=0)
         missing[ring] = missing[ring].any()
-    servers, alone = context.topology.servers, np.zeros(moved.size, np.bool_)
-    homes = [frozenset(servers[records.src[ring]].tolist()) for ring in rings]
-    for ring, home in zip(rings, homes, strict=True):
-        alone[ring] = homes.count(home) == 1
-    return State(records, moved, slack, missing, passed, begun, rings, alone, learned)
+    homes = [frozenset(context.topology.servers[records.src[ring]].tolist()) for ring in rings]
+    return State(records, moved, slack, missing, passed, begun, rings, homes, learned)
 
 
 def _in_finished_steps(

@@ -57,18 +57,6 @@ def _is_sure(job: JobView, tail: Tail, state: State) -> bool:
     return bool(ahead_ns.min() + rest_ns > margin_ns)
 
 
-def _is_finished_beside(context: Context, state: State) -> bool:
-    """Whether another ring went on that leads through the servers of one that lacks a rank."""
-    servers = context.topology.servers
-    for ring in state.broken:
-        home = {*servers[state.records.src[ring]].tolist()}
-        beside = [one for one in state.rings if home == {*servers[state.records.src[one]].tolist()}]
-        most = (state.moved + state.slack)[ring].max()
-        if any(state.moved[one].min() > most and not state.differ(one) for one in beside):
-            return True
-    return False
-
-
 def _explanation(
     context: Context, job: JobView, tail: Tail, state: State, ends: list[int]
 ) -> Explanation:
@@ -77,7 +65,7 @@ def _explanation(
     names = [context.topology.addresses[end] for end in ends] or homes
     ahead_ns = float(np.median(state.ahead_ns)) if ends else 0.0
     since_ns = max(tail.begin_ns, tail.end_ns - round(max(0.0, ahead_ns)))
-    nic = ends and (tail.waiting.size > 0 or _is_finished_beside(context, state))
+    nic = ends and (tail.waiting.size > 0 or state.others_went_on())
     cause, *others = (CAUSES[2], *CAUSES[:2]) if nic else CAUSES
     named, sure = ("rank", "stopped", cause, "address", names[0]), ALONE
     if not ends:

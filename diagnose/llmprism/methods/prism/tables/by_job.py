@@ -26,6 +26,8 @@ from llmprism.methods.prism.tables.pair_table import pairs_of
 from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
+MISSED = 0.5  # of a message: what is missing is at least one
+
 
 def tables_of(
     topology: Topology,
@@ -122,9 +124,6 @@ def _layout(one: DiagnosedJob) -> pd.DataFrame:
         "evidence": json.dumps(layout.evidence, sort_keys=True),
     }
     return pd.DataFrame([{"job": one.name, **row}])
-
-
-MISSED = 0.5  # of a message: what is missing is at least one
 
 
 def ended_steps(connections: Connections, one: DiagnosedJob) -> Bools:

@@ -29,7 +29,7 @@ from llmprism.methods.prism.phases.phases import GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import FASTEST_NS
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, before_in_groups, order_in_groups
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,10 @@ class _Cells:
         """
         whole, off = self.step != self.step.max(initial=0), np.abs(self.before + share - 1)
         near = whole & (off <= EQUAL)
-        longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
+        held = np.bincount(self.cell[whole], minlength=int(self.cell.max(initial=-1)) + 1) > 0
+        longest = np.zeros(held.size, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
-        return longest[np.unique(self.cell[whole])], off[
-            near & (self.rest_ns == longest[self.cell])
-        ]
+        return longest[held], off[near & (self.rest_ns == longest[self.cell])]
 
     def ends_without(self, share: float, count: int) -> Bools:
         """Whether each connection has all but that share in the last step."""
@@ -111,7 +110,7 @@ def _cells(connections: Connections, one: KindOf, count: int, parts: int) -> _Ce
     size = one.traffic.size[known].astype(np.float64)
     volume = np.bincount(cell, size, one.connections.size * count)
     usual = np.maximum(1.0, np.median(volume.reshape(-1, count), axis=1))
-    before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
+    before = before_in_groups(cell, size)
     rest = np.zeros(known.size, np.int64)
     rest[1:] = one.traffic.start_ns[known][1:] - one.traffic.end_ns[known][:-1]
     rest[1:][cell[1:] != cell[:-1]] = 0

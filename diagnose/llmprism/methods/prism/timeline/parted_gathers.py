@@ -19,7 +19,13 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
+from llmprism.numerics.arrays import (
+    Floats,
+    Ints,
+    before_in_groups,
+    latest_in_groups,
+    order_in_groups,
+)
 
 NEAR = 0.005  # of the bytes of a step
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
@@ -52,7 +58,7 @@ def reductions_before_updates(
     rest = _rests(one.traffic.start_ns[known], one.traffic.end_ns[known], cell, passed)
     size = one.traffic.size[known]
     volume = np.bincount(cell, size)
-    before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
+    before = before_in_groups(cell, size)
     lost = _lost(one.volumes(connections, count).ravel()[: volume.size], count)
     reduced = _reductions(before / volume[cell], pipelines.micro_batches, NEAR + lost[cell])
     update = (reduced > 0) & (rest > FASTEST_NS * before / (members * np.maximum(reduced, 1)))

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from prism_common.command import Command, new_app
+from prism_common.command import (
+    Command,
+    Debug,
+    Quiet,
+    Results,
+    Tables,
+    Version,
+    new_app,
+    user_errors,
+)
 from prism_common.escapes import printable
 from prism_common.program import run_program
 from prism_common.version import __version__
@@ -48,9 +57,7 @@ app = new_app()
 @app.command(help=HELP, cls=LogCommand)
 def run(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
-    ] = None,
+    out: Tables = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page of the answers (HTML).")
     ] = None,
@@ -58,34 +65,26 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="What llmprism --out found in flows of these nodes."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    as_json: Results = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+    _version: Version = False,
 ) -> None:
     """Diagnose logs."""
-    from llmlog.errors import LogError
-    from llmlog.page import write_page
-    from llmlog.streams import Intake
-    from llmlog.tables import check_target
+    with user_errors(debug):
+        from llmlog.page import write_page
+        from llmlog.streams import Intake
+        from llmlog.tables import check_target
 
-    intake = Intake()
-    try:
+        intake = Intake()
         if out is not None:
-            check_target(out)  # before the work
+            check_target(Path(out))  # before the work
         results = _diagnosed(logs, flows, intake)
         _check_read(logs, intake)
         if out is not None:
-            results.write(out)
+            results.write(Path(out))
         if page is not None:
             write_page(results, page)
-    except LogError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {printable(str(error))}", err=True)
-        raise typer.Exit(1) from None
     if not quiet:
         _report(intake, results)
         for row in results.rows["jobs"]:
@@ -111,12 +110,12 @@ def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
 
 
 def _check_read(logs: list[Path], intake: Intake) -> None:
-    from llmlog.errors import LogError
+    from prism_common.errors import Problem, UserError
 
     if not intake.lines and not intake.dumps:
         where = ", ".join(map(str, logs))
         reason = f" ({intake.notes[0]})" if intake.notes else ""
-        raise LogError(where, f"no line could be read{reason}", "give files of text")
+        raise UserError(Problem(f"no line could be read{reason}", where, "give files of text"))
 
 
 def _report(intake: Intake, results: Results) -> None:

@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmlog.errors import LogError
 from llmlog.evidence import Event, Writer
 from llmlog.failing import Culprit
 from llmlog.reading import Job
 from llmlog.roles import SURE
+from prism_common.errors import Problem, UserError
 
 FINDINGS, JOBS = "findings.parquet", "jobs.parquet"
 ROLE = "flows"
@@ -82,7 +82,7 @@ class Flows:
 
         Raises
         ------
-        LogError : a table is missing, or is none.
+        UserError : a table is missing, or is none.
         """
         servers = {row["address"]: row["server"] for row in _rows(folder, JOBS)}
         servers |= {name: name for name in servers.values()}
@@ -131,10 +131,10 @@ def _rows(folder: Path, name: str) -> list[dict[str, Any]]:
             return []
         rows: list[dict[str, Any]] = table.select([*_COLUMNS[name]]).to_pylist()
     except FileNotFoundError:
-        raise LogError(str(path), "does not exist", how) from None
+        raise UserError(Problem("does not exist", str(path), how)) from None
     except (OSError, KeyError, pa.ArrowException) as error:
         what = f"is no table of findings of flows ({str(error).splitlines()[0]})"
-        raise LogError(str(path), what, how) from None
+        raise UserError(Problem(what, str(path), how)) from None
     return rows
 
 

@@ -12,9 +12,7 @@ from typing import Any
 
 from jinja2 import PackageLoader
 
-from llmlog.errors import LogError
 from llmlog.tables import Results, ranges
-from prism_common.errors import UserError
 from prism_common.files import replacing_marked
 from prism_common.templates import filled
 
@@ -31,18 +29,14 @@ def write_page(results: Results, path: Path) -> None:
 
     Raises
     ------
-    LogError : the file cannot be written, or is no page of llmlog.
+    UserError : the file is no page of llmlog.
+    OSError : it cannot be written.
     """
     shown = [_shown(row, results) for row in results.rows["failures"]]
     values = {"jobs": len(results.rows["jobs"]), "failures": shown}
     page = filled("page.html", values, [PackageLoader("llmlog", "")])
-    try:
-        with replacing_marked(path, "llmlog", "--page") as partial:
-            partial.write_text(page, encoding="utf-8")
-    except (UserError, OSError) as error:
-        reason = getattr(error, "strerror", None) or "it was not written by llmlog"
-        what = f"cannot be written ({reason})"
-        raise LogError(str(path), what, "give another file with --page") from None
+    with replacing_marked(path, "llmlog", "--page") as partial:
+        partial.write_text(page, encoding="utf-8")
 
 
 def _shown(row: dict[str, Any], results: Results) -> dict[str, Any]:

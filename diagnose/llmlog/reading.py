@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from llmlog.dumps import has_all_ranks
-from llmlog.errors import LogError
 from llmlog.names import of_file, rank_of_file
+from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"
@@ -69,13 +69,13 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
 
     Raises
     ------
-    LogError : a path does not exist, has no files, or its index is wrong.
+    UserError : a path does not exist, has no files, or its index is wrong.
     """
     jobs: list[Job] = []
     loose: list[LogFile] = []
     for path in paths:
         if not path.exists():
-            raise LogError(str(path), "does not exist", "give files or folders of logs")
+            raise UserError(Problem("does not exist", str(path), "give files or folders of logs"))
         if (path / INDEX).is_file():
             jobs += _indexed(path)
         else:
@@ -87,9 +87,8 @@ def find_jobs(paths: Iterable[Path]) -> list[Job]:
         nodes = sorted({file.node for file in loose if file.node is not None})
         jobs.append(Job("job", tuple(loose), tuple(nodes)))
     if not any(job.files for job in jobs):
-        raise LogError(
-            ", ".join(map(str, paths)), "there are no log files", "give a folder of logs"
-        )
+        where = ", ".join(map(str, paths))
+        raise UserError(Problem("there are no log files", where, "give a folder of logs"))
     return jobs
 
 
@@ -101,7 +100,8 @@ def _indexed(folder: Path) -> list[Job]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = error if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         what = f"is not an accounting of jobs ({reason})"
-        raise LogError(place, what, "write it again, or give the folders of the jobs") from None
+        how = "write it again, or give the folders of the jobs"
+        raise UserError(Problem(what, place, how)) from None
 
 
 def _accounted(folder: Path, row: dict[str, Any]) -> Job:

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
-from llmlog.errors import LogError
 from llmlog.evidence import Event
 from llmlog.paces import usual_s
 from llmlog.progress import Progress
 from llmlog.reading import Job
 from llmlog.records import masked
 from llmlog.understanding import Known
-from prism_common.errors import UserError
+from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_common.folders import Names, OwnFolder
 
@@ -88,21 +87,18 @@ class Results:
 
         Raises
         ------
-        LogError : it cannot be written, or has files of these names that llmlog did not write.
+        UserError : it has files of these names that llmlog did not write.
+        OSError : it cannot be written.
         """
         own = check_target(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with replacing(own.path_of(MARK)) as partial:
-                partial.write_text(_MARK_TEXT, encoding="utf-8")
-            for name in {*own.files()} - {MARK}:  # tables of two runs are never beside each other
-                own.remove(name)
-            for name, schema in _SCHEMAS.items():
-                with replacing(own.path_of(f"{name}.parquet")) as partial:
-                    pq.write_table(pa.Table.from_pylist(self.rows[name], schema), partial)
-        except OSError as error:
-            what = f"cannot be written ({error.strerror or error})"
-            raise LogError(str(folder), what, _OTHER) from None
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(own.path_of(MARK)) as partial:
+            partial.write_text(_MARK_TEXT, encoding="utf-8")
+        for name in {*own.files()} - {MARK}:  # tables of two runs are never beside each other
+            own.remove(name)
+        for name, schema in _SCHEMAS.items():
+            with replacing(own.path_of(f"{name}.parquet")) as partial:
+                pq.write_table(pa.Table.from_pylist(self.rows[name], schema), partial)
 
     def summary(self) -> str:
         """All failures and jobs as JSON; events are in the tables."""
@@ -115,19 +111,14 @@ def check_target(folder: Path) -> OwnFolder:
 
     Raises
     ------
-    LogError : the folder has files under our names that llmlog did not write, or is none.
+    UserError : the folder has files under our names that llmlog did not write, or is none.
     """
     own = OwnFolder(folder, _NAMES, _OTHER)
-    try:
-        own.refuse_in_the_way()
-    except UserError as error:
-        raise LogError(str(folder), error.problems[0].what, _OTHER) from None
-    except OSError as error:
-        raise LogError(str(folder), f"cannot be written ({error.strerror})", _OTHER) from None
+    own.refuse_in_the_way()
     there = [*own.files()]
     if there and not (own.holds(MARK) and (folder / MARK).read_bytes() == _MARK_TEXT.encode()):
         what = f"holds {there[0]!r}, which llmlog did not write"
-        raise LogError(str(folder), what, _OTHER)
+        raise UserError(Problem(what, str(folder), _OTHER))
     return own
 
 

@@ -19,7 +19,17 @@ import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
-from prism_common.command import Command, Group, new_app
+from prism_common.command import (
+    Command,
+    Debug,
+    Group,
+    Quiet,
+    Results,
+    Tables,
+    Version,
+    new_app,
+    user_errors,
+)
 from prism_common.escapes import printable
 from prism_common.program import run_program
 
@@ -56,9 +66,7 @@ app = new_app(cls=Commands, help=HELP, no_args_is_help=True)
 
 @app.callback()
 def _options(
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    _version: Version = False,
 ) -> None:
     """Options of the program; :class:`Commands` answers ``--version``."""
 
@@ -81,10 +89,7 @@ def run(
         str,
         typer.Option(metavar="NAME", help="Method of diagnosis; or any package.module:object."),
     ] = METHOD,
-    out: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),
-    ] = None,
+    out: Tables = None,
     names: Annotated[
         Path | None,
         typer.Option(
@@ -96,12 +101,10 @@ def run(
     cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    as_json: Results = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+    _version: Version = False,
 ) -> None:
     """Find jobs, their parallelism, steps and slow parts in flow records."""
     from llmprism import methods
@@ -121,7 +124,7 @@ def run(
     for path in methods.files_of(method) if methods.is_foreign(method) and not quiet else []:
         typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)
-    try:
+    with user_errors(debug):
         diagnosis = _diagnosed(
             partial(
                 diagnose_files, flows, topology, method,
@@ -132,11 +135,6 @@ def run(
         if not quiet:
             _report_intake(diagnosis, out)
         _print_result(diagnosis, topology, as_json)
-    except UserError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
         typer.echo("\n".join(map(printable, lines)), err=True)
@@ -149,22 +147,17 @@ def _diagnosed(
     """Diagnose, and write the tables if a folder was given."""
     from llmprism.diagnosis import check_target
     from llmprism.ingest.scheduler_jobs import read_names
-    from prism_common.errors import Problem, UserError
     from prism_common.progress import reporting
 
     if out is not None:
         check_target(out)  # before the work
     known = read_names(names) if names else []
-    try:
-        with reporting(quiet) as progress:
-            diagnosis = diagnose(progress=progress)
-        if names:
-            diagnosis = diagnosis.with_names(known)
-        if out is not None:
-            diagnosis.write(out)
-    except OSError as error:
-        where = str(error.filename or "")
-        raise UserError(Problem(error.strerror or str(error), where)) from error
+    with reporting(quiet) as progress:
+        diagnosis = diagnose(progress=progress)
+    if names:
+        diagnosis = diagnosis.with_names(known)
+    if out is not None:
+        diagnosis.write(out)
     return diagnosis
 
 

@@ -1,11 +1,14 @@
-"""Commands of all programs: ``--version`` anywhere, and help without types of the language."""
+"""Commands of all programs: what all of them take, and help without types of the language.
+
+``--version`` is answered anywhere on a command line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -16,6 +19,15 @@ from prism_common.version import __version__
 
 PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+Tables = Annotated[
+    str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
+]
+Results = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only results and errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")]
+Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
+""":class:`Command` and :class:`Group` answer it."""
 
 
 def new_app(**settings: Any) -> typer.Typer:

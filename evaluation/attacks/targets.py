@@ -26,7 +26,6 @@ from evaluation.attacks.foreign import Entry, contents, entries, place
 from evaluation.attacks.programs import PROGRAMS, Program
 from evaluation.paths import ROOT
 from llmlog.cli import app as llmlog_app
-from llmlog.errors import LogError
 from llmprism.counters.diagnosing import diagnose as diagnose_counters
 from llmprism.counters.naming import read_ports
 from llmprism.counters.readers import read as read_counters
@@ -86,7 +85,7 @@ def _promised() -> Iterator[Path]:
         with (
             TemporaryDirectory() as folder,
             warnings.catch_warnings(),
-            suppress(UserError, LogError),
+            suppress(UserError),
         ):
             warnings.simplefilter("error")
             yield Path(folder)
@@ -101,7 +100,7 @@ def check_folder(program: Program, given: list[Entry]) -> None:
         folder, outside = here / "folder", here / "outside"
         place(given, folder, outside)
         before, far, own = contents(folder), contents(outside), program.owns(folder)
-        with suppress(UserError, LogError, OSError):
+        with suppress(UserError, OSError):
             program.run(folder)
         after = contents(folder)
         lost = {name for name in before if after.get(name) != before[name]} - own

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from llmprism.ingest import arguments
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Quiet, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
 
@@ -34,7 +34,7 @@ def check_command(
     flows: arguments.Flows,
     topology: arguments.PhysicalNetwork = None,
     as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
+    quiet: Quiet = False,
     debug: arguments.Debug = False,
 ) -> None:
     """Say what flow records allow."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmprism.ingest import arguments
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Quiet, Tables, new_app, user_errors
 
 if TYPE_CHECKING:
     from llmprism.collectives.diagnosing import CollectiveDiagnosis
@@ -44,15 +44,13 @@ def collectives_command(
                      "communicator, rank, ranks, nodes, host, process, operation, number, peer, "
                      "bytes, exec_us, end_us."),
     ] = "",
-    out: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
-    ] = None,
+    out: Tables = None,
     late: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="How late each rank joined each collective, as Parquet."),
     ] = None,
     as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
+    quiet: Quiet = False,
     debug: arguments.Debug = False,
 ) -> None:  # fmt: skip
     """Diagnose collectives."""

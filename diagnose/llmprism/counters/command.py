@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from llmprism.ingest import arguments
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Quiet, Tables, new_app, user_errors
 
 if TYPE_CHECKING:
     from llmprism.counters.diagnosing import CounterDiagnosis
@@ -34,10 +34,7 @@ counters_app = new_app()
 @counters_app.command(help=HELP, cls=Command)
 def counters_command(
     inputs: arguments.Inputs,
-    topology: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The physical network, JSON."),
-    ] = None,
+    topology: arguments.PhysicalNetwork = None,
     ports: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Address of each port: CSV of switch, port, address."),
@@ -66,16 +63,14 @@ def counters_command(
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="Of a URL: between readings.")
     ] = "15s",
-    out: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
-    ] = None,
+    out: Tables = None,
     picture: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Ports by time, ordered by job, as PNG or SVG; needs "
                      "matplotlib."),
     ] = None,
     as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
+    quiet: Quiet = False,
     debug: arguments.Debug = False,
 ) -> None:  # fmt: skip
     """Diagnose counters."""

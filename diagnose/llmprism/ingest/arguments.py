@@ -83,5 +83,4 @@ PhysicalNetwork = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The physical network, JSON.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Only results and errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from llmprism.ingest import arguments
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Quiet, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
 
@@ -61,7 +61,7 @@ def ingest_command(
     observation_point: arguments.ObservationPoint = None,
     clock_tolerance: arguments.ClockTolerance = "2.5ms",
     as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
+    quiet: Quiet = False,
     debug: arguments.Debug = False,
 ) -> None:
     """Turn telemetry into a flow table."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Debug, Version, new_app, user_errors
 
 HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
 
@@ -31,10 +31,8 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Where to write; FOLDER/report.html if not given."),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    debug: Debug = False,
+    _version: Version = False,
 ) -> None:
     """Make the page of a folder."""
     with user_errors(debug):

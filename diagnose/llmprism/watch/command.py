@@ -12,7 +12,7 @@ import typer
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.options import AtOnce, Cluster
-from prism_common.command import Command, new_app, user_errors
+from prism_common.command import Command, Debug, Quiet, Version, new_app, user_errors
 
 HELP = """Watch records as they come, and report a slow part as soon as they show it.
 
@@ -143,11 +143,9 @@ def watch(
     log_format: Annotated[
         str, typer.Option(metavar="FORMAT", help="Of lines on stderr: text or json.")
     ] = "text",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+    _version: Version = False,
 ) -> None:
     """Watch a source."""
     values = {**locals()}

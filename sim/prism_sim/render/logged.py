@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from llmlog.diagnosis import Failure, diagnose
-from llmlog.errors import LogError
 from llmlog.flows import ROLE as FLOWS_ROLE
 from llmlog.flows import Flows
 from llmlog.reading import find_jobs
 from llmlog.streams import Intake
 from llmprism.page.page import window
+from prism_common.errors import UserError
 from prism_sim.render import look
 from prism_sim.run_folder import Run
 
@@ -67,7 +67,7 @@ def _flows(run: Run) -> Flows | None:
     """What the run's diagnosis tells; None if it has none, or not these columns."""
     try:
         return Flows.read(run.folder / "diagnosis")
-    except LogError:
+    except UserError:
         return None
 
 

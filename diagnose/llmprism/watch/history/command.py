@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from prism_common.command import Command, new_app, user_errors
+from llmprism.ingest.arguments import Json
+from prism_common.command import Command, Debug, new_app, user_errors
 from prism_common.escapes import printable
 
 HELP = """Answer a question about what a monitor has found.
@@ -47,8 +48,8 @@ def history(
     to_time: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Only before.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Answer a question."""
     with user_errors(debug):

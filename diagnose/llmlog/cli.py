@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from prism_common.command import (
+    AsJson,
     Command,
     Debug,
     Quiet,
-    Results,
     Tables,
     Version,
     new_app,
@@ -65,7 +65,7 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="What llmprism --out found in flows of these nodes."),
     ] = None,
-    as_json: Results = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
     _version: Version = False,

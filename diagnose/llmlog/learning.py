@@ -12,9 +12,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from llmlog.heads import HEADS
 from llmlog.names import looks_like_node
-from llmlog.prefixes import ANCHOR, LEVEL, TIME, Habit, split
+from llmlog.prefixes import ANCHOR, HEADS, LEVEL, TIME, Habit, split
 
 SAMPLE, SAMPLE_BYTES = 500, 1 << 18
 """Lines and bytes of a stream that are looked at."""

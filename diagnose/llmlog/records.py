@@ -1,7 +1,7 @@
 """Taking one line apart: who printed it, when, how severe it is, and what it says.
 
 The prefix of its stream comes off first (:mod:`llmlog.prefixes`), then the head of the tool
-that printed it (:mod:`llmlog.heads`)."""
+that printed it (:mod:`llmlog.prefixes`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from llmlog.heads import BEGINNINGS, HEADS
 from llmlog.learning import learned
 from llmlog.names import names_node
-from llmlog.prefixes import Habit, Origin, split
+from llmlog.prefixes import BEGINNINGS, HEADS, Habit, Origin, split
 
 _FACILITY = re.compile(r"(?:kern|user|daemon|syslog|auth\w*) *:\w+ *: ?")
 _UPTIME = re.compile(r"\[ *\d+\.\d+\] ?")

@@ -20,11 +20,11 @@ import typer
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
 from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
 from prism_common.command import (
+    AsJson,
     Command,
     Debug,
     Group,
     Quiet,
-    Results,
     Tables,
     Version,
     new_app,
@@ -101,7 +101,7 @@ def run(
     cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
-    as_json: Results = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
     _version: Version = False,

@@ -23,7 +23,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 Tables = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet.")
 ]
-Results = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only results and errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

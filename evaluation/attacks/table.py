@@ -23,7 +23,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from evaluation.attacks.fuzzing import attack
 from evaluation.attacks.targets import targets
 from evaluation.paths import REFERENCE
-from llmlog.pickles import PickleError, unpickled
+from llmlog.dumps import PickleError, unpickled
 from llmprism.watch.live.application import Live, application
 from llmprism.watch.live.serving import served
 from llmprism.watch.metrics import Metrics

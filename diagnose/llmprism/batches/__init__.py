@@ -11,7 +11,7 @@ finding that rests on the traffic of another job, or on a switch that several jo
 missed if these jobs are in different batches.
 
 A job that has more records than one batch may have is diagnosed in windows of time that overlap
-(:mod:`~llmprism.batches.windows`), and its steps are stitched together. What lasts longer than a
+(:mod:`~llmprism.batches.running`), and its steps are stitched together. What lasts longer than a
 window, such as a GPU that is slow from some step on, is seen where it begins. Where windows have
 too few steps, fewer and larger ones are tried, and at last the whole.
 
@@ -26,8 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from llmprism.batches.apart import diagnosed_apart
-from llmprism.batches.dividing import divide
-from llmprism.batches.files import write_batches
+from llmprism.batches.dividing import divide, write_batches
 from llmprism.batches.joining import joined
 from llmprism.batches.running import DiagnoseOne, Part, Runner
 from llmprism.cluster import Map, in_turn

@@ -17,7 +17,7 @@ from llmprism import pipeline
 from llmprism.check.facts import Facts, measure
 from llmprism.check.stages import Stage, stages
 from llmprism.diagnosis import Diagnosis
-from llmprism.ingest.network.inferred import infer
+from llmprism.ingest.network.content import infer
 from llmprism.io.flows import place
 from llmprism.io.loading import load
 from llmprism.io.topology import Topology, parse_topology, read_topology

@@ -151,7 +151,7 @@ def _homes(network: Content | None) -> dict[str, str]:
 
 def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
     """Write the network as described, or else what the records show of it."""
-    from llmprism.ingest.network.inferred import infer
+    from llmprism.ingest.network.content import infer
     from prism_common.files import replacing
 
     if described:

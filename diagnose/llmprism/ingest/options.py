@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from llmprism.ingest.exporter_memory import ExporterMemory
+from llmprism.ingest.starts import ExporterMemory
 from prism_common.errors import Problem, UserError
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

@@ -4,6 +4,9 @@ A batch is an Arrow table with the columns of :data:`SCHEMA`. What a source does
 null. ``observer`` names the observation point, ``sampling`` is N where one packet in N was
 counted and the counts were scaled by N. ``dst_qp`` is the destination queue pair of RoCE v2,
 a part of what identifies a flow.
+
+Where one packet in N was counted, bytes and packets are multiplied by N. The column ``sampling``
+keeps N, which distinguishes an estimate from a count.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from llmprism.ingest.bounds import as_int64, column
+from llmprism.ingest.bounds import LARGEST, as_int64, column
 
 SCHEMA = pa.schema(
     [
@@ -105,3 +109,24 @@ def text_tables(rows: Iterable[Sequence[str | None]], names: Sequence[str]) -> I
     while held := list(islice(rest, BATCH_ROWS)):
         columns = zip(names, zip(*held, strict=True), strict=True)
         yield pa.table({name: pa.array(values, pa.string()) for name, values in columns})
+
+
+_SCALED = ("bytes", "packets", "payload")
+
+
+def scaled(table: pa.Table) -> pa.Table:
+    """Return a batch with its counts multiplied by the rates in its column ``sampling``."""
+    rate = pc.max_element_wise(pc.fill_null(table["sampling"], 1), 1)
+    table = table.set_column(
+        table.schema.get_field_index("sampling"), table.schema.field("sampling"), rate.cast("int32")
+    )
+    for name in _SCALED:
+        counted = table[name]
+        limit = pc.divide(LARGEST, rate.cast("int64"))
+        small = pc.if_else(pc.less_equal(counted, limit), counted, None)
+        estimate = pc.multiply(small, rate.cast("int64"))
+        column = pc.if_else(pc.equal(rate, 1), counted, estimate)
+        table = table.set_column(
+            table.schema.get_field_index(name), table.schema.field(name), column
+        )
+    return table

@@ -13,11 +13,16 @@ An exporter that restarts, or sets its clock, is a new one from there on. A data
 which start it belongs, by its wall clock and uptime, so one that comes late changes nothing. A
 clock drifts against the uptime, so only datagrams around the same time count for each other.
 Estimates are carried over from file to file, as long as exporters are known by their addresses.
+
+Sequences show what was lost on the way. NetFlow v9 counts datagrams, v5 and IPFIX count records. A
+number that is higher than expected shows a loss, one that is a little lower that a datagram came
+late, and one that is much lower that the exporter has started again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -249,3 +254,38 @@ def _last(starts: list[tuple[int, int]], number: int) -> int:
     """Return the last start before a datagram, or else the first of all."""
     place = bisect_right([first for first, _ in starts], number) - 1
     return starts[max(place, 0)][1]
+
+
+_WRAP = 1 << 32
+_MOST_GAP = 1 << 20  # a larger one is a restart
+_MOST_LATE = 1 << 14  # units that a datagram comes late by, at most
+_MOST_SCOPES = 1 << 14
+
+
+@dataclass
+class Sequences:
+    """The next number of each exporter, and what is missing, by the address of the exporter."""
+
+    lost: Counter[bytes] = field(default_factory=Counter)
+    _next: dict[Scope, int | None] = field(default_factory=dict)
+
+    def saw(self, scope: Scope, number: int, units: int | None) -> None:
+        """Take note of a datagram with so many units; None if they cannot be counted."""
+        if scope not in self._next and len(self._next) >= _MOST_SCOPES:
+            return
+        expected = self._next.get(scope)
+        gap = None if expected is None else (number - expected) % _WRAP
+        if gap is not None and gap >= _WRAP - _MOST_LATE:
+            self.lost[scope[0]] -= min(units or 0, self.lost[scope[0]])
+            return
+        if gap is not None and gap <= _MOST_GAP:
+            self.lost[scope[0]] += gap
+        self._next[scope] = None if units is None else (number + units) % _WRAP
+
+
+@dataclass
+class ExporterMemory:
+    """What a reader of several files carries over."""
+
+    starts: Starts = field(default_factory=Starts)
+    sequences: Sequences = field(default_factory=Sequences)

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from llmprism.ingest.bounds import EARLIEST_NS, LONGEST_TEXT, as_int64, column
 from llmprism.ingest.columns import unit_in
 from llmprism.ingest.options import Options
-from llmprism.ingest.records import batch
-from llmprism.ingest.sampling import scaled
+from llmprism.ingest.records import batch, scaled
 from llmprism.ingest.times import durations_ns, numbers, times_ns
 
 PROTOCOLS = {"icmp": 1, "igmp": 2, "tcp": 6, "udp": 17, "gre": 47, "esp": 50, "ipv6-icmp": 58}

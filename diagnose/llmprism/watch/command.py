@@ -166,9 +166,8 @@ def _watch(context: typer.Context, values: dict[str, Any]) -> int:
     from llmprism import methods
     from llmprism.cluster import workers_at
     from llmprism.watch import logging
-    from llmprism.watch.configuring import configured
+    from llmprism.watch.configuring import Reloading, configured
     from llmprism.watch.network import Network
-    from llmprism.watch.reloading import Reloading
     from llmprism.watch.running import Signals, run
     from llmprism.watch.sources import open_source
     from llmprism.watch.state_folder import StateFolder

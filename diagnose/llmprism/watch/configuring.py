@@ -2,19 +2,24 @@
 
 The file is YAML with the same words (``quiet-period: 2m``); what the command line says counts more.
 It is read again at SIGHUP: topology, names and bounds change while the monitor runs; source, state
-and addresses need a new start.
+and addresses need a new start, so another value of them changes nothing, and is reported, as
+whatever is wrong is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from llmprism.ingest.options import parse_duration, parse_pairs
-from llmprism.watch.alerts.alertmanager import Addresses
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
+from llmprism.watch.listening import Listener
+from llmprism.watch.logging import LOGGER
+from llmprism.watch.monitor import Monitor
 from llmprism.watch.names import Names
+from llmprism.watch.network import Network
 from llmprism.watch.running import Outputs
 from llmprism.watch.settings import SECOND_NS, Settings
 from prism_common.errors import Problem, UserError
@@ -150,3 +155,37 @@ def _value(node: Any) -> Any:
 def _beside(path: Path, name: str, value: Any) -> Any:
     is_address = isinstance(value, str) and value.startswith(("http://", "https://"))
     return str(path.parent / value) if name in _WITH_FILES and not is_address else value
+
+
+_FIXED = ("source", "topology", "state")
+
+
+@dataclass
+class Reloading:
+    """Reads the configuration again; ``present`` is the one that holds."""
+
+    present: Configuration
+    network: Network
+    again: Callable[[], Configuration]
+
+    def read(self, monitor: Monitor, listeners: Sequence[Listener]) -> None:
+        """Bring a monitor up to date with its configuration."""
+        try:
+            fresh = self.again()
+            self.network.reload(fresh.names)
+        except (UserError, OSError) as error:
+            LOGGER.error("the configuration of before holds: %s", error)
+            return
+        before, self.present = self.present, fresh
+        fixed = [name for name in _FIXED if getattr(before, name) != getattr(fresh, name)]
+        outputs = replace(fresh.outputs, addresses=before.outputs.addresses)
+        fixed += ["outputs"] if outputs != before.outputs else []
+        if fixed:
+            LOGGER.warning("a new start is needed for what has changed in: %s", ", ".join(fixed))
+        monitor.adopt(fresh.settings)
+        for one in listeners:
+            if isinstance(one, Alertmanager):
+                given = fresh.outputs.addresses
+                page_url = given.page_url or one.addresses.page_url
+                one.addresses = replace(given, page_url=page_url)
+        LOGGER.info("topology, names and configuration were read again")

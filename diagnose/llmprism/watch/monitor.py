@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from llmprism.ingest.exporter_memory import ExporterMemory
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
-from llmprism.ingest.starts import Starts
+from llmprism.ingest.starts import ExporterMemory, Starts
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.diagnosing import Diagnoser

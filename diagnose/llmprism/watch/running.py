@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.extras import with_monitor
@@ -18,8 +22,8 @@ from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source
-from llmprism.watch.state_folder import StateFolder
-from llmprism.watch.terminal import Terminal
+from llmprism.watch.state import State
+from llmprism.watch.state_folder import StateFolder, compact
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,27 @@ def _served(
     stack.callback(live.end)  # before the server ends
     LOGGER.info("live page: %s", url)
     return [metrics, live], url
+
+
+_LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
+
+
+class Terminal(Listener):
+    """Prints events as they are written."""
+
+    def happened(self, state: State, events: Sequence[dict[str, Any]]) -> None:
+        """Print the events; what is over has the level of information."""
+        for event in events:
+            typer.echo(compact(event))
+            labels = event["labels"]
+            level = _LEVELS.get(labels.get("severity", ""), logging.WARNING)
+            is_over = event["event"] == "resolved"
+            words = (event["event"], labels["alertname"], event["annotations"]["summary"])
+            LOGGER.log(logging.INFO if is_over else level, "%s: %s: %s", *words)
+
+    def failed_to_store(self, text: str) -> None:
+        """Print why the state cannot be written."""
+        if text:
+            LOGGER.error("StateNotWritten: cannot write the state: %s", text)
+        else:
+            LOGGER.info("the state is written again")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.batches.chains import chains_of
-from llmprism.batches.windows import SLICES, fewest_windows, windows_of, write_windows
+from llmprism.batches.running import SLICES, fewest_windows, windows_of, write_windows
 from llmprism.io.loading import stored
 from llmprism.pipeline import diagnose
 from shared import made_once

@@ -13,7 +13,7 @@ from llmprism.check.command import check_app
 from llmprism.cli import app
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network.inferred import infer
+from llmprism.ingest.network.content import infer
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import find
 

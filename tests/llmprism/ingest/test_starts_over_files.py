@@ -12,12 +12,11 @@ import pandas as pd
 import pytest
 
 from datagrams import FIELDS, NOW_S, V9_TIMES, S, a_set, captured, record, template, v9
-from llmprism.ingest.exporter_memory import ExporterMemory
 from llmprism.ingest.ingesting import records_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
-from llmprism.ingest.starts import Starts
+from llmprism.ingest.starts import ExporterMemory, Starts
 
 MS = 1_000_000
 BOOT_NS = NOW_S * S + 337 * MS  # on the collector's clock

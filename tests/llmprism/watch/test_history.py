@@ -14,8 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.watch.history.command import history_app
-from llmprism.watch.history.compaction import MOST_FILES, compact_day, forget_days, own_history
-from llmprism.watch.history.recording import TABLES, History, day_of
+from llmprism.watch.history.recording import (
+    MOST_FILES,
+    TABLES,
+    History,
+    compact_day,
+    day_of,
+    forget_days,
+    own_history,
+)
 from watching import Watched, pieces, put
 
 

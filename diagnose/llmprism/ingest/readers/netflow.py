@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from llmprism.ingest.bounds import EARLIEST_NS, column
 from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
-from llmprism.ingest.exporter_memory import ExporterMemory, Sequences
 from llmprism.ingest.exports import Decoder, Records, Scope
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.flow_times import flow_times, largest_low_us
@@ -25,11 +24,10 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.rates import Rates
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS, batch, turned
-from llmprism.ingest.sampling import scaled
+from llmprism.ingest.records import BATCH_ROWS, batch, scaled, turned
 from llmprism.ingest.sightings import EGRESS
 from llmprism.ingest.sources import Source
-from llmprism.ingest.starts import RESTARTED, Starts
+from llmprism.ingest.starts import RESTARTED, ExporterMemory, Sequences, Starts
 from llmprism.ingest.templates import Columns
 from llmprism.ingest.volumes import NO_BYTES, Volume, forward, reverse
 from llmprism.numerics.arrays import Array, Bools, Ints

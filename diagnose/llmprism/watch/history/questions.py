@@ -9,8 +9,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
-from llmprism.watch.history.compaction import own_history
-from llmprism.watch.history.recording import TABLES
+from llmprism.watch.history.recording import TABLES, own_history
 from prism_common.errors import Problem, UserError
 
 _INCIDENTS = """

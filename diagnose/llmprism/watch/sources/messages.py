@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmprism.ingest.protobuf import fields_of
-from llmprism.ingest.readers.goflow2_protobuf import delimited
+from llmprism.ingest.readers.goflow2_protobuf import delimited, fields_of
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured

@@ -24,8 +24,6 @@ UNKNOWN = kinds.UNKNOWN  # a name that flows do not show
 CANNOT_TELL = -1  # a number that flows do not show
 
 Kinds = NDArray[np.int8]
-Progress = Callable[[float, str], None]
-"""Called with the fraction done, in [0, 1], and a description of the present work."""
 
 
 @dataclass(frozen=True)

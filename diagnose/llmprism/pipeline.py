@@ -27,12 +27,12 @@ from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.isolation.runner import LIMITS, Limits, Usage, run_apart
-from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
 from llmprism.persistent_deviations import scopes_of
 from llmprism.verdict import judge, without_servers
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
+from prism_common.progress import Progress, silent
 
 _READING = 0.2  # share of the time that reading the file takes
 
@@ -70,7 +70,7 @@ def diagnose(
         gave no tables; or the cluster does not answer.
     """
     methods.check(method)  # fail before the reading
-    report = progress or _silent
+    report = progress or silent
     report(0.0, "reading flows")
     if methods.is_foreign(method):
         _refuse(cluster, method)
@@ -121,7 +121,7 @@ def diagnose_apart(
     MethodError : the method gave no valid tables, with the reason.
     """
     records, network, intake = _taken_in(flows, topology)
-    (progress or _silent)(_READING, f"{method}, in a process of its own")
+    (progress or silent)(_READING, f"{method}, in a process of its own")
     tables, usage = run_apart(method, records, network, limits)
     return _judged(method, tables, records, network, intake), usage
 
@@ -238,7 +238,3 @@ def _records(flows: pd.DataFrame | pa.Table | Path | str) -> pa.Table:
     if isinstance(flows, pd.DataFrame | pa.Table):
         return adopt(flows)
     return load(flows)
-
-
-def _silent(_fraction: float, _doing: str) -> None:
-    pass

@@ -11,6 +11,10 @@ Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
 
 
+def silent(_fraction: float, _doing: str) -> None:
+    """Report progress to nobody."""
+
+
 @contextmanager
 def reporting(quiet: bool) -> Iterator[Progress]:
     """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
@@ -19,7 +23,7 @@ def reporting(quiet: bool) -> Iterator[Progress]:
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield lambda _fraction, _doing: None
+        yield silent
         return
     with Bar(console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0)

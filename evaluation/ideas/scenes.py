@@ -21,6 +21,7 @@ from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.findings import find_findings
 from llmprism.methods.prism.method import Prism
+from prism_common.progress import silent
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -59,11 +60,7 @@ def scene(name: str) -> Scene:
         simulate(load(ROOT / "scenarios" / f"{name}.yaml"), run)
         topology = read_topology(run.topology)
         flows = place(load_flows(run.flows), topology)[0]
-        tables = Prism(findings=keep)(flows, topology, _silent)
+        tables = Prism(findings=keep)(flows, topology, silent)
     findings = tables["findings"]
     assert isinstance(findings, pd.DataFrame)
     return Scene(kept[0], findings)
-
-
-def _silent(_fraction: float, _doing: str) -> None:
-    pass

@@ -35,7 +35,7 @@ from llmprism.io.flows import Intake, Rest
 from llmprism.io.loading import row_count, stored
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import JoiningPairs, read_volumes
-from llmprism.model import Progress
+from prism_common.progress import Progress
 
 _COUNTING, _COPYING = 0.1, 0.2  # share of the time until the end of each
 _MOST_FILES = 256  # that are open at a time

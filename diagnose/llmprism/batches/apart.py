@@ -18,6 +18,7 @@ from llmprism.batches.stored_spans import Kept, SpanFile
 from llmprism.cluster import Map
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.flows import Rest
+from prism_common.progress import silent
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _diagnosed(diagnose_one: DiagnoseOne, most_records: int, batch: _Batch) -> _
         path = folder / "records.parquet"
         path.write_bytes(batch.content)
         runner = Runner(diagnose_one, most_records, batch.rest, folder)
-        diagnosis, files = runner.diagnosed(path, lambda _fraction, _doing: None)
+        diagnosis, files = runner.diagnosed(path, silent)
         spans = [(file.path.read_bytes(), file.jobs) for file in files]
         return _Answer(diagnosis, spans, runner.rest.have_steps)
 

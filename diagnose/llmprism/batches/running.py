@@ -23,10 +23,10 @@ from llmprism.diagnosis import Diagnosis
 from llmprism.io.columns import numbers
 from llmprism.io.flows import Rest
 from llmprism.io.loading import StoredRecords, row_count, stored
-from llmprism.model import Progress
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.memory import give_back
 from llmprism.verdict import NOTHING_CIRCULATES
+from prism_common.progress import Progress
 
 SLICES = 8  # of a window; one of them overlaps with the next window
 _EVERY = 64  # records of which the start of one is looked at, to find slices of equal size

@@ -6,7 +6,7 @@ best evidence of what it can do. :mod:`llmprism.check.stages` says what follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from llmprism.ingest.network.content import infer
 from llmprism.io.flows import place
 from llmprism.io.loading import load
 from llmprism.io.topology import Topology, parse_topology, read_topology
-
-Progress = Callable[[float, str], None]
+from prism_common.progress import Progress
 
 
 def check(

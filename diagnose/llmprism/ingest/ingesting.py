@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,8 @@ from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, write_flows
 from llmprism.numerics.arrays import Bools
 from prism_common.errors import Problem, UserError
+from prism_common.progress import Progress, silent
 from prism_common.scratch import working_folder
-
-Progress = Callable[[float, str], None]
-"""Called with the fraction done, in [0, 1], and what is being done."""
 
 _READING = 0.8  # of the time, about
 NO_TELEMETRY = "file of a folder that is no telemetry"
@@ -57,7 +55,7 @@ def ingest(
     UserError : if a file cannot be opened, or its format is not known.
     """
     notes = Notes() if notes is None else notes
-    progress = progress or _silent
+    progress = progress or silent
     batches = records_of(sources, options, notes, reader, progress)
     return write_in_order(batches, target, options, notes, metadata, progress)
 
@@ -75,7 +73,7 @@ def records_of(
     ------
     UserError : if a file cannot be opened, or its format is not known.
     """
-    return _read(_readers(sources, reader, notes), options, notes, progress or _silent)
+    return _read(_readers(sources, reader, notes), options, notes, progress or silent)
 
 
 def write_in_order(
@@ -100,13 +98,9 @@ def write_in_order(
         if len(points) > 1:
             columns.add("path")
             ordered = SeveralPoints(options.tolerance_ns, notes, options.homes).join(ordered)
-        ordered = _reported(ordered, max(order.rows, 1), progress or _silent)
+        ordered = _reported(ordered, max(order.rows, 1), progress or silent)
         seen = write_flows(ordered, target, notes, metadata or {}, columns)
     return Ingested(notes, seen)
-
-
-def _silent(_fraction: float, _doing: str) -> None:
-    """Report progress to nobody."""
 
 
 def _readers(

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from llmprism.io.sources import readable
 from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS, MAY_BE_NULL
 from prism_common.errors import Problem, UserError
 
@@ -53,11 +54,8 @@ def _typed(name: str, path: Path) -> pd.DataFrame:
     """The table in ``path`` with the contracted types."""
     if path.is_symlink() or not path.is_file():
         raise UserError(Problem(f"{path.name} is not a regular file", str(path)))
-    try:
+    with readable(path, what=f"{path.name} is not readable as Parquet"):
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        what = f"{path.name} is not readable as Parquet: {_first_line(error)}"
-        raise UserError(Problem(what, str(path))) from error
     schema = DIAGNOSIS[name]
     problems: list[Problem] = []
     absent = [

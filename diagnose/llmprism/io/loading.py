@@ -20,9 +20,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.io.sources import seekable
+from llmprism.io.sources import readable, seekable
 from prism_common.errors import Problem, UserError
-from prism_common.program import NO_MEMORY
 
 REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}
 NAMES = ("src", "dst")
@@ -57,7 +56,7 @@ def load(path: Path | str) -> pa.Table:
     """
     where = str(path)
     starts = (_PARQUET, _ARROW_FILE, _ARROW_STREAM)
-    with seekable(path, starts, _KIND) as source, _readable(where):
+    with seekable(path, starts, _KIND) as source, readable(where, _REMEDY):
         table = _read(source, where)
         table.validate(full=True)  # no index beyond its dictionary, no text but UTF-8
         return table
@@ -95,7 +94,7 @@ class StoredRecords:
         ------
         UserError : the file is damaged.
         """
-        with _readable(self.where):
+        with readable(self.where, _REMEDY):
             for batch in self.file.iter_batches(_PART, columns=list(names or self.names)):
                 table = pa.Table.from_batches([batch])
                 table.validate(full=True)
@@ -112,7 +111,7 @@ def stored(path: Path | str) -> Iterator[StoredRecords]:
     """
     where = str(path)
     with seekable(path, (_PARQUET,), _KIND) as source:
-        with _readable(where):
+        with readable(where, _REMEDY):
             names = _checked(pq.read_schema(source), where)
             source.seek(0)
             records = StoredRecords(_parquet(source, names), names, where)
@@ -170,19 +169,6 @@ def _read(source: IO[bytes], where: str) -> pa.Table:
 def _parquet(source: IO[bytes], names: Sequence[str]) -> pq.ParquetFile:
     coded = [name for name in names if name not in INTEGERS]
     return pq.ParquetFile(source, read_dictionary=coded)
-
-
-@contextmanager
-def _readable(where: str) -> Iterator[None]:
-    """Turn the errors of reading a damaged file into those of a user."""
-    try:
-        yield
-    except MemoryError as error:
-        what = f"{NO_MEMORY} to read it; if there should be, the file is damaged"
-        raise UserError(Problem(what, where)) from error
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        message = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(Problem(f"not a readable {_KIND}: {message}", where, _REMEDY)) from error
 
 
 def _checked(schema: pa.Schema, where: str) -> list[str]:

@@ -15,10 +15,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pyarrow as pa
+
 from prism_common.errors import Problem, UserError
+from prism_common.program import NO_MEMORY
 
 STANDARD_INPUT = "-"
+PARQUET = "not a readable Parquet file"
 _FIRST = 8  # bytes that show the format of a file
+
+
+@contextmanager
+def readable(where: Path | str, how: str = "", what: str = PARQUET) -> Iterator[None]:
+    """Turn what reading a damaged table raises into an error of the user."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except MemoryError as error:
+        reason = f"{NO_MEMORY} to read it; if there should be, the file is damaged"
+        raise UserError(Problem(reason, str(where))) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(Problem(f"{what}: {reason}", str(where), how)) from error
 
 
 @contextmanager

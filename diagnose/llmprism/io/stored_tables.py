@@ -7,18 +7,18 @@ be categories; a column of which no value is known may have no type.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from llmprism.io.sources import readable
 from llmprism.io.tables import DERIVED, DIAGNOSIS, MAY_BE_NULL
 from prism_common.errors import Problem, UserError
 
-_HOW = "repeat the stage that writes it"
+REPEAT = "repeat the stage that writes it"
 
 Where = list[tuple[str, str, Any]]
 """Conditions (column, operator, value) that selected rows meet; all must hold."""
@@ -40,7 +40,7 @@ def read_stored(
     UserError : it is not readable, lacks columns, or has some of other types.
     FileNotFoundError : there is none.
     """
-    with readable(path):
+    with readable(path, REPEAT):
         _check(pq.read_schema(path), schema, required, path)
         return pq.read_table(path, columns=columns and list(columns), filters=where)
 
@@ -51,31 +51,18 @@ def required_columns(name: str) -> list[str]:
     return [column for column in DIAGNOSIS[name].names if column not in optional]
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn what is wrong with a Parquet file into an error of the user."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        message = (str(error).splitlines() or [type(error).__name__])[0]
-        what = f"not a readable Parquet file: {message}"
-        raise UserError(Problem(what, str(path), _HOW)) from error
-
-
 def _check(found: pa.Schema, schema: pa.Schema, required: Collection[str], path: Path) -> None:
     problems = []
     if absent := [name for name in required if name not in found.names]:
-        problems.append(Problem(f"lacks the columns {', '.join(absent)}", str(path), _HOW))
+        problems.append(Problem(f"lacks the columns {', '.join(absent)}", str(path), REPEAT))
     for wanted in schema:
         count = found.names.count(wanted.name)
         if count > 1:
-            problems.append(Problem(f"has {count} columns {wanted.name}", str(path), _HOW))
+            problems.append(Problem(f"has {count} columns {wanted.name}", str(path), REPEAT))
         elif count == 1 and not _fits(found.field(wanted.name).type, wanted.type):
             own = found.field(wanted.name).type
             what = f"column {wanted.name} is {own}, and must be {wanted.type}"
-            problems.append(Problem(what, str(path), _HOW))
+            problems.append(Problem(what, str(path), REPEAT))
     if problems:
         raise UserError(problems)
 

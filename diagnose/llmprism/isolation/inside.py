@@ -29,6 +29,7 @@ from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import read_topology
 from llmprism.io.writing import write_table
+from prism_common.progress import silent
 
 FLOWS, TOPOLOGY, TABLES, REPORT = "flows.parquet", "topology.json", "tables", "report.json"
 _LONGEST = 400  # characters of a message
@@ -59,7 +60,7 @@ def _ran(method: str) -> dict[str, Any]:
         topology = read_topology(TOPOLOGY)
         flows, _ = read_flows(FLOWS, topology)
         began = time.perf_counter()
-        tables = work(flows, topology, _silent)
+        tables = work(flows, topology, silent)
         seconds = time.perf_counter() - began
         _write(tables)
     except MemoryError:
@@ -67,10 +68,6 @@ def _ran(method: str) -> dict[str, Any]:
     except BaseException as error:  # a method may raise anything, SystemExit included
         return {"error": _described(error)}
     return {"seconds": seconds}
-
-
-def _silent(_fraction: float, _doing: str) -> None:
-    pass
 
 
 def _described(error: BaseException) -> str:

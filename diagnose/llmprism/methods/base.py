@@ -14,7 +14,8 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
-from llmprism.model import Finding, Groups, Jobs, Pairs, Progress, Timeline
+from llmprism.model import Finding, Groups, Jobs, Pairs, Timeline
+from prism_common.progress import Progress
 
 
 class Method(Protocol):

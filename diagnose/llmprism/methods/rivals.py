@@ -36,10 +36,11 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
 from llmprism.methods import register
-from llmprism.model import Jobs, Progress
+from llmprism.model import Jobs
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.bocd import Prior, run_lengths
 from prism_common.kinds import DP, UNKNOWN
+from prism_common.progress import Progress
 
 _INTERVALS = 1 << 14  # of a recording
 _PEAK = 0.7  # a peak of at least this part of the highest one is the period

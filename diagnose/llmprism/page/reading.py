@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.io.stored_tables import Where, read_stored, readable, required_columns
+from llmprism.io.sources import readable
+from llmprism.io.stored_tables import REPEAT, Where, read_stored, required_columns
 from llmprism.io.tables import DIAGNOSIS
 from prism_common.errors import Problem, UserError
 
@@ -59,7 +60,7 @@ def topology(folder: Path) -> dict[str, Any]:
 
 def row_count(path: Path) -> int:
     """Length of a table, without reading it; 0 if there is none."""
-    with readable(path):
+    with readable(path, REPEAT):
         return int(pq.read_metadata(path).num_rows) if path.exists() else 0
 
 
@@ -98,7 +99,7 @@ def flows(folder: Path, wanted: Iterable[str], where: Where | None = None) -> pd
     columns, path = list(wanted), folder / "flows.parquet"
     if not path.exists():
         return pd.DataFrame(columns=columns)
-    with readable(path):
+    with readable(path, REPEAT):
         there = [name for name in columns if name in pq.read_schema(path).names]
         names = [name for name in there if name in ("src", "dst", "path")]
         table = pq.read_table(path, columns=there, read_dictionary=names, filters=where)

@@ -176,12 +176,7 @@ def _renamed(
     )
     return replace(
         diagnosis,
-        jobs=tables["jobs"],
-        layouts=tables["layouts"],
-        pairs=tables["pairs"],
-        groups=tables["groups"],
-        steps=tables["steps"],
-        findings=tables["findings"],
+        **tables,
         verdict=verdict,
         spans_in_parts=InParts(make),
     )

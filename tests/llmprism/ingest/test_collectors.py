@@ -87,6 +87,21 @@ def test_every_form_of_a_zeek_connection_is_read(text: str, flows: Read) -> None
     assert flows(text) == (BOTH, {})
 
 
+@pytest.mark.parametrize("form", ["tabs", "json"])
+def test_a_line_of_zeek_is_a_record_a_direction_and_a_broken_one_is_counted(
+    form: str, tmp_path: Path, read: Read
+) -> None:
+    text = f"{log([ZEEK])}x\ty\n" if form == "tabs" else f"{json.dumps(zeek_json())}\nno json\n"
+    (tmp_path / "conn.log").write_text(text)
+    rows, done = read(tmp_path / "conn.log")
+    names = ("dst", "src_port", "packets", "payload", "protocol")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("10.0.0.2", 1000, 5, 120, 6),
+        ("10.0.0.1", 2000, 4, 0, 6),
+    ]
+    assert done.notes.set_aside.total() == 1
+
+
 def test_a_zeek_log_without_sizes_of_packets_has_those_of_payload(flows: Read) -> None:
     unset = dict.fromkeys(("orig_pkts", "orig_ip_bytes", "resp_pkts", "resp_ip_bytes"), "-")
     (only,), aside = flows(log([ZEEK | unset]))
@@ -133,6 +148,16 @@ def test_a_goflow2_flow_without_times_is_at_its_arrival(flows: Read) -> None:
     flow = GOFLOW | {"TimeFlowStart": 0, "TimeFlowEnd": 0}
     at = (S + 9) * 10**9
     assert flows(json.dumps(flow)) == ([("10.0.0.1", 1500, at, at)], {})
+
+
+def test_counts_of_goflow2_are_scaled_and_marked(tmp_path: Path, read: Read) -> None:
+    flow = GOFLOW2 | {"sampling_rate": 100, "time_flow_start_ns": NS, "time_flow_end_ns": NS}
+    (tmp_path / "in").write_text(json.dumps(flow))
+    (row,), done = read(tmp_path / "in")
+    assert (row["bytes"], row["packets"], row["sampling"], row["protocol"]) == (
+        150_000, 200, 100, 6,
+    )  # fmt: skip
+    assert done.seen.sampling == 100
 
 
 def test_a_time_of_goflow2_can_be_mapped(flows: Read) -> None:

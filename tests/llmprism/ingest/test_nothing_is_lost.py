@@ -169,7 +169,29 @@ def test_every_line_is_a_record_or_counted(
     assert len(lines) - blank <= counted <= (1 + both) * len(lines)
 
 
+ETHERNET = bytes(12) + b"\x08\x00"
+ROCE = bytes.fromhex("450000780001000040110000 0a000001 0a000002 c00012b700640000 0400ffff00000009")
+MIRROR = bytes.fromhex("450000900001000040 2f0000 c0000201 c0000209 100088be00000001")
+MIRRORED = ETHERNET + MIRROR + bytes(8) + ETHERNET + ROCE + bytes(8)
+
+
+def mirrored() -> bytes:
+    """A capture of RoCE v2 and of a switch's mirror of it (ERSPAN)."""
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    for i, raw in enumerate([ETHERNET + ROCE + bytes(8), MIRRORED] * 4):
+        out += struct.pack("<IIII", 1_700_000_000, i * 1000, len(raw), len(raw)) + raw
+    return out
+
+
+def content_of(name: str) -> bytes:
+    """What a tool wrote, or what a mirror sends."""
+    raw = (FIXTURES / name).read_bytes() if name != "mirrored" else mirrored()
+    return (gzip.decompress(raw) if name.endswith(".gz") else raw)[:60_000]
+
+
 REAL = {
+    "mirrored": "pcap",
+    "cases/fuzz/7418523b-in.pcapng": "pcap",
     "tools/tcpdump.pcap": "pcap",
     "tools/tcpdump-any.pcap": "pcap",
     "tools/softflowd.pcap": "netflow",
@@ -177,6 +199,10 @@ REAL = {
     "tools/nfdump.csv": "nfdump_csv",
     "exports/training.ipfix.gz": "netflow",
 }
+
+
+def test_a_mirrored_capture_has_a_record_of_each_queue_pair(tmp_path: Path) -> None:
+    assert read(mirrored(), tmp_path).notes.records > 0
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -188,8 +214,7 @@ REAL = {
 def test_flipped_bytes_in_what_real_tools_wrote_give_records_or_counts(
     name: str, flips: list[tuple[float, int]], end: float, tmp_path: Path
 ) -> None:
-    raw = (FIXTURES / name).read_bytes()
-    content = bytearray((gzip.decompress(raw) if name.endswith(".gz") else raw)[:60_000])
+    content = bytearray(content_of(name))
     for place, change in flips:
         content[int(place * (len(content) - 1))] ^= change
     with suppress(UserError):

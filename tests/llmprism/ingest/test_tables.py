@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,54 +186,3 @@ def test_nfdump_csv_takes_the_length_to_the_millisecond(tmp_path: Path, read: Re
     assert (row["start_ns"], row["end_ns"]) == (DAY, DAY + 10_000_000)
     assert (row["bytes"], row["packets"], row["protocol"]) == (150_000, 100, 6)
     assert any("whole seconds" in one for one in done.notes.remarks)
-
-
-ZEEK = {
-    "ts": 1767225600.5, "uid": "C1", "id.orig_h": "10.0.0.1", "id.orig_p": 1000,
-    "id.resp_h": "10.0.0.2", "id.resp_p": 2000, "proto": "tcp", "duration": 2.0,
-    "orig_bytes": 90, "resp_bytes": 0, "orig_pkts": 2, "orig_ip_bytes": 170, "resp_pkts": 1,
-    "resp_ip_bytes": 40,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("form", ["tsv", "json"])
-def test_a_zeek_connection_is_one_record_a_direction(form: str, tmp_path: Path, read: Read) -> None:
-    if form == "json":
-        text = json.dumps(ZEEK) + "\nno json\n"
-    else:
-        text = "#separator \\x09\n#fields\t" + "\t".join(ZEEK) + "\n"
-        text += "\t".join(map(str, ZEEK.values())) + "\nx\ty\n#close\n"
-    rows, done = read(written(tmp_path / "conn.log", text))
-    names = ("src", "dst", "src_port", "bytes", "packets", "payload", "protocol")
-    assert [tuple(row[name] for name in names) for row in rows] == [
-        ("10.0.0.1", "10.0.0.2", 1000, 170, 2, 90, 6),
-        ("10.0.0.2", "10.0.0.1", 2000, 40, 1, 0, 6),
-    ]
-    assert rows[0]["end_ns"] - rows[0]["start_ns"] == 2_000_000_000
-    assert sum(done.notes.set_aside.values()) == 1
-
-
-def test_goflow2_counts_are_scaled_and_marked(tmp_path: Path, read: Read) -> None:
-    flow = {
-        "type": "NETFLOW_V9", "time_received_ns": DAY, "sampling_rate": 100,
-        "sampler_address": "192.0.2.1", "time_flow_start_ns": DAY + 123_456_789,
-        "time_flow_end_ns": DAY + 223_456_789, "bytes": 1500, "packets": 1, "src_addr": "fd01::1",
-        "dst_addr": "fd01::2", "etype": "IPv6", "proto": "TCP", "src_port": 443, "dst_port": 5001,
-    }  # fmt: skip
-    rows, done = read(written(tmp_path / "g.json", json.dumps(flow) + "\n"))
-    row = rows[0]
-    assert (row["bytes"], row["packets"], row["sampling"]) == (150_000, 100, 100)
-    assert (row["start_ns"], row["protocol"]) == (DAY + 123_456_789, 6)
-    assert done.seen.sampling == 100
-
-
-def test_akvorado_has_one_time_a_flow(tmp_path: Path, read: Read) -> None:
-    flow = {
-        "TimeReceived": 1767225600, "SamplingRate": 1000, "ExporterAddress": "::ffff:203.0.113.1",
-        "SrcAddr": "::ffff:10.0.0.1", "DstAddr": "::ffff:10.0.0.2", "Bytes": 1500, "Packets": 1,
-        "Proto": 17, "SrcPort": 1, "DstPort": 4791,
-    }  # fmt: skip
-    rows, _ = read(written(tmp_path / "a.json", json.dumps(flow) + "\n"))
-    row = rows[0]
-    assert (row["start_ns"], row["end_ns"], row["src"]) == (DAY, DAY, "10.0.0.1")
-    assert (row["bytes"], row["sampling"]) == (1_500_000, 1000)

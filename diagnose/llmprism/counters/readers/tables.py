@@ -29,6 +29,7 @@ from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.csv import header, text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.times import times_ns
+from llmprism.io.sources import readable
 from llmprism.numerics.arrays import Bools, Ints
 from prism_common.errors import Problem, UserError
 
@@ -87,7 +88,7 @@ def read(path: Path, options: Options) -> Readings:
 def _opened(path: Path) -> Iterator[tuple[list[str], Mapping[bytes, bytes], Iterator[pa.Table]]]:
     """Names of the columns, the metadata, and the rows of a table, some at a time."""
     source = Source(path)
-    try:
+    with readable(path, what="cannot read this table"):
         if not source.head.startswith(b"PAR1"):
             names, delimiter = header(source)
             yield names, {}, _few(text_tables(source, names, delimiter, Notes()), str(path))
@@ -99,9 +100,6 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Mapping[bytes, bytes], Iter
                 raise UserError(Problem("a column appears more than once", str(path)))
             batches = _few(file.iter_batches(_BATCH_ROWS), str(path))
             yield names, file.metadata.metadata or {}, batches
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise UserError(Problem(f"cannot read this table: {first}", str(path))) from error
 
 
 def _bounded(rows: int, where: str) -> None:

@@ -17,9 +17,7 @@ from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
-from prism_common.errors import Problem, UserError
-
-_FAILURES = (pa.ArrowException, OSError, ValueError, OverflowError)
+from llmprism.io.sources import readable
 
 
 def _recognises(head: bytes, _name: str) -> bool:
@@ -29,7 +27,7 @@ def _recognises(head: bytes, _name: str) -> bool:
 @register("parquet", "any Parquet; --map names its columns", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of a Parquet file."""
-    try:
+    with readable(source.path, "if it is cut off, write it again"):
         file = pq.ParquetFile(source.path)
         names = file.schema_arrow.names
         chosen = choose(names, options.mapping, options.time_unit, str(source))
@@ -38,10 +36,6 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
         for rows in file.iter_batches(BATCH_ROWS, columns=sorted(set(chosen.values()))):
             rows.validate(full=True)
             yield convert(pa.Table.from_batches([rows]), chosen, options)
-    except _FAILURES as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        what, how = f"not a readable Parquet file: {first}", "if it is cut off, write it again"
-        raise UserError(Problem(what, str(source), how)) from error
 
 
 def _note_cuts(metadata: dict[bytes, bytes], notes: Notes) -> None:

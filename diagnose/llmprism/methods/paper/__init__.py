@@ -25,8 +25,8 @@ from llmprism.methods.paper.groups import form_groups, layouts
 from llmprism.methods.paper.jobs import recognise_jobs
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.methods.paper.timeline import reconstruct
-from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
+from prism_common.progress import Progress
 
 
 @dataclass(frozen=True)

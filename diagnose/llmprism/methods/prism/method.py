@@ -59,9 +59,9 @@ from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
 from llmprism.methods.prism.timeline.update_times import with_updates
 from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
-from llmprism.model import Progress
 from llmprism.numerics.independence import nothing_circulates
 from llmprism.numerics.memory import give_back
+from prism_common.progress import Progress
 
 
 def phases_of(flows: FlowTable, topology: Topology, connections: Connections, job: Job) -> Phases:

@@ -176,7 +176,12 @@ def _renamed(
     )
     return replace(
         diagnosis,
-        **tables,
+        jobs=tables["jobs"],
+        layouts=tables["layouts"],
+        pairs=tables["pairs"],
+        groups=tables["groups"],
+        steps=tables["steps"],
+        findings=tables["findings"],
         verdict=verdict,
         spans_in_parts=InParts(make),
     )

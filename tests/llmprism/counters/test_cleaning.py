@@ -32,38 +32,45 @@ def moved(
     return np.diff(found.moved["in_bytes"]).tolist(), counts
 
 
-def test_a_plain_counter_is_its_differences():
-    assert moved(readings_of("a", [0, 1, 2, 3], [5, 10, 10, 30])) == ([5, 0, 20], Counter())
+TOP = 2**32
+BEYOND = 10**15  # bytes that no link carries in a second
 
 
-def test_differences_are_taken_as_they_are():
-    found, counts = moved(readings_of("a", [0, 1, 2], [7, 10, 20]), "differences")
-    assert (found, counts) == ([10, 20], Counter())
+@pytest.mark.parametrize(
+    ("times", "values", "expected", "counted"),
+    [
+        ([0, 1, 2, 3], [5, 10, 10, 30], [5, 0, 20], {}),
+        ([0, 2, 1, 3], [0, 20, 10, 30], [10, 10, 10], {"readings out of order": 1}),
+        ([0, 1, 1, 2], [0, 10, 10, 20], [10, 10], {"readings that repeat another": 1}),
+        (
+            [0, 1, 1, 2, 3],
+            [0, 10, 400, 20, 30],
+            [20, 10],
+            {"readings that contradict another of the same time": 2},
+        ),
+        ([0, 1, 2, 3], [TOP - 30, TOP - 10, 15, 40], [20, 25, 25], {"wraps at 32 bits": 2}),
+        ([0, 1, 2, 3], [1000, 2000, 5, 25], [1000, 0, 20], {"resets": 2}),
+        (
+            [0, 1, 2, 3],
+            [0, 10**7, BEYOND, BEYOND + 10**7],
+            [10**7, 0, 10**7],
+            {"differences that no link carries": 2},
+        ),
+    ],
+    ids=["plain", "out of order", "repeated", "contradicting", "wrap", "reset", "beyond a link"],
+)
+def test_a_counter_moves_what_its_differences_say(times, values, expected, counted):
+    """What is undone, or set aside, is counted: in both directions, where each has its own."""
+    found, counts = moved(readings_of("a", times, values))
+    assert (found, counts) == (expected, counted)
 
 
-def test_readings_out_of_order_are_sorted():
-    found, counts = moved(readings_of("a", [0, 2, 1, 3], [0, 20, 10, 30]))
-    assert found == [10, 10, 10]
-    assert counts == {"readings out of order": 1}
-
-
-def test_the_same_reading_twice_counts_once():
-    found, counts = moved(readings_of("a", [0, 1, 1, 2], [0, 10, 10, 20]))
-    assert found == [10, 10]
-    assert counts == {"readings that repeat another": 1}
-
-
-def test_two_values_of_one_time_contradict_each_other():
-    found, counts = moved(readings_of("a", [0, 1, 1, 2, 3], [0, 10, 400, 20, 30]))
-    assert found == [20, 10]
-    assert counts == {"readings that contradict another of the same time": 2}
-
-
-def test_a_wrap_at_32_bits_is_undone():
-    top = 2**32
-    found, counts = moved(readings_of("a", [0, 1, 2, 3], [top - 30, top - 10, 15, 40]))
-    assert found == [20, 25, 25]
-    assert counts == {"wraps at 32 bits": 2}  # in and out
+@pytest.mark.parametrize(
+    ("values", "expected", "counted"),
+    [([7, 10, 20], [10, 20], {}), ([0, -5, 10], [0, 10], {"differences below zero": 2})],
+)
+def test_differences_are_taken_as_they_are_unless_below_zero(values, expected, counted):
+    assert moved(readings_of("a", [0, 1, 2], values), "differences") == (expected, counted)
 
 
 def test_a_wrap_at_64_bits_is_undone():
@@ -84,18 +91,6 @@ def test_a_counter_of_32_bits_that_a_link_wraps_twice_shows_nothing():
     assert sum(counts[name] for name in counts if "more than once" in name) == 2
 
 
-def test_a_reset_moves_nothing():
-    found, counts = moved(readings_of("a", [0, 1, 2, 3], [1000, 2000, 5, 25]))
-    assert found == [1000, 0, 20]
-    assert counts["resets"] == 2  # in and out
-
-
-def test_more_than_a_link_carries_is_no_traffic():
-    found, counts = moved(readings_of("a", [0, 1, 2, 3], [0, 10**7, 10**15, 10**15 + 10**7]))
-    assert found == [10**7, 0, 10**7]
-    assert counts["differences that no link carries"] == 2
-
-
 def test_the_bytes_of_a_hole_are_known_and_their_times_are_not():
     times = [*range(10), *range(60, 70)]
     found, counts = series(readings_of("a", times, [10**6 * t for t in times]))
@@ -103,12 +98,6 @@ def test_the_bytes_of_a_hole_are_known_and_their_times_are_not():
     assert int(found.moved["in_bytes"][-1]) == 69 * 10**6
     assert np.flatnonzero(found.blank).tolist() == [0, 10]
     assert counts == {"holes": 1}
-
-
-def test_differences_below_zero_move_nothing():
-    found, counts = moved(readings_of("a", [0, 1, 2], [0, -5, 10]), "differences")
-    assert found == [0, 10]
-    assert counts["differences below zero"] == 2
 
 
 @pytest.mark.parametrize("times", [[], [1]])

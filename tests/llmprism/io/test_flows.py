@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -241,34 +242,45 @@ def test_all_mistakes_in_the_columns_are_reported_at_once(file: Path, topology: 
     assert len(caught.value.problems) == 5
 
 
-def test_a_truncated_file_is_refused(file: Path, topology: Topology) -> None:
-    write(file, GOOD)
+def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(UserError, match="not a readable Parquet file"):
-        read_flows(file, topology)
 
 
-def test_a_damaged_page_is_refused(file: Path, topology: Topology) -> None:
-    many = {name: values * 5000 for name, values in GOOD.items()}
-    write(file, many)
+def with_a_damaged_page(file: Path) -> None:
+    write(file, {name: values * 5000 for name, values in GOOD.items()})
     content = bytearray(file.read_bytes())
     content[4:400] = bytes(396)
     file.write_bytes(content)
-    with pytest.raises(UserError, match="not a readable Parquet file"):
-        read_flows(file, topology)
 
 
-@pytest.mark.parametrize("content", [b"", b"start_ns,end_ns\n1,2\n"])
-def test_a_file_that_is_not_parquet_is_refused(
-    file: Path, topology: Topology, content: bytes
+def with_a_column_twice(file: Path) -> None:
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("bytes", table["bytes"]), file)
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (cut, "not a readable Parquet file"),
+        (with_a_damaged_page, "not a readable Parquet file"),
+        (lambda file: file.write_bytes(b""), "not a readable Parquet file"),
+        (lambda file: file.write_bytes(b"start_ns,end_ns\n1,2\n"), "not a readable Parquet file"),
+        (Path.unlink, "no such file"),
+        (a_folder, "this is a folder"),
+        (with_a_column_twice, "'bytes' appears 2 times"),
+    ],
+    ids=["cut", "damaged", "empty", "text", "missing", "folder", "column twice"],
+)
+def test_what_is_no_table_is_refused(
+    file: Path, topology: Topology, spoil: Callable[[Path], Any], message: str
 ) -> None:
-    file.write_bytes(content)
-    with pytest.raises(UserError, match="not a readable Parquet file"):
-        read_flows(file, topology)
-
-
-def test_a_missing_file_is_refused(file: Path, topology: Topology) -> None:
-    with pytest.raises(UserError, match="no such file"):
+    spoil(write(file, GOOD))
+    with pytest.raises(UserError, match=message):
         read_flows(file, topology)
 
 
@@ -323,19 +335,6 @@ def test_pairs_are_directed_and_in_order_of_first_flow(file: Path, topology: Top
     flows, _ = read_flows(write(file, columns), topology)
     src, dst, of_flow = flows.pairs
     assert (src.tolist(), dst.tolist(), of_flow.tolist()) == ([1, 0], [0, 1], [0, 1, 0])
-
-
-def test_a_column_given_twice_is_refused(file: Path, topology: Topology) -> None:
-    write(file, GOOD)
-    table = pq.read_table(file)
-    pq.write_table(table.append_column("bytes", table["bytes"]), file)
-    with pytest.raises(UserError, match="'bytes' appears 2 times"):
-        read_flows(file, topology)
-
-
-def test_a_folder_is_refused(tmp_path: Path, topology: Topology) -> None:
-    with pytest.raises(UserError, match="this is a folder"):
-        read_flows(tmp_path, topology)
 
 
 def test_equal_records_within_a_tick_of_a_coarse_clock_are_kept(

@@ -74,7 +74,7 @@ def node_dies(scene: Scene, role: Role = "indicator") -> None:
     _neighbours_notice(scene, scene.when_ns)
     patience_ns = round(scene.job.timeout_s * SECOND_NS)
     noticed_ns = scene.when_ns + min(scene.seconds(*_SLURMD_TIMEOUT_S), patience_ns)
-    scene.slurm_writes(noticed_ns, tools.slurm.node_failed(node), role)
+    scene.slurm_writes(noticed_ns, tools.slurm.say("node_failed", node), role)
     scene.ended_ns[node] = noticed_ns
     reason = "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     scene.slurm_writes(noticed_ns, tools.slurm.cancelled(noticed_ns, reason), "teardown")
@@ -101,15 +101,16 @@ def connection_fails(scene: Scene, ends: Mapping[int, int], role: Role) -> dict[
 
 def _connection_lost(scene: Scene, rank: int, peer: int, at_ns: int, role: Role) -> End:
     nccl = scene.tools.nccl
-    lost = nccl.completion if scene.job.rdma else nccl.closed
-    scene.write(scene.job.source(rank, "out"), at_ns, lost(rank, at_ns, peer), role)
-    return abort(scene, rank, at_ns + scene.seconds(0.05, 0.6), nccl.failure(), role)
+    lost = nccl.warns("completion" if scene.job.rdma else "closed", rank, at_ns, peer)
+    scene.write(scene.job.source(rank, "out"), at_ns, lost, role)
+    reason = nccl.statement("failure")
+    return abort(scene, rank, at_ns + scene.seconds(0.05, 0.6), reason, role)
 
 
 def abort(scene: Scene, rank: int, at_ns: int, reason: str, role: Role) -> End:
     """The watchdog of ``rank`` ends its process because of an error."""
     c10d = scene.tools.c10d
-    scene.rank_writes(rank, at_ns, c10d.torn(rank, at_ns), "boilerplate")
+    scene.rank_writes(rank, at_ns, c10d.say("torn", rank, at_ns), "boilerplate")
     after_ns = at_ns + scene.seconds(0.01, 0.1)
     scene.rank_writes(rank, after_ns, c10d.terminated(rank, after_ns, reason), role)
     end = End(after_ns + scene.seconds(0.1, 1.5), ABORTED)
@@ -136,13 +137,17 @@ def _agent_reports(scene: Scene, node: int, ends: Mapping[int, End], role: Role)
     running = [rank for rank in scene.job.ranks_of[node] if rank not in {e.rank for e in failed}]
     forced = [rank for rank in running if scene.silent_ns.get(rank, noticed_ns) < noticed_ns]
     for rank in running:
-        scene.agent_writes(node, noticed_ns, torchrun.closing(node, noticed_ns, rank), "teardown")
+        closing = torchrun.say("closing", node, noticed_ns, rank)
+        scene.agent_writes(node, noticed_ns, closing, "teardown")
         scene.end_rank(rank, noticed_ns)
     ended_ns = noticed_ns + (30 * SECOND_NS if forced else scene.seconds(0.2, 3.0))
     for rank in forced:
-        scene.agent_writes(node, ended_ns, torchrun.forced(node, ended_ns, rank), "teardown")
+        forcing = torchrun.say("forced", node, ended_ns, rank)
+        scene.agent_writes(node, ended_ns, forcing, "teardown")
     after_ns = ended_ns + scene.seconds(0.01, 0.3)
-    scene.agent_writes(node, after_ns, torchrun.failed(node, after_ns, failed[0]), role)
+    first = failed[0]
+    output = torchrun.say("failed", node, after_ns, first.rank, code=first.code)
+    scene.agent_writes(node, after_ns, output, role)
     scene.agent_writes(node, after_ns + 10_000_000, torchrun.summary(node, failed), role)
     scene.ended_ns[node] = after_ns + scene.seconds(0.1, 0.5)
 
@@ -178,10 +183,12 @@ def _others_time_out(scene: Scene, since_ns: int, out: set[int]) -> None:
         at_ns = limit_ns + scene.seconds(0.0, 0.12)
         ran_ms = round(job.timeout_s * 1000) + int(scene.rng.integers(90))
         reason = c10d.waited(rank, scene.waits, ran_ms)
-        scene.rank_writes(rank, at_ns, c10d.timeout(rank, at_ns, reason), "cascade")
+        timeout = c10d.say("timeout", rank, at_ns, reason=reason)
+        scene.rank_writes(rank, at_ns, timeout, "cascade")
         if c10d.has_status:
             state = scene.state_of(int(scene.rng.integers(5)))
-            status = c10d.status(rank, at_ns + 200_000, scene.waits.number, state)
+            number = scene.waits.number
+            status = c10d.say("status", rank, at_ns + 200_000, number=number, state=state)
             scene.rank_writes(rank, at_ns + 200_000, status, "cascade")
         ends[rank] = abort(scene, rank, at_ns + scene.seconds(0.3, 0.9), reason, "cascade")
     _agents_report(scene, ends)
@@ -194,7 +201,8 @@ def _show_states(scene: Scene, stuck: Iterable[int], behind: int) -> None:
     reporter = next((rank for rank in range(job.ranks) if rank not in stuck), 0)
     for rank in stuck:
         at_ns = scene.when_ns + round(job.timeout_s * SECOND_NS) + scene.seconds(0.15, 0.4)
-        scene.rank_writes(rank, at_ns, c10d.observed(rank, at_ns, reporter, state), "indicator")
+        output = c10d.say("observed", rank, at_ns, reporter=reporter, state=state)
+        scene.rank_writes(rank, at_ns, output, "indicator")
 
 
 def _slurm_ends_the_job(scene: Scene) -> None:
@@ -211,7 +219,7 @@ def _slurm_ends_the_job(scene: Scene) -> None:
     if not rest:
         return
     kill_ns = first_ns + (SECOND_NS if job.kills else _KILL_WAIT_NS)
-    for output in (slurm.waiting(), slurm.cancelled(kill_ns), slurm.terminating()):
+    for output in (slurm.say("waiting"), slurm.cancelled(kill_ns), slurm.say("terminating")):
         scene.slurm_writes(kill_ns, output, "teardown")
     _end_nodes(scene, kill_ns)
 
@@ -223,9 +231,9 @@ def _end_nodes(scene: Scene, kill_ns: int) -> None:
         if node in scene.ended_ns:
             continue
         at_ns = kill_ns + scene.seconds(0.01, 0.3)
-        outputs: list[Message] = [torchrun.death(node, at_ns)]
+        outputs: list[Message] = [torchrun.say("death", node, at_ns)]
         for rank in scene.job.ranks_of[node]:
-            outputs.append(torchrun.closing(node, at_ns, rank))
+            outputs.append(torchrun.say("closing", node, at_ns, rank))
             scene.end_rank(rank, at_ns)
         for output in (*outputs, torchrun.ended(node)):
             scene.agent_writes(node, at_ns, output, "teardown")

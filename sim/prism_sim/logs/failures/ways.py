@@ -132,7 +132,7 @@ def _out_of_memory(scene: Scene, _row: Row) -> None:
     scene.end_rank(rank, when_ns)
     ranks_end(scene, {rank: End(when_ns + 5_000_000, KILLED)}, "indicator")
     at_ns = scene.ended_ns[node] + scene.seconds(0.1, 0.4)
-    scene.slurm_writes(at_ns, scene.tools.slurm.out_of_memory(node), "indicator")
+    scene.slurm_writes(at_ns, scene.tools.slurm.say("out_of_memory", node), "indicator")
     scene.ending = Ending("OUT_OF_MEMORY", "0:125")
 
 
@@ -152,7 +152,7 @@ def _connection(scene: Scene, row: Row) -> None:
     """A rank loses its connection to the next node."""
     _kernel(scene, row)
     if row.get("nccl_port"):
-        output = scene.tools.nccl.link_down(scene.rank, scene.when_ns)
+        output = scene.tools.nccl.warns("link_down", scene.rank, scene.when_ns)
         source = scene.job.source(scene.rank, "out")
         scene.write(source, scene.when_ns + 5_000_000, output, "indicator")
     peer = (scene.node + 1) % len(scene.job.nodes)
@@ -178,7 +178,7 @@ def _mismatch(scene: Scene, _row: Row) -> None:
     limit_ns = scene.when_ns + round(scene.job.timeout_s * SECOND_NS)
     at_ns = limit_ns + scene.seconds(0.0, 0.1)
     reason = c10d.waited(rank, waits, round(scene.job.timeout_s * 1000) + 31)
-    scene.rank_writes(rank, at_ns, c10d.timeout(rank, at_ns, reason), "indicator")
+    scene.rank_writes(rank, at_ns, c10d.say("timeout", rank, at_ns, reason=reason), "indicator")
     abort(scene, rank, at_ns + scene.seconds(0.2, 0.5), reason, "cascade")
     ranks_hang(scene, [rank], prints=False)
 
@@ -186,7 +186,7 @@ def _mismatch(scene: Scene, _row: Row) -> None:
 def _unreachable(scene: Scene, _row: Row) -> None:
     """A node cannot reach the first node when the job starts."""
     node, at_ns = scene.node, scene.when_ns + 60 * SECOND_NS
-    output = scene.tools.torchrun.unreachable(node, at_ns)
+    output = scene.tools.torchrun.unreachable()
     scene.agent_writes(node, at_ns, output, "indicator")
     for rank in range(scene.job.ranks):
         scene.silence(rank, scene.job.times.begin_ns)
@@ -201,7 +201,7 @@ def _no_interface(scene: Scene, row: Row) -> None:
     ends = {}
     scene.ranks = [*scene.job.ranks_of[scene.node]]
     for rank in scene.ranks:
-        output = scene.tools.nccl.no_interface(rank, scene.when_ns)
+        output = scene.tools.nccl.warns("no_interface", rank, scene.when_ns)
         scene.write(scene.job.source(rank, "out"), scene.when_ns, output, "indicator")
         ends[rank] = _raises(scene, rank, row)
     ranks_end(scene, ends)
@@ -224,7 +224,8 @@ def _lock_held(scene: Scene, _row: Row) -> None:
     c10d, rank = scene.tools.c10d, scene.rank
     at_ns = scene.when_ns + 480 * SECOND_NS
     if at_ns < scene.when_ns + round(scene.job.timeout_s * SECOND_NS):
-        scene.rank_writes(rank, at_ns, c10d.stuck(rank, at_ns, 480), "indicator")
+        output = c10d.say("stuck", rank, at_ns, seconds=480)
+        scene.rank_writes(rank, at_ns, output, "indicator")
     ranks_hang(scene, [rank], prints=False)
 
 

@@ -46,7 +46,7 @@ def _batch(job: LogJob) -> Iterator[Written]:
 def _agents(job: LogJob, tools: Tools) -> Iterator[Written]:
     for node in range(len(job.nodes)):
         at_ns = job.times.begin_ns + node * _MILLISECOND_NS
-        output = tools.torchrun.threads(node, at_ns)
+        output = tools.torchrun.say("threads", node, at_ns)
         for number, text in enumerate(output.lines):
             yield Written(Source(node), at_ns + number * 1000, text, "benign", output.event)
 
@@ -59,33 +59,35 @@ def _start(job: LogJob, tools: Tools) -> Iterator[Written]:
     def at(share: float) -> int:
         return begin_ns + int(launch_ns * share)
 
-    yield from _plain(out, at(0.2), *trainer.arguments())
-    yield from _plain(out, at(0.3), *trainer.building())
-    yield from _plain(out, at(0.39), tools.nccl.library)
-    yield from _plain(out, at(0.8), *trainer.loading(_FIRST, at(0.8)))
-    yield from _plain(out, at(0.98), *trainer.starting(_FIRST, at(0.98)))
+    loading = "fresh" if job.times.first <= 1 else "continued"
+    yield from _plain(out, at(0.2), *trainer.prints("arguments", _FIRST, begin_ns))
+    yield from _plain(out, at(0.3), *trainer.prints("building", _FIRST, begin_ns))
+    yield from _plain(out, at(0.39), tools.nccl.statement("library"))
+    yield from _plain(out, at(0.8), *trainer.prints(loading, _FIRST, at(0.8)))
+    yield from _plain(out, at(0.98), *trainer.prints("starting", _FIRST, at(0.98)))
 
 
 def _save(job: LogJob, tools: Tools, pause: Pause) -> Iterator[Written]:
-    trainer, out = tools.trainer, job.source(_FIRST, "out")
-    yield from _plain(out, pause.start_ns, *trainer.saving(_FIRST, pause.start_ns, pause.iteration))
+    trainer, out, begin_ns = tools.trainer, job.source(_FIRST, "out"), pause.start_ns
+    begun = trainer.prints("saving", _FIRST, begin_ns, iteration=pause.iteration)
+    yield from _plain(out, begin_ns, *begun)
     if pause.end_ns is None:
         return
-    length_ms = (pause.end_ns - pause.start_ns) / _MILLISECOND_NS
-    texts = trainer.saved(_FIRST, pause.end_ns, pause.iteration, length_ms)
-    yield from _plain(out, pause.end_ns, *texts)
+    facts = {"iteration": pause.iteration, "length_ms": (pause.end_ns - begin_ns) / _MILLISECOND_NS}
+    yield from _plain(out, pause.end_ns, *trainer.prints("saved", _FIRST, pause.end_ns, **facts))
 
 
 def _evaluation(job: LogJob, tools: Tools, pause: Pause) -> Iterator[Written]:
     if pause.end_ns is not None:
-        trainer = tools.trainer
-        rank = trainer.printer()
-        loss = 2.2 + 8.0 / (1 + pause.iteration / 300)
-        texts = trainer.evaluated(rank, pause.end_ns, pause.iteration, loss)
+        rank = tools.trainer.printer()
+        facts = {"iteration": pause.iteration, "loss": 2.2 + 8.0 / (1 + pause.iteration / 300)}
+        texts = tools.trainer.prints("evaluated", rank, pause.end_ns, **facts)
         yield from _plain(job.source(rank, "out"), pause.end_ns, *texts)
 
 
 def _end(job: LogJob, tools: Tools) -> Iterator[Written]:
     at_ns = job.times.last_ns + 100 * _MILLISECOND_NS
-    yield from _plain(job.source(_FIRST, "out"), at_ns, *tools.trainer.finishing(_FIRST, at_ns))
+    yield from _plain(
+        job.source(_FIRST, "out"), at_ns, *tools.trainer.prints("finishing", _FIRST, at_ns)
+    )
     yield from _plain(SLURM, at_ns + 5 * SECOND_NS, f"END TIME: {date_time(at_ns + 5 * SECOND_NS)}")

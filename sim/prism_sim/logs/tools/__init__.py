@@ -1,7 +1,7 @@
 """The programs that print, one file a tool, each in two versions.
 
-A new tool is a new file with a class for each version, an entry in :data:`VERSIONS`, and a field of
-:class:`Tools`.
+A new tool is a new file with a class for each version, a table of ``statements.toml``, and a field
+of :class:`Tools`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from prism_sim.logs.job import Framework, LogJob
-from prism_sim.logs.tools.base import Tool
+from prism_sim.logs.tools.base import Tool, Trainer
 from prism_sim.logs.tools.c10d import C10d, C10d22
 from prism_sim.logs.tools.deepspeed import DeepSpeed, DeepSpeed018
 from prism_sim.logs.tools.kernel import Kernel, Kernel575
@@ -21,8 +21,6 @@ from prism_sim.logs.tools.slurm import Slurm, Slurm22
 from prism_sim.logs.tools.torchrun import Torchrun, Torchrun22
 
 T = TypeVar("T", bound=Tool)
-Trainer = Megatron | DeepSpeed
-"""A framework of training."""
 
 _TORCHRUN: tuple[type[Torchrun], ...] = (Torchrun22, Torchrun)
 _C10D: tuple[type[C10d], ...] = (C10d22, C10d)

@@ -17,6 +17,7 @@ _BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
 class Kernel(Tool):
     """Lines with the time since the node started, as dmesg prints them; driver 535."""
 
+    name: ClassVar[str] = "kernel"
     version: ClassVar[str] = "535"
 
     def line(self, node: int, time_ns: int, text: str) -> str:

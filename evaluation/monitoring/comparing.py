@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.monitoring.lockstep import Pieces
 from llmprism.diagnosis import Diagnosis
-from llmprism.ingest.sources import Source as File
 from llmprism.pipeline import diagnose
 from llmprism.watch.history.recording import History
 from llmprism.watch.matching import alert_name, place_of
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
-from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
 
 _FILES = 12
@@ -51,42 +47,13 @@ class Comparison:
     records_per_s: float
 
 
-class Files:
-    """The records of a recording in files, in the order in which they end."""
-
-    def __init__(self, flows: Path, folder: Path) -> None:
-        table = pq.read_table(flows)
-        order = np.argsort(table["end_ns"].to_numpy(), kind="stable")
-        self._pieces = self._written(table.take(pa.array(order)), folder)
-        self.records = table.num_rows
-        times = (table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
-        self.lasts_ns = int(times[1].max() - times[0].min())
-
-    def _written(self, table: pa.Table, folder: Path) -> Iterator[File]:
-        borders = np.linspace(0, table.num_rows, _FILES + 1).astype(int)
-        for number, (first, last) in enumerate(pairwise(borders.tolist())):
-            path = folder / f"{number}.parquet"
-            pq.write_table(table.slice(first, last - first), path)
-            yield File(path, point="")
-
-    def take(self, position: Any, _wait_s: float) -> Taken:
-        """The next file; after the last one, the end."""
-        number = int(position or 0)
-        files = [file for file in (next(self._pieces, None),) if file is not None]
-        return Taken(files, number + 1, is_end=number + 1 >= _FILES)
-
-    def stored(self, taken: Taken) -> None:
-        """Keep the files."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     """Watch a recording in ``folder``, and diagnose it as a whole."""
-    folder.mkdir(parents=True)
-    files = Files(flows, folder)
-    window_ns = files.lasts_ns // 2
+    files = Pieces(flows, folder)
+    records = files.table.num_rows
+    files.borders = np.linspace(0, records, _FILES + 1).astype(int)
+    ends = files.table["end_ns"].to_numpy()
+    window_ns = int(ends[-1] - files.table["start_ns"].to_numpy().min()) // 2
     settings = Settings(
         window_ns=window_ns,
         stride_ns=window_ns // 4,
@@ -110,12 +77,12 @@ def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     }
     watched |= _events(state.path)
     return Comparison(
-        records=files.records,
+        records=records,
         both=batch & watched,
         only_batch=batch - watched,
         only_monitor=watched - batch,
         steps=_same_steps(whole.steps, state.path / "history" / "steps"),
-        records_per_s=files.records / max(took_s, 1e-9),
+        records_per_s=records / max(took_s, 1e-9),
     )
 
 

@@ -7,6 +7,7 @@ of the source is in the state of the monitor: a run that was interrupted goes on
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,38 +25,58 @@ from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
 
 
-class Strides:
-    """The records of a recording, stride by stride, in the order in which they end."""
+class Pieces:
+    """Records in the order in which they end: a source that gives a piece of them at a time.
 
-    def __init__(self, flows: Path, folder: Path, stride_ns: int) -> None:
+    Attributes
+    ----------
+    table : the records.
+    borders : the first record of each piece, and the number of all.
+    """
+
+    def __init__(self, flows: Path, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         table = pq.read_table(flows)
-        ends = table["end_ns"].to_numpy()
-        order = np.argsort(ends, kind="stable")
-        self._table = table.take(pa.array(order))
-        self._begin_ns, self._stride_ns = int(ends.min()), stride_ns
-        number = (ends[order] - self._begin_ns) // stride_ns
-        self._borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
-        self._path = folder / "stride.parquet"
+        order = np.argsort(table["end_ns"].to_numpy(), kind="stable")
+        self.table = table.take(pa.array(order))
+        self.borders = np.array([0, table.num_rows])
+        self._path = folder / "piece.parquet"
 
     def __len__(self) -> int:
-        return self._borders.size - 1
+        return self.borders.size - 1
 
     def take(self, position: Any, _wait_s: float) -> Taken:
-        """The next stride; after the last one, the end."""
+        """The next piece; after the last one, the end."""
         number = int(position or 0)
         if number >= len(self):
             return Taken([], number, is_end=True)
-        first, last = self._borders[number : number + 2].tolist()
-        pq.write_table(self._table.slice(first, last - first), self._path)
-        until_ns = self._begin_ns + (number + 1) * self._stride_ns
-        return Taken([File(self._path, point="")], number + 1, watermark_ns=until_ns)
+        first, last = self.borders[number : number + 2].tolist()
+        pq.write_table(self.table.slice(first, last - first), self._path)
+        return Taken([File(self._path, point="")], number + 1)
 
     def stored(self, taken: Taken) -> None:
         """Keep nothing."""
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class Strides(Pieces):
+    """The records of a recording, stride by stride."""
+
+    def __init__(self, flows: Path, folder: Path, stride_ns: int) -> None:
+        super().__init__(flows, folder)
+        ends = self.table["end_ns"].to_numpy()
+        self.begin_ns, self.stride_ns = int(ends[0]), stride_ns
+        number = (ends - self.begin_ns) // stride_ns
+        self.borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
+
+    def take(self, position: Any, wait_s: float) -> Taken:
+        """The next stride, which says until when it has everything."""
+        taken = super().take(position, wait_s)
+        if taken.is_end:
+            return taken
+        return replace(taken, watermark_ns=self.begin_ns + taken.position * self.stride_ns)
 
 
 def watch(

@@ -19,127 +19,16 @@ from evaluation.monitoring.delay import measure as measure_delay
 from evaluation.monitoring.newcomer import measure as follow_readme
 from evaluation.monitoring.rate import SETTINGS, measure
 from evaluation.monitoring.soak import HOUR_S, Look, soak
-from evaluation.paths import REFERENCE
+from evaluation.paths import REFERENCE, TEMPLATES
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.tracking.tracker import CALM
 
 PAGE = REFERENCE / "monitor.md"
 _PART = "\n## "
-_HEAD = """# A monitor beside one diagnosis of the same records
-
-`python -m evaluation monitor --worlds {number}` makes this page, on the first worlds of each family
-for development (`scenarios/families`). The records arrive in 12 files, and windows have half of the
-recording, so the monitor sees less at a time than the diagnosis of all records. Findings are
-compared by cause and place. *Steps* is the share of the steps of the diagnosis that the monitor
-has, with the same number and at the same time. A window may show that steps begin at another place
-in the period than the whole recording does. *Records/s* is for one second of CPU time of the
-machine that made this page, and counts each record once, though it is in several windows.
-
-| world | records | both | only diagnosis | only monitor | steps | records/s |
-|---|---|---|---|---|---|---|
-"""
-
-
-_RATE = """
-## How many records a second one core keeps up with
-
-The records of one job of 128 GPUs, {stride:,} in each stride of {stride_s} s, in windows of
-{window_s} s. *Followed*: a round takes the records in, stores them, and counts the steps.
-
-| each window is | records/s of CPU time |
-|---|---|
-| diagnosed | {diagnosed:,.0f} |
-| followed | {followed:,.0f} |
-| followed, and one of {calm} windows diagnosed, as if nothing happens | {both:,.0f} |
-"""
-
-_SOAK = """
-## Hours in compressed time
-
-`python -m evaluation soak {options}` makes this part (`make soak` does so for 20 jobs). {jobs} jobs
-train for {hours} hours. One in four has a slow GPU for a while, and one in four crashes and
-restarts. Exporters lose one record in 2,000, send the others as IPFIX over UDP at {speed} times
-their pace, and restart six times. An alert is false if its job has no fault then; a fault is missed
-if there is no alert while it lasts, or two windows later.
-
-| | |
-|---|---|
-| records sent | {sent:,} |
-| records lost by the monitor | {lost:,} |
-| datagrams that the kernel dropped | {dropped:,} |
-| faults | {faults} |
-| missed | {missed} |
-| of these, one diagnosis of all records misses | {hidden} |
-| found, with another cause than that diagnosis names | {renamed} |
-| false alerts | {false} |
-| CPU time of the monitor | {cpu_s:.0f} s |
-| processes that ran or waited for one of {cores} cores, on average | {load:.1f} |
-| exit code | {exit_code} |
-
-The largest lag, in time of the records, and the largest memory in each stretch of time. Lag is
-larger if other work is done on the machine: then more processes than cores run or wait. *Files* are
-pages of libraries: the kernel takes back those that are not used, and reads them again.
-
-| until hour | lag | own memory | files |
-|---|---|---|---|
-{looks}
-"""
+_HEAD, _RATE, _SOAK, _ALERTS, _NEWCOMER, _DELAY = (
+    (TEMPLATES / "monitor.md").read_text(encoding="utf-8").split(_PART)
+)
 _STRETCHES = 12
-
-_ALERTS = """
-## False alerts, and the delay of true ones
-
-`python -m evaluation alerts --seconds {seconds}` makes this part, and goes on where it was
-interrupted; with `--share 0` it only judges what was watched. That was with the code of {versions}.
-{streams} streams of {minutes:.0f} minutes are watched in lock-step, so the monitor is never behind:
-windows of {window_s} s, a stride of {stride_s} s, quiet after {quiet_s} s. *Minutes* of each were
-watched when this page was written. Three streams are healthy. An alert is *false* if its job has no
-fault while the incident lasts; it counts once, with its highest severity (critical / warning /
-info). A fault counts if it stops its job or lengthens its steps by 3 %. *Delay* is in usual steps
-of the job, from the end of the first step that is 3 % longer to the alert; if the job stops, from
-when its step should have ended. *Wrong* are faults whose first alert names another place. *Hiccups*
-were counted, and not sent.
-
-| stream | what happens | minutes | job-steps | false | found | delay | wrong | hiccups |
-|---|---|---|---|---|---|---|---|---|
-{rows}
-
-Together, with 95 % intervals:
-
-| | value | interval | of |
-|---|---|---|---|
-{totals}
-
-What was false, missed, late or wrong: {notes}. The rules of the monitor were mended with what these
-streams showed, so they are no test that was held out.
-"""
-
-_NEWCOMER = """
-## From a clone to a finding on the live page
-
-`python -m evaluation newcomer` makes this part: it clones the repository, types `make live` there,
-and waits until the page is sent an incident. The package index is at hand. {cores} cores took
-{cpu_s:.0f} s of CPU time; {load:.1f} processes ran or waited for one of them.
-
-| | after | after CPU time of |
-|---|---|---|
-{rows}
-"""
-
-_DELAY = """
-## How soon an alert is posted
-
-`python -m evaluation delay {options}` makes this part. Jobs of 128 GPUs take steps of
-{step_s:.1f} s, and their records come at their own pace, second by second. `llmprism watch` is a
-process of its own; it has learned the jobs from the minute before. Then one GPU becomes slow. The
-delay is that from the end of the first slow step to the HTTP request that names its server. Two
-usual steps and {late_s:.0f} s are allowed. *Cores* is CPU time in a second. *Memory* is the peak,
-which the first diagnosis has.
-
-| GPUs | records/s | jobs learned in | delay | allowed | met | cores | memory |
-|---|---|---|---|---|---|---|---|
-{rows}
-"""
 
 
 def write(number: int) -> Path:

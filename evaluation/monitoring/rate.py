@@ -7,19 +7,15 @@ diagnoses its window or follows the job.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from evaluation.exam.worlds import RESULTS, simulated
-from llmprism.ingest.sources import Source as File
+from evaluation.monitoring.lockstep import Pieces, Strides
 from llmprism.watch.history.recording import History
 from llmprism.watch.listening import Listener
 from llmprism.watch.monitor import Monitor
@@ -37,34 +33,23 @@ _JOB = "benchmarks/job.yaml"
 _CHANGES = {"duration_s": 200, "jobs.0.dp": 2, "cluster.servers": 16}
 
 
-@dataclass
-class Rounds(Listener):
+class Rounds(Strides, Listener):
     """Records that arrive stride by stride, and the CPU time of each round [s]."""
 
-    pieces: Iterator[pa.Table]
-    folder: Path
-    diagnosed_s: list[float] = field(default_factory=list)
-    followed_s: list[float] = field(default_factory=list)
-    _began_s: float = 0.0
-    _times_s: list[float] | None = None  # those that the present round belongs to
+    def __init__(self, flows: Path, folder: Path) -> None:
+        super().__init__(flows, folder, SETTINGS.stride_ns)
+        self.diagnosed_s: list[float] = []
+        self.followed_s: list[float] = []
+        self._began_s = 0.0
+        self._times_s: list[float] | None = None  # those that the present round belongs to
 
-    def take(self, position: Any, _wait_s: float) -> Taken:
+    def take(self, position: Any, wait_s: float) -> Taken:
         """The next stride; the round before is over."""
         if self._times_s is not None:
             self._times_s.append(time.process_time() - self._began_s)
-        number, piece = int(position or 0), next(self.pieces, None)
-        if piece is None:
-            return Taken([], number, is_end=True)
-        path = self.folder / f"{number}.parquet"
-        pq.write_table(piece, path)
+        taken = Pieces.take(self, position, wait_s)
         self._began_s = time.process_time()
-        return Taken([File(path, point="")], number + 1)
-
-    def stored(self, taken: Taken) -> None:
-        """Keep the files."""
-
-    def close(self) -> None:
-        """Nothing is open."""
+        return taken
 
     def diagnosed(self, state: State, view: View) -> None:
         """The window of this round is diagnosed."""
@@ -100,17 +85,10 @@ class Rates:
 def measure(folder: Path) -> Rates:
     """Watch the job in ``folder``."""
     run = simulated(load(_JOB, _CHANGES), RESULTS / "worlds")
-    table = pq.read_table(run.flows)
-    end_ns = table["end_ns"].to_numpy()
-    table = table.take(pa.array(np.argsort(end_ns, kind="stable")))
-    strides = np.arange(end_ns.min(), end_ns.max(), SETTINGS.stride_ns)
-    edges = np.searchsorted(np.sort(end_ns), strides)
-    pieces = (table.slice(a, b - a) for a, b in pairwise(edges))
-    folder.mkdir(parents=True)
-    rounds = Rounds(pieces, folder)
+    rounds = Rounds(run.flows, folder)
     state = StateFolder(folder / "state")
     listeners: list[Listener] = [History(state.path / "history", 36_500), rounds]
     Monitor(rounds, Network(run.topology), state, SETTINGS, listeners).run(lambda: False)
-    stride = int(np.median(np.diff(edges)))
+    stride = int(np.median(np.diff(rounds.borders)))
     diagnosed_s = float(np.max(rounds.diagnosed_s))  # that of a whole window
     return Rates(stride, stride / diagnosed_s, stride / float(np.median(rounds.followed_s)))

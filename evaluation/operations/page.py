@@ -20,7 +20,7 @@ from evaluation.operations.published import (
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running
-from prism_sim.operations.campaigns import ACME
+from prism_sim.operations.campaigns import CAMPAIGNS
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.results import LABELS
 from prism_sim.operations.study import Study
@@ -145,7 +145,7 @@ def _acme(written: Written) -> str:
     """Shares of the kinds of infrastructure in failures, published GPU time, and ours."""
     names = written.data["lost_gpu_hours"]
     lost = next(iter(names.values()))
-    causes = [cause for cause in ACME.causes if cause.name in lost]
+    causes = [cause for cause in CAMPAIGNS["acme"].causes if cause.name in lost]
     cases, hours = sum(cause.count for cause in causes), sum(lost[one.name] for one in causes)
     rows = []
     for cause in causes:

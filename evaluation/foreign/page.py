@@ -11,6 +11,7 @@ from evaluation.exam.intervals import part
 from evaluation.foreign import judging
 from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, judged, listed
 from evaluation.paths import ROOT
+from prism_sim.toolkit import table
 
 PAGE = ROOT / "results/reference/foreign.md"
 _ALSO = (ROOT / "docs/logs.md", ROOT / "results/reference/logs.md")
@@ -46,27 +47,26 @@ def write(folder: Path) -> str:
 
 def write_drawn() -> str:
     """Write the table of drawn logs of the page again; return it."""
-    table = drawn_table()
+    drawn = drawn_table()
     before, rest = PAGE.read_text(encoding="utf-8").split(_DRAWN_BEGIN)
-    text = f"{before}{_DRAWN_BEGIN}{table}\n{_DRAWN_END}{rest.split(_DRAWN_END, 1)[1]}"
+    text = f"{before}{_DRAWN_BEGIN}{drawn}{_DRAWN_END}{rest.split(_DRAWN_END, 1)[1]}"
     PAGE.write_text(text, encoding="utf-8")
-    return table
+    return drawn
 
 
 def drawn_table() -> str:
     """Each drawn log with its outcome when it was first read, and today's."""
-    rows = ["| form of | stack | right | first read | today |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     first: Counter[str] = Counter()
     today: Counter[str] = Counter()
     for verdict, before in judging.drawn():
         log = verdict.log
         first[before] += 1
         today[verdict.outcome] += 1
-        cells = (log.repository, log.stack, _right(log.right), before, verdict.outcome)
-        rows.append(f"| {' | '.join(cells)} |")
-    total = sum(today.values())
-    rows.append(f"| all {total} | | | {first[RIGHT]} right | {today[RIGHT]} right |")
-    return "\n".join(rows)
+        rows.append([log.repository, log.stack, _right(log.right), before, verdict.outcome])
+    counts = [f"{of[RIGHT]} right" for of in (first, today)]
+    rows.append([f"all {today.total()}", "", "", *counts])
+    return table(["form of", "stack", "right", "first read", "today"], rows)
 
 
 def _right(right: object) -> str:
@@ -77,9 +77,9 @@ def _right(right: object) -> str:
 
 def filled(text: str) -> str:
     """``text`` with the first table of the page between its marks."""
-    table = PAGE.read_text(encoding="utf-8").split(_BEGIN)[1].split(_END)[0]
+    first = PAGE.read_text(encoding="utf-8").split(_BEGIN)[1].split(_END)[0]
     before, rest = text.split(_BEGIN)
-    return before + _BEGIN + table + _END + rest.split(_END, 1)[1]
+    return before + _BEGIN + first + _END + rest.split(_END, 1)[1]
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
@@ -93,7 +93,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "healthy, not looked at": [v for v in verdicts if not v.log.seen and v.log.right is None],
         "all": list(verdicts),
     }
-    rows = ["| logs | number | right | wrong | not understood |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     for name, of in groups.items():
         counts = Counter(verdict.outcome for verdict in of)
         right = part([int(verdict.outcome == RIGHT) for verdict in of], [1] * len(of))
@@ -102,10 +102,9 @@ def summary(verdicts: Sequence[Verdict]) -> str:
             if right["value"] is None
             else _percent(*(right[n] for n in ("value", "low", "high")))
         )
-        rows.append(
-            f"| {name} | {len(of)} | {counts[RIGHT]} ({value}) | {counts[WRONG]} | {counts[DARK]} |"
-        )
-    return "\n".join(rows)
+        numbers = (len(of), f"{counts[RIGHT]} ({value})", counts[WRONG], counts[DARK])
+        rows.append([name, *map(str, numbers)])
+    return table(["logs", "number", *_OUTCOMES], rows)
 
 
 def _percent(value: float | None, low: float | None, high: float | None) -> str:
@@ -113,31 +112,24 @@ def _percent(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def _by_stack(verdicts: Sequence[Verdict]) -> str:
-    rows = [
-        "| stack | right | wrong | not understood | lines understood |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for stack in sorted({verdict.log.stack for verdict in verdicts}):
         of = [verdict for verdict in verdicts if verdict.log.stack == stack]
         counts = Counter(verdict.outcome for verdict in of)
         shares = [verdict.share for verdict in of if verdict.share is not None]
         mean = f"{100 * sum(shares) / len(shares):.0f} %" if shares else "-"
-        rows.append(f"| {stack} | {' | '.join(str(counts[name]) for name in _OUTCOMES)} | {mean} |")
-    return "\n".join(rows)
+        rows.append([stack, *(str(counts[name]) for name in _OUTCOMES), mean])
+    return table(["stack", *_OUTCOMES, "lines understood"], rows)
 
 
 def _all(verdicts: Sequence[Verdict]) -> str:
-    rows = [
-        "| log | licence | looked at | right | llmlog | outcome |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for verdict in verdicts:
         log = verdict.log
         right = _right(log.right)
         seen = "yes" if log.seen else "no"
-        cells = (_name(verdict), log.licence, seen, right, verdict.answer, verdict.outcome)
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append([_name(verdict), log.licence, seen, right, verdict.answer, verdict.outcome])
+    return table(["log", "licence", "looked at", "right", "llmlog", "outcome"], rows)
 
 
 def _name(verdict: Verdict) -> str:

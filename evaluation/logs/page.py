@@ -10,6 +10,7 @@ from evaluation.foreign.page import filled
 from evaluation.logs.measuring import measure, measure_worlds
 from evaluation.logs.scoring import Case, Hits, Tally, tallied
 from evaluation.paths import ROOT
+from prism_sim.toolkit import table
 
 PAGE = ROOT / "results/reference/logs.md"
 _COLUMNS = ("precision", "recall", "top_1", "top_5", "stage", "iteration", "cause")
@@ -26,8 +27,8 @@ def write(failures: int, worlds: int, seed: int) -> str:
     cases = measure(failures, seed)
     parts = [_HEAD.format(**values)]
     for population, of in cases.items():
-        parts.append(f"## Population {population}\n\n{_table(tallied(of))}\n{_PUBLISHED}\n")
-    parts.append(f"{_MISSED}{_misses([case for of in cases.values() for case in of])}\n")
+        parts.append(f"## Population {population}\n\n{_table(tallied(of))}{_PUBLISHED}\n")
+    parts.append(f"{_MISSED}{_misses([case for of in cases.values() for case in of])}")
     cases["flows"] = measure_worlds(worlds, seed)
     parts.append(_WITH_FLOWS.format(number=len(cases["flows"]), **values) + _nodes(cases["flows"]))
     text = filled("\n".join(parts))
@@ -50,26 +51,24 @@ def _nodes(cases: Sequence[Case]) -> str:
     stages = list(dict.fromkeys(_stage(case) for case in cases))
     groups = [cases, *([case for case in cases if _stage(case) == stage] for stage in stages)]
     tallies = [tallied(group) for group in groups]
-    rows = [["rule", "node: first", *(f"stage {stage}" for stage in stages)]]
-    rows.append(["---"] * len(rows[0]))
-    rows += [
+    rows = [
         [rule, *(_cell(tally[rule].estimate("top_1")) for tally in tallies)]
         for rule in tallies[0]
         if rule != "oracle"
     ]
-    return _markdown(rows)
+    return table(["rule", "node: first", *(f"stage {stage}" for stage in stages)], rows)
 
 
 def _misses(cases: Sequence[Case]) -> str:
     """What prism missed, by cause."""
     names = {"top_1": "first node", **{name: name for name in ("stage", "iteration", "cause")}}
-    rows = [["cause", "failures", *names.values()], ["---"] * (len(names) + 2)]
+    rows = []
     for kind in sorted({case["kind"] for case in cases}):
         scored = [case["scored"]["prism"] for case in cases if case["kind"] == kind]
         missed = [sum(_missed(hits, name) for hits in scored) for name in names]
         if any(missed):
             rows.append([f"`{kind}`", *map(str, (len(scored), *missed))])
-    return _markdown(rows)
+    return table(["cause", "failures", *names.values()], rows)
 
 
 def _missed(hits: Hits, name: str) -> bool:
@@ -83,16 +82,12 @@ def _stage(case: Case) -> str:
 
 def _table(tallies: dict[str, Tally]) -> str:
     head = ("rule", "events: precision", "recall", "F1", "node: first", "of five", "stage")
-    rows = [[*head, "iteration", "cause"], ["---"] * 9]
+    rows = []
     for name, tally in tallies.items():
         cells = [_cell(tally.estimate(column)) for column in _COLUMNS]
         f1 = "-" if tally.f1 is None else f"{100 * tally.f1:.1f}"
         rows.append([name, *cells[:2], f1, *cells[2:]])
-    return _markdown(rows)
-
-
-def _markdown(rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table([*head, "iteration", "cause"], rows)
 
 
 def _cell(estimate: Estimate) -> str:

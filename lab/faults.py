@@ -18,10 +18,9 @@ from lab.case import LabCase, Pause
 from lab.network import Network
 from lab.plan import JobPlan
 from prism_sim.faults import FaultBase
-from prism_sim.faults.slow_gpu import SlowGpu
-from prism_sim.faults.slow_link import SlowLink
-from prism_sim.faults.slow_nic import SlowNic
-from prism_sim.faults.slow_switch import SlowSwitch
+from prism_sim.faults.computing import SlowGpu
+from prism_sim.faults.links import SlowLink, SlowNic
+from prism_sim.faults.switches import SlowSwitch
 
 Ends = tuple[str, str]
 

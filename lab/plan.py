@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.case import LabCase
-from prism_sim.faults.slow_gpu import SlowGpu
+from prism_sim.faults.computing import SlowGpu
 from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import OnServers

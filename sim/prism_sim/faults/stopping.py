@@ -7,13 +7,14 @@ that there is no traffic.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from prism_sim.faults.base import FaultBase, every_name
+from prism_sim.faults.base import SLOW_ACCESS, STOPPED, FaultBase, every_name
 from prism_sim.faults.drawing import Drawing
-from prism_sim.faults.target import Target
+from prism_sim.faults.places import OfNic, OfRank
+from prism_sim.faults.target import Target, Undo
 from prism_sim.faults.timing import nanoseconds
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
@@ -77,3 +78,69 @@ class Stopping(FaultBase):
                 what = f"job {job.name} follows a trace, which has no steps after a restart"
                 how = "name a job that is described by a model"
                 yield Remark(("job",), what, how, every_name(setting))
+
+
+# A hang: one rank stops without a word, and all others wait for it.
+class Hang(Stopping, OfRank):
+    """One rank, and its tensor-parallel group, stops before its next pass.
+
+    What was sent arrives. The others follow one after another, when they need what does not come.
+    """
+
+    causes: ClassVar[frozenset[str]] = frozenset({"crash"})
+
+    kind: Literal["hang"] = "hang"
+
+    def begin(self, target: Target) -> Undo:
+        release = target.compute.hold(self.job, self.rank)
+        target.compute.fail(self.job, None, self.noticed_ns, self.down_ns)
+        return release
+
+
+# A crash: the process of one rank ends, and all others wait for it.
+class Crash(Stopping, OfRank):
+    """One rank, and its tensor-parallel group, ends at once, also in the middle of a pass.
+
+    What was sent arrives. As ``restarts`` of a job, but at any time, and in the truth.
+    """
+
+    causes: ClassVar[frozenset[str]] = frozenset({"hang"})
+
+    kind: Literal["crash"] = "crash"
+    into_step_s: float = Field(
+        default=0.0, ge=0, le=1e8, description="Time from the fault's beginning to the end [s]."
+    )
+
+    @property
+    def lasts_ns(self) -> int | None:
+        return self._delay_ns + (super().lasts_ns or 0)
+
+    def begin(self, target: Target) -> Undo:
+        def end() -> None:
+            target.compute.fail(self.job, self.rank, self.noticed_ns, self.down_ns)
+
+        target.clock.call_at(target.clock.now + self._delay_ns, end)
+        return lambda: None
+
+    @property
+    def _delay_ns(self) -> int:
+        return round(self.into_step_s * 1e9)
+
+
+# A NIC that stops without a word: nothing goes through it, and nothing is reported.
+class StoppedNic(Stopping, OfNic):
+    """The link of one NIC carries nothing until the jobs that use it are restarted.
+
+    A message that is under way has no record before it ends, after the restart, or before the
+    recording ends. A ring that begins
+    without the NIC is given up: its other ranks send until they lack what would come through it.
+    """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS | {"hang", "nic_down"}
+
+    kind: Literal["stopped_nic"] = "stopped_nic"
+
+    def begin(self, target: Target) -> Undo:
+        for job in self.jobs_affected(target):
+            target.compute.fail(job, None, self.noticed_ns, self.down_ns)
+        return target.links.slow(self.links(target), STOPPED)

@@ -106,7 +106,7 @@ def without(scenario: Scenario, numbers: Collection[int]) -> Scenario:
 def described(fault: Any) -> str:
     """A short description of a fault: its kind, target, severity and window.
 
-    >>> from prism_sim.faults.slow_gpu import SlowGpu
+    >>> from prism_sim.faults.computing import SlowGpu
     >>> described(SlowGpu(job="a", rank=3, factor=0.5, from_step=4, to_step=7))
     'slow_gpu, job a, rank 3, at 0.5, steps 4 to 6'
     """

@@ -1,6 +1,6 @@
-"""Effects on flow records, one file an effect.
+"""Effects on flow records.
 
-A new effect is a new file with a class that derives from
+A new effect is a class that derives from
 :class:`~prism_sim.collector.effects.base.EffectBase` and has a literal ``kind``, and one entry in
 :data:`KINDS` below, or an entry point ``prism_sim.effects`` of another package. The order of
 :data:`KINDS` is the order in which effects act; those of other packages come last. Effects with
@@ -10,25 +10,18 @@ A new effect is a new file with a class that derives from
 from __future__ import annotations
 
 from prism_sim.collector.effects.acknowledgements import Acknowledgements
+from prism_sim.collector.effects.addresses import MovedAddresses, Nat
 from prism_sim.collector.effects.base import EffectBase
-from prism_sim.collector.effects.clocks import Clocks
 from prism_sim.collector.effects.connections import Connections
-from prism_sim.collector.effects.dns import Dns
-from prism_sim.collector.effects.granularity import Granularity
 from prism_sim.collector.effects.headers import Headers
-from prism_sim.collector.effects.lateness import Lateness
-from prism_sim.collector.effects.loss import Loss
-from prism_sim.collector.effects.monitoring import Monitoring
-from prism_sim.collector.effects.moved_addresses import MovedAddresses
-from prism_sim.collector.effects.nat import Nat
+from prism_sim.collector.effects.missing import Loss, Outages, Sampling, SilentSwitches
 from prism_sim.collector.effects.observation import Observation
-from prism_sim.collector.effects.outages import Outages
 from prism_sim.collector.effects.paths import Paths
 from prism_sim.collector.effects.pings import Pings
 from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
-from prism_sim.collector.effects.sampling import Sampling
-from prism_sim.collector.effects.silent import SilentSwitches
+from prism_sim.collector.effects.service import Dns, Monitoring
+from prism_sim.collector.effects.times import Clocks, Granularity, Lateness
 from prism_sim.collector.effects.waiting import Waiting
 from prism_sim.registry import Registry, by_literal
 

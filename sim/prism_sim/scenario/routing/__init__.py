@@ -1,6 +1,6 @@
-"""Routing: how switches share messages among equal paths; one file a kind.
+"""Routing: how switches share messages among equal paths.
 
-A new kind is a new file with a class that derives from
+A new kind is a class that derives from
 :class:`~prism_sim.scenario.routing.base.RoutingBase` and has a literal ``kind``, and one entry in
 :data:`ROUTINGS`; or an entry point ``prism_sim.routings`` of another package.
 """
@@ -8,11 +8,8 @@ A new kind is a new file with a class that derives from
 from __future__ import annotations
 
 from prism_sim.registry import Registry, by_literal
-from prism_sim.scenario.routing.adaptive import Adaptive
 from prism_sim.scenario.routing.base import Choice, RoutingBase
-from prism_sim.scenario.routing.ecmp import Ecmp
-from prism_sim.scenario.routing.flowlet import Flowlet
-from prism_sim.scenario.routing.spray import Spray
+from prism_sim.scenario.routing.kinds import Adaptive, Ecmp, Flowlet, Spray
 
 ROUTINGS: Registry[type[RoutingBase]] = Registry(
     "prism_sim.routings", Ecmp, Flowlet, Adaptive, Spray, name_of=by_literal

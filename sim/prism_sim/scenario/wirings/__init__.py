@@ -1,6 +1,6 @@
-"""How NICs are plugged into leaves, one file a kind.
+"""How NICs are plugged into leaves.
 
-A new kind is a new file with a class that derives from
+A new kind is a class that derives from
 :class:`~prism_sim.scenario.wirings.base.Wiring`, one entry in :data:`WIRINGS`, and its name in
 ``fabric.kind`` (:mod:`prism_sim.scenario.cluster`).
 """
@@ -8,9 +8,7 @@ A new kind is a new file with a class that derives from
 from __future__ import annotations
 
 from prism_sim.scenario.wirings.base import Wiring
-from prism_sim.scenario.wirings.rail import Rail
-from prism_sim.scenario.wirings.rail_only import RailOnly
-from prism_sim.scenario.wirings.tor import Tor
+from prism_sim.scenario.wirings.kinds import Rail, RailOnly, Tor
 
 WIRINGS: dict[str, Wiring] = {"rail": Rail(), "tor": Tor(), "rail_only": RailOnly()}
 """The wiring of each kind of fabric, by its name in a scenario."""

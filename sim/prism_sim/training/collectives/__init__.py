@@ -1,6 +1,6 @@
-"""Algorithms of collectives, one file for each.
+"""Algorithms of collectives.
 
-A new algorithm is a new file. For an all-reduce it has a class that derives from
+A new all-reduce is a class that derives from
 :class:`~prism_sim.training.collectives.base.AllReduceBase` and has a literal ``kind``, and one
 entry in :data:`ALL_REDUCES`, or an entry point ``prism_sim.collectives`` of another package.
 Algorithms of other operations have one entry in :data:`ALGORITHMS`.
@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from prism_sim.registry import Registry, by_literal
-from prism_sim.training.collectives.all_to_all import all_to_all
 from prism_sim.training.collectives.base import AllReduceBase, Builder, Collective, Group
-from prism_sim.training.collectives.chain import chains
 from prism_sim.training.collectives.hierarchical import HierarchicalAllReduce, hierarchical
+from prism_sim.training.collectives.pipelined import TreeAllReduce, chains, trees
 from prism_sim.training.collectives.ring import RingAllReduce, rings
-from prism_sim.training.collectives.shift import shift
-from prism_sim.training.collectives.tree import TreeAllReduce, trees
+from prism_sim.training.collectives.uncoupled import all_to_all, shift
 
 ALL_REDUCES: Registry[type[AllReduceBase]] = Registry(
     "prism_sim.collectives",

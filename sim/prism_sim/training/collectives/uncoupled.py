@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.network import Hop, Network
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN, Trains
-from prism_sim.training.collectives.base import Group, shared
+from prism_sim.training.collectives.base import Collective, Group, shared
 
 
 class Uncoupled:
@@ -73,3 +73,27 @@ def lone_messages(
     ends_ns = trains["start_ns"] + trains["burst_ns"]
     seen: Trains = trains[(trains["route"] != HIDDEN) & (ends_ns <= network.env.now)]
     return seen
+
+
+def shift(group: Group, network: Network) -> list[Collective]:
+    """Lay out a shift: every member of a ring sends a message to the next member, once.
+
+    Ring attention is a sequence of shifts.
+    """
+    members = len(group.gpus)
+    if members == 1:
+        return []
+    pairs = [(member, (member + 1) % members) for member in range(members)]
+    return [Uncoupled(group, pairs, 1, network)]
+
+
+def all_to_all(group: Group, network: Network) -> list[Collective]:
+    """Lay out an all-to-all: every rank sends every other an equal part of its buffer at once.
+
+    Each sends (n - 1) / n of its buffer (nccl-tests' bus bandwidth factor).
+    """
+    members = range(len(group.gpus))
+    if len(members) == 1:
+        return []
+    pairs = [(a, b) for a in members for b in members if a != b]
+    return [Uncoupled(group, pairs, len(members), network)]

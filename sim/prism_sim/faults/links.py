@@ -1,4 +1,4 @@
-"""A gray link: a cable that loses packets, which the sender repeats."""
+"""Faults of NICs and cables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,62 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import SLOW_ACCESS
+from prism_sim.faults.base import SLOW_ACCESS, STOPPED, LinkFault
 from prism_sim.faults.drawing import Drawing
-from prism_sim.faults.places import OfLink
+from prism_sim.faults.places import OfLink, OfNic
 from prism_sim.faults.target import Target, Undo
+from prism_sim.faults.timing import Pulsed
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
 
 
+# A NIC that sends and receives below its rate: a degraded lane, PCIe downtraining.
+class SlowNic(OfNic, LinkFault):
+    """One NIC runs at factor of its rate, in both directions.
+
+    Named as the ``nic`` of a ``server``, or as the one that ``rank`` of ``job`` uses.
+    """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS
+
+    kind: Literal["slow_nic"] = "slow_nic"
+
+
+# A NIC whose link goes down and comes back: a loose cable, a dirty optic, a failing port.
+class FlappingNic(Pulsed, OfNic):
+    """The link of one NIC is down for ``lasts_s`` in every ``every_s``, in both directions.
+
+    Messages under way wait, and continue when the link is back. (A queue pair repeats for some
+    seconds before it gives up: with NCCL's defaults, 7 retries of about 1 s each,
+    NCCL_IB_TIMEOUT = 20. A link that stays down longer stops the job: see ``stopped_nic``.)
+    """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS | {"nic_flap"}
+
+    kind: Literal["flapping_nic"] = "flapping_nic"
+
+    def magnitude(self, target: Target) -> float:
+        return self.share
+
+    def begin(self, target: Target) -> Undo:
+        links = self.links(target)
+        return self.pulsed(target.clock, lambda: target.links.slow(links, STOPPED))
+
+
+# A slow cable: bit errors, a lost lane, a wrong speed setting.
+class SlowLink(OfLink, LinkFault):
+    """The link between ``a`` and ``b`` runs at factor of its rate, in both directions.
+
+    A cable whose training failed on some lanes comes up with the others: at a half or a quarter.
+    If several parallel links join two switches, all of them are slow.
+    """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS
+
+    kind: Literal["slow_link"] = "slow_link"
+
+
+# A gray link: a cable that loses packets, which the sender repeats.
 class LossyLink(OfLink):
     """Each packet on the link is lost with the same probability, and repeated.
 

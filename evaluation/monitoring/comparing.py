@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from llmprism.watch.matching import alert_name, place_of
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
+from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
 
 _FILES = 12
@@ -47,9 +48,18 @@ class Comparison:
     records_per_s: float
 
 
+class Files(Pieces):
+    """Pieces of which the last one is known to be the last."""
+
+    def take(self, position: Any, wait_s: float) -> Taken:
+        """The next piece."""
+        taken = super().take(position, wait_s)
+        return replace(taken, is_end=taken.position >= len(self))
+
+
 def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     """Watch a recording in ``folder``, and diagnose it as a whole."""
-    files = Pieces(flows, folder)
+    files = Files(flows, folder)
     records = files.table.num_rows
     files.borders = np.linspace(0, records, _FILES + 1).astype(int)
     ends = files.table["end_ns"].to_numpy()

@@ -23,78 +23,6 @@ from typing import Any, NamedTuple
 
 from prism_common.untrusted import parsed, whole
 
-MOST_INSTRUCTIONS = 4_000_000
-MOST_VALUES = 16_000_000
-"""Values, with each of a shared one's, and a piece of text for each :data:`_PIECE` characters."""
-_DEEPEST, _PIECE = 64, 64
-_PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
-_BROKEN = (
-    pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError,
-    OverflowError, MemoryError,
-)  # fmt: skip
-
-
-class PickleError(ValueError):
-    """A pickle is broken, too large, or has more than plain values: the reason."""
-
-
-def unpickled(data: bytes) -> Any:
-    """Return the value of a pickle.
-
-    Raises
-    ------
-    PickleError : it is broken, too large, or has more than plain values.
-    """
-    try:
-        for count, (code, place, _) in enumerate(pickletools.genops(data), 1):
-            beyond = code.name in _PUTS and not 0 <= int(place or 0) < count
-            if count > MOST_INSTRUCTIONS or beyond:
-                raise PickleError(f"a pickle whose memo or length exceeds {count} instructions")
-        value = _PlainOnly(io.BytesIO(data)).load()
-    except PickleError:
-        raise
-    except _BROKEN as error:
-        raise PickleError(f"a broken pickle ({error or type(error).__name__})") from None
-    check_values(value)
-    return value
-
-
-class _PlainOnly(pickle.Unpickler):
-    """Builds no objects: whatever a pickle would import is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain types are read")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to objects outside")
-
-
-def check_values(value: Any) -> None:
-    """Refuse a value that contains itself, is nested too deep, or has too many values in all.
-
-    Raises
-    ------
-    PickleError : it does.
-    """
-    _size(value, 0, {})
-
-
-def _size(one: Any, depth: int, sizes: dict[int, int]) -> int:
-    if isinstance(one, str | bytes):
-        return 1 + len(one) // _PIECE
-    if not isinstance(one, dict | list | tuple | set | frozenset):
-        return 1
-    if depth > _DEEPEST or sizes.get(id(one)) == 0:
-        raise PickleError("values that are nested too deep, or contain themselves")
-    if id(one) not in sizes:
-        sizes[id(one)] = 0
-        parts = [*one, *one.values()] if isinstance(one, dict) else one
-        sizes[id(one)] = 1 + sum(_size(part, depth + 1, sizes) for part in parts)
-    if sizes[id(one)] > MOST_VALUES:
-        raise PickleError(f"more than {MOST_VALUES} values, most of them shared")
-    return sizes[id(one)]
-
-
 LARGEST = 256 << 20
 """Bytes of a dump that is read."""
 _HEAD = 4096
@@ -256,3 +184,75 @@ def _by_order(states: dict[Any, Any], dump: Dump) -> dict[str, str]:
     if len(names) != len(keys) or not all(map(_NUMBER.fullmatch, names + keys)):
         return {}
     return dict(zip(sorted(keys, key=int), sorted(names, key=int), strict=True))
+
+
+MOST_INSTRUCTIONS = 4_000_000
+MOST_VALUES = 16_000_000
+"""Values, with each of a shared one's, and a piece of text for each :data:`_PIECE` characters."""
+_DEEPEST, _PIECE = 64, 64
+_PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
+_BROKEN = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError,
+    OverflowError, MemoryError,
+)  # fmt: skip
+
+
+class PickleError(ValueError):
+    """A pickle is broken, too large, or has more than plain values: the reason."""
+
+
+def unpickled(data: bytes) -> Any:
+    """Return the value of a pickle.
+
+    Raises
+    ------
+    PickleError : it is broken, too large, or has more than plain values.
+    """
+    try:
+        for count, (code, place, _) in enumerate(pickletools.genops(data), 1):
+            beyond = code.name in _PUTS and not 0 <= int(place or 0) < count
+            if count > MOST_INSTRUCTIONS or beyond:
+                raise PickleError(f"a pickle whose memo or length exceeds {count} instructions")
+        value = _PlainOnly(io.BytesIO(data)).load()
+    except PickleError:
+        raise
+    except _BROKEN as error:
+        raise PickleError(f"a broken pickle ({error or type(error).__name__})") from None
+    check_values(value)
+    return value
+
+
+class _PlainOnly(pickle.Unpickler):
+    """Builds no objects: whatever a pickle would import is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain types are read")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to objects outside")
+
+
+def check_values(value: Any) -> None:
+    """Refuse a value that contains itself, is nested too deep, or has too many values in all.
+
+    Raises
+    ------
+    PickleError : it does.
+    """
+    _size(value, 0, {})
+
+
+def _size(one: Any, depth: int, sizes: dict[int, int]) -> int:
+    if isinstance(one, str | bytes):
+        return 1 + len(one) // _PIECE
+    if not isinstance(one, dict | list | tuple | set | frozenset):
+        return 1
+    if depth > _DEEPEST or sizes.get(id(one)) == 0:
+        raise PickleError("values that are nested too deep, or contain themselves")
+    if id(one) not in sizes:
+        sizes[id(one)] = 0
+        parts = [*one, *one.values()] if isinstance(one, dict) else one
+        sizes[id(one)] = 1 + sum(_size(part, depth + 1, sizes) for part in parts)
+    if sizes[id(one)] > MOST_VALUES:
+        raise PickleError(f"more than {MOST_VALUES} values, most of them shared")
+    return sizes[id(one)]

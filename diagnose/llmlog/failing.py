@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from llmlog.connections import lost_connections, of_own_network, shared_ends
 from llmlog.evidence import Event, Evidence, Writer
-from llmlog.paces import Iteration
+from llmlog.progress import Iteration
 from llmlog.tracebacks import is_reaction
 
 SIGNALS = {"4", "7", "8", "9", "11"}

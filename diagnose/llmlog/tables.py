@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from llmlog.diagnosis import Failure
 from llmlog.evidence import Event
-from llmlog.paces import usual_s
-from llmlog.progress import Progress
+from llmlog.progress import Progress, usual_s
 from llmlog.reading import Job
 from llmlog.records import masked
 from llmlog.understanding import Known

@@ -9,7 +9,7 @@ from llmlog.clocks import seconds
 from llmlog.collectives import find_hang
 from llmlog.evidence import Event, Evidence, Writer
 from llmlog.failing import Culprit, nodes_of, odd_ones, ranks_of
-from llmlog.paces import usual_s
+from llmlog.progress import usual_s
 
 _DONE = re.compile(r"last completed NCCL work: (-?\d+)")
 _SILENT, _SILENT_S = 10, 300.0

@@ -51,7 +51,7 @@ def answer_version(arguments: list[str], line: str) -> None:
 
 @contextmanager
 def user_errors(debug: bool) -> Iterator[None]:
-    """Print what the user can mend in a line each, and exit 1."""
+    """Print what the user can correct in a line each, and exit 1."""
     from prism_common.errors import UserError
 
     try:

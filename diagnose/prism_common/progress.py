@@ -12,7 +12,7 @@ Progress = Callable[[float, str], None]
 
 
 def silent(_fraction: float, _doing: str) -> None:
-    """Report progress to nobody."""
+    """Leave progress unreported."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from evaluation.logs.l4.comparisons import slow_window
 from evaluation.logs.l4.library import Library
 from evaluation.logs.l4.method import L4
 from llmlog.diagnosis import Failure
-from llmlog.paces import Iteration
+from llmlog.progress import Iteration
 from llmlog.reading import find_jobs
 from llmlog.streams import Intake
 from log_corpus import corpus

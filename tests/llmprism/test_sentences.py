@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from llmprism.evidence import numbers
+from llmprism.finding_fields import cost_share, evidence_of, number, step_of, text
+from llmprism.next_steps import NEXT, next_step
 from llmprism.part_names import Parts
 from llmprism.sentences import PHRASES, JobFacts, finding_text
 
@@ -213,3 +216,79 @@ def test_any_row_makes_sentences(values):
     assert text.endswith(".")
     assert "None" not in text
     assert "nan" not in text
+
+
+def test_figures_are_phrases_in_the_order_in_which_they_are_read():
+    evidence = {"step_share": 0.595, "time_ratio": 1.665, "normal_step_ns": 1_070_000_000}
+    assert list(numbers(evidence)) == [
+        "takes 1.67 times the usual time",
+        "a normal step takes 1.07 s",
+        "steps are 59.5 % longer",
+    ]
+
+
+def test_an_unknown_figure_follows_with_its_name():
+    evidence = {"lost_{packets}": 12, "deviations": 5.5, "share_of_{}": 0.25}
+    assert list(numbers(evidence)) == [
+        "that is 5.5 times the usual deviation",
+        "lost {packets} 12",
+        "share of {} 25.0 %",
+    ]
+
+
+def test_suspects_and_other_causes_are_no_figures():
+    hidden = {"one_of": ["a"], "suspects": ["b"], "or_causes": ["c"], "server": "s1", "steps": [1]}
+    assert list(numbers(hidden)) == []
+
+
+def test_transfers_may_lose_more_than_a_step_together():
+    one, several = ([*numbers({"lost_share_of_a_step": share})] for share in (0.25, 3.3562))
+    assert one == ["the culprit itself lost 25.0 % of a step"]
+    assert several == ["its transfers lost 3.36 times a step, all taken together"]
+
+
+def test_a_step_of_a_job_that_stopped_is_many_times_as_long():
+    stopped = {"step_share": 427.34, "step_deviations": 1e6}
+    assert list(numbers(stopped)) == ["steps are 428 times as long"]
+
+
+def test_every_cause_that_has_a_phrase_has_a_next_step():
+    assert PHRASES.keys() <= NEXT.keys()
+
+
+@pytest.mark.parametrize("step", NEXT.values())
+def test_a_step_is_one_sentence(step):
+    assert step[0].isupper()
+    assert step.endswith(".")
+    assert step.count(". ") == 0
+
+
+def test_a_cause_of_another_method_gets_that_of_its_culprit():
+    assert "port of the switch" in next_step("strange", "address")
+    assert "llmlog" in next_step("strange", "job")
+
+
+ROW = {"start_ns": 21 * S, "end_ns": 35 * S, "first_step": 17, "evidence": "{}"}
+
+
+def test_the_share_of_step_time_follows_from_the_cost_if_the_method_gives_none():
+    """14 s of which 4 s are lost: 10 s would have been enough."""
+    assert cost_share(ROW | {"cost": 4.0 * S}) == pytest.approx(0.4)
+    assert cost_share(ROW | {"cost": 20.0 * S}) is None
+    assert cost_share(ROW | {"cost": None}) is None
+    given = json.dumps({"step_share": 0.065})
+    assert cost_share(ROW | {"cost": 4.0 * S, "evidence": given}) == 0.065
+
+
+@pytest.mark.parametrize("evidence", ["not { json", None, "[1]", "3"])
+def test_evidence_that_is_no_object_is_empty(evidence):
+    assert evidence_of(ROW | {"evidence": evidence}) == {}
+
+
+def test_wrong_values_are_unknown():
+    assert [number(one) for one in (2, 0.5, True, "2", float("nan"), None)] == [
+        2, 0.5, None, None, None, None,
+    ]  # fmt: skip
+    assert (step_of(ROW, "first_step"), step_of(ROW, "last_step")) == (17, None)
+    assert step_of({"last_step": -1}, "last_step") is None
+    assert (text("a"), text(None), text(3)) == ("a", "", "")

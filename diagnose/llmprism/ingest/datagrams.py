@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from llmprism.ingest.captures import Frame, frames, frames_of, is_capture
-from llmprism.ingest.fragments import Assembly
 from llmprism.ingest.links import network
 from llmprism.ingest.notes import Notes
-from llmprism.ingest.packets import UDP, read_ip
+from llmprism.ingest.packets import UDP, Assembly, read_ip
 from llmprism.ingest.sources import BROKEN, Source
 
 OTHER_PACKET = "packet that carries no export datagram"

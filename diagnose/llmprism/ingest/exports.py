@@ -19,12 +19,13 @@ import numpy as np
 
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
 from llmprism.ingest.datagrams import Datagram
-from llmprism.ingest.headers import Header, headers_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.templates import (
     Columns,
+    Header,
     Template,
     columns_of,
+    headers_of,
     ipfix_options,
     templates,
     v9_options,

@@ -1,4 +1,8 @@
-"""The whole of an ingest: sources in, a flow table out."""
+"""The whole of an ingest: sources in, a flow table out.
+
+Records that no flow table can hold are set aside, counted by reason. The diagnoser screens again
+with what the topology knows (:mod:`llmprism.io.screening`).
+"""
 
 from __future__ import annotations
 

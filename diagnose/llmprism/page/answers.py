@@ -3,8 +3,8 @@
 All of it comes from the diagnosis, the flow records and the topology; no truth is needed. Each
 part of the page is computed by a module here, as plain values that the page's script draws:
 :mod:`~.cards` (a sentence for each finding), :mod:`~.delays` (servers by steps),
-:mod:`~.close_up` (the timeline around a finding), :mod:`~.leaves` (rates) and :mod:`~.shares`
-(computation, communication and waiting).
+:mod:`~.close_up` (the timeline around a finding) and :mod:`~.leaves` (rates); the shares of
+computation, communication and waiting stand here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,42 @@ from llmprism.page.tables import Tables
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+
+def answers(tables: Tables) -> dict[str, Any]:
+    """Cards for the template, and ``data`` for the script of the page."""
+    cards = cards_of(tables)
+    jobs = _jobs_shown(tables, cards)
+    data = {
+        "origin_ms": tables.origin_ns / 1e6,
+        "findings": [card.as_data(tables) for card in cards],
+        "maps": _for_each(jobs, cards, tables, delay_map),
+        "close_ups": close_ups(tables, jobs, cards),
+        "leaves": leaf_rates(tables),
+        "shares": _for_each(jobs, cards, tables, shares_of),
+    }
+    return {"cards": cards, "checked": checked(tables), "data": data}
+
+
+_JOBS = 6
+_Make = Callable[[Tables, str, list[Card]], dict[str, Any] | None]
+
+
+def _for_each(
+    jobs: list[str], cards: list[Card], tables: Tables, make: _Make
+) -> list[dict[str, Any]]:
+    """What ``make`` returns for each job and the cards about it, without None."""
+    made = (make(tables, job, [card for card in cards if card.job == job]) for job in jobs)
+    return [one for one in made if one is not None]
+
+
+def _jobs_shown(tables: Tables, cards: list[Card]) -> list[str]:
+    """Jobs with findings in the order of these, then the others, the largest first."""
+    sizes = tables.jobs["job"].astype(str).value_counts(sort=False)
+    largest = sorted(sizes.index, key=lambda job: (-int(sizes[job]), len(job), job))
+    with_findings = [card.job for card in cards if card.job in sizes.index]
+    return list(dict.fromkeys([*with_findings, *largest]))[:_JOBS]
+
 
 PARTS = ("work", "transfers", "waiting")
 _SERVERS = 64
@@ -79,41 +115,3 @@ def _by_server(
         }
     rows = np.nan_to_num(np.stack([means[part] for part in PARTS], axis=1)) / 1e6
     return [[round(value, 3) for value in row] for row in rows.tolist()]
-
-
-__all__ = ["answers"]
-
-
-def answers(tables: Tables) -> dict[str, Any]:
-    """Cards for the template, and ``data`` for the script of the page."""
-    cards = cards_of(tables)
-    jobs = _jobs_shown(tables, cards)
-    data = {
-        "origin_ms": tables.origin_ns / 1e6,
-        "findings": [card.as_data(tables) for card in cards],
-        "maps": _for_each(jobs, cards, tables, delay_map),
-        "close_ups": close_ups(tables, jobs, cards),
-        "leaves": leaf_rates(tables),
-        "shares": _for_each(jobs, cards, tables, shares_of),
-    }
-    return {"cards": cards, "checked": checked(tables), "data": data}
-
-
-_JOBS = 6
-_Make = Callable[[Tables, str, list[Card]], dict[str, Any] | None]
-
-
-def _for_each(
-    jobs: list[str], cards: list[Card], tables: Tables, make: _Make
-) -> list[dict[str, Any]]:
-    """What ``make`` returns for each job and the cards about it, without None."""
-    made = (make(tables, job, [card for card in cards if card.job == job]) for job in jobs)
-    return [one for one in made if one is not None]
-
-
-def _jobs_shown(tables: Tables, cards: list[Card]) -> list[str]:
-    """Jobs with findings in the order of these, then the others, the largest first."""
-    sizes = tables.jobs["job"].astype(str).value_counts(sort=False)
-    largest = sorted(sizes.index, key=lambda job: (-int(sizes[job]), len(job), job))
-    with_findings = [card.job for card in cards if card.job in sizes.index]
-    return list(dict.fromkeys([*with_findings, *largest]))[:_JOBS]

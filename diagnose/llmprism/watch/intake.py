@@ -70,7 +70,7 @@ class Intake:
 
     @property
     def refused(self) -> int:
-        """Number of records that are no use, for a reason that can be mended."""
+        """Number of records that are no use, for a reason that can be corrected."""
         return sum(self.fates.get(fate, 0) for fate in _REASONS)
 
     @property

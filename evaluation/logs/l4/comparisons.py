@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from evaluation.logs.l4.counting import WINDOW, Counted, Template
-from llmlog.paces import Iteration
+from llmlog.progress import Iteration
 
 Templates = dict[int, Template]
 _TREES, _SEED, _SIGMAS = 100, 0, 3.0

@@ -18,7 +18,7 @@ from evaluation.logs.l4.counting import Counted, Miner, Template
 from evaluation.logs.l4.library import Library
 from llmlog.diagnosis import Failure
 from llmlog.evidence import Event, Writer
-from llmlog.paces import Iteration
+from llmlog.progress import Iteration
 from llmlog.reading import Job
 from llmlog.streams import Intake
 from llmlog.understanding import COMPLETED

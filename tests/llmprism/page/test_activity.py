@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprism.page.activity import WAIT, of_pipelines, waiting
-from llmprism.page.rates import binned_bytes
+from llmprism.page.leaves import binned_bytes
 
 GROUPS = pd.DataFrame({"job": "j", "kind": "dp", "group": [0, 0], "address": ["a", "c"]})
 PAIRS = pd.DataFrame({"src": ["a", "b", "a"], "dst": ["b", "a", "c"], "kind": ["pp", "pp", "dp"]})

@@ -3,6 +3,9 @@
 An address comes from the names that the user gave, else from the description; a NIC without
 either is called ``SERVER`` or ``SERVER:NIC``, which no flow may have. A switch with NICs is a
 leaf, one that is a cable away from a leaf a spine, everything above a core.
+
+Flows alone show who sends, and on which switches a path starts and ends (:func:`infer`). Servers,
+rates and cables between switches that no path names stay unknown.
 """
 
 from __future__ import annotations

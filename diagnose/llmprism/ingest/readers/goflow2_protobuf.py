@@ -26,26 +26,6 @@ from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
 from prism_common.untrusted import OutsideError, read_exactly, read_varint, varint
 
-_NUMBER, _BYTES = 0, 2  # types of values on the wire
-
-
-def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field; those of four or eight bytes are left out.
-
-    Raises
-    ------
-    OutsideError : the message is damaged.
-    """
-    try:
-        parsed = Empty.FromString(message)
-    except DecodeError as error:
-        raise OutsideError(f"no message of protocol buffers: {error}") from error
-    fields = UnknownFieldSet(parsed)
-    for field in (fields[place] for place in range(len(fields))):
-        if field.wire_type in (_NUMBER, _BYTES):
-            yield field.field_number, field.data
-
-
 _NUMBERS = {3: "sampling_rate", 9: "bytes", 10: "packets", 20: "protocol", 21: "src_port"}
 _NUMBERS |= {22: "dst_port", 110: "received_ns", 111: "start_ns", 112: "end_ns"}
 _ADDRESSES = {6: "src", 7: "dst", 11: "observer"}
@@ -145,3 +125,23 @@ def _table(rows: list[Fields]) -> pa.Table:
     return pa.table(
         {name: pa.array([row.get(name) for row in rows], _TYPES[name]) for name in _COLUMNS}
     )
+
+
+_NUMBER, _BYTES = 0, 2  # types of values on the wire
+
+
+def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and value of each field; those of four or eight bytes are left out.
+
+    Raises
+    ------
+    OutsideError : the message is damaged.
+    """
+    try:
+        parsed = Empty.FromString(message)
+    except DecodeError as error:
+        raise OutsideError(f"no message of protocol buffers: {error}") from error
+    fields = UnknownFieldSet(parsed)
+    for field in (fields[place] for place in range(len(fields))):
+        if field.wire_type in (_NUMBER, _BYTES):
+            yield field.field_number, field.data

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from llmprism.io.nics import frame_by_nic
 from llmprism.page.activity import WAIT, codes_in
-from llmprism.page.rates import binned_bytes
+from llmprism.page.leaves import binned_bytes
 from llmprism.page.tables import Tables
 from prism_sim.render.trace.lines import Event, describe, lines, microseconds, numbers, quoted
 from prism_sim.render.trace.selection import Selection

@@ -154,16 +154,14 @@ def delay(
 
 
 @app.command()
-def counters(
-    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 2,
-    of: Annotated[str, typer.Option("--set", help="develop, exam, or all.")] = "all",
+def evidence(
+    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 15,
+    processes: Annotated[int | None, typer.Option(min=1, help="Parallel processes.")] = None,
 ) -> None:
-    """Grade the diagnosis of counters at several intervals: a part of results/reference/exam.md."""
-    from evaluation.counters.running import write
-    from evaluation.exam.command import write_again
+    """Compare kinds of telemetry on the same worlds: results/reference/evidence.md."""
+    from evaluation.evidence import write
 
-    write(of, number)
-    write_again()
+    typer.echo(write(number, processes))
 
 
 @app.command()

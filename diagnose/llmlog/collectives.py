@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from llmlog.dumps import Call, Dump, Status
+from prism_common.recorder import Call, Dump, Status
 
 _ROOTED = {"broadcast", "reduce", "gather", "scatter", "send", "recv"}
 """Operations that some ranks complete before others."""

@@ -12,7 +12,6 @@ from itertools import chain, groupby
 
 from llmlog import statements, tracebacks
 from llmlog.catalogue import Kind, classify
-from llmlog.dumps import DumpError, looks_like_dump, read_dumps
 from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
 from llmlog.learning import SAMPLE, SAMPLE_BYTES
 from llmlog.ordinary import Ordinary
@@ -23,6 +22,7 @@ from llmlog.records import Lines, Record
 from llmlog.streams import Intake, decoded, lines
 from llmlog.summaries import learn, rank_in, read_summary, read_tasks
 from llmlog.understanding import is_bad, is_bad_text, is_known
+from prism_common.recorder import DumpError, looks_like_dump, read_dumps
 
 _APART, _EVERY = 1000, 64
 """Lines of other writers within which an event continues, and after how many that is checked."""

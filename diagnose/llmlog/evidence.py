@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from llmlog.clocks import ITERATION, KINDS, Moment, offsets, seconds
-from llmlog.dumps import Dump
 from llmlog.progress import Progress
 from llmlog.reading import Job
+from prism_common.recorder import Dump
 
 TEXT_KEPT = 4000
 """Characters of an event that are kept."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from llmlog.dumps import has_all_ranks
 from llmlog.names import of_file, rank_of_file
 from prism_common.errors import Problem, UserError
+from prism_common.recorder import has_all_ranks
 from prism_common.untrusted import OutsideError, parsed, whole
 
 INDEX = "index.json"

@@ -23,7 +23,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from evaluation.attacks.fuzzing import attack
 from evaluation.attacks.targets import targets
 from evaluation.paths import REFERENCE
-from llmlog.dumps import PickleError, unpickled
 from llmprism.watch.live.application import Live, application
 from llmprism.watch.live.serving import served
 from llmprism.watch.metrics import Metrics
@@ -32,6 +31,7 @@ from llmprism.watch.sources.standard_input import StandardInput
 from llmprism.watch.sources.templates import Templates
 from prism_common.errors import Problem, UserError
 from prism_common.escapes import printable
+from prism_common.recorder import PickleError, unpickled
 from prism_sim.render.markdown import table
 
 SEED = 4_711

@@ -14,8 +14,7 @@ from evaluation.exam import paired as pairing
 from evaluation.exam.figures import figures_of
 from evaluation.exam.measuring import METHODS
 from evaluation.exam.page import page_of
-from evaluation.exam.running import results_of
-from evaluation.exam.saved import Saved, read, save
+from evaluation.exam.running import Saved, read, results_of, save
 from evaluation.exam.worlds import FIRST_SEED, RESULTS, families, worlds
 from evaluation.paths import REFERENCE
 from prism_common.errors import Problem, UserError
@@ -100,12 +99,6 @@ def beside(earlier: Saved, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "worlds": len(pairing.common(earlier.results, results)),
         "table": pairing.as_table(found, ("before", "now")),
     }
-
-
-def write_again() -> None:
-    """Write the page again from its figures, with the newest section about counters."""
-    figures = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
-    PAGE.write_text(page_of(figures), encoding="utf-8")
 
 
 def document(results: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:

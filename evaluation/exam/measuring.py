@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ import pandas as pd
 
 from evaluation.exam import answers, truth
 from evaluation.exam.worlds import World, families, scenario_of, simulated
+from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import evidence_of, names_in, number
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose_files
@@ -93,10 +94,15 @@ def beside(run: Run, flows: Path | None = None) -> Iterator[Run]:
 
 def diagnosed(run: Run, method: str) -> Row:
     """What ``method`` found in the records of ``run``; tables are empty if it raised an error."""
+    return grade_of(run, lambda: diagnose_files(run.flows, run.topology, method=method))
+
+
+def grade_of(run: Run, diagnose: Callable[[], Diagnosis]) -> Row:
+    """The grade of what ``diagnose`` returns; tables are empty if it raised an error."""
     shutil.rmtree(run.diagnosis_folder, ignore_errors=True)
     began, refused = time.process_time(), None
     try:
-        diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+        diagnose().write(run.diagnosis_folder)
     except Exception as error:  # a method that fails is graded as one that finds nothing
         refused = f"{type(error).__name__}: {error}"
         shutil.rmtree(run.diagnosis_folder, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evaluation.exam import counters
 from evaluation.exam.intervals import Estimate
 from evaluation.paths import TEMPLATES
 from prism_sim.toolkit import render_page, table
@@ -47,8 +46,6 @@ def page_of(figures: Mapping[str, Any]) -> str:
         groups=[(name, _groups(sets, name)) for name in _of_main(sets, "groups")],
         brier=_brier(sets),
         reliability=_reliability(sets),
-        counters=counters.section(written),
-        counters_made=counters.made(),
     )
 
 

@@ -3,6 +3,9 @@
 A result is kept under a key of all that it depends on: the code of the packages, the code of the
 measures, the scenario, and the method. An interrupted run continues where it stopped, and another
 method, or more worlds, repeat nothing.
+
+For paired comparisons, results of one method are saved under a label that names a state of the
+code: by default the commit, with a ``+`` for changes that were not committed.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +22,14 @@ from typing import Any
 from evaluation.exam import answers, measuring, truth
 from evaluation.exam.measuring import Task
 from evaluation.exam.worlds import RESULTS, World, families
+from prism_common.errors import Problem, UserError
+from prism_common.files import replacing
 from prism_sim.toolkit import Content, Piece, default_processes, fingerprint, kept_results
 
 Row = dict[str, Any]
+FOLDER = "labels"
+USUAL = "prism"
+"""The method of a label that names none."""
 
 
 def results_of(
@@ -72,3 +81,43 @@ def _key(world: World, method: str) -> str:
 def _measures() -> list[str]:
     """The code of the measures."""
     return [Path(str(module.__file__)).read_text() for module in (measuring, truth, answers)]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The results of ``method`` on worlds of the set ``of``, with the code of ``label``."""
+
+    label: str
+    method: str
+    of: str
+    results: list[dict[str, Any]]
+
+
+def save(saved: Saved, kept: Path = RESULTS) -> Path:
+    """Write results; those of the same label, method and set are replaced."""
+    path = _path(kept, f"{saved.label}.{saved.method}", saved.of)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(asdict(saved)), encoding="utf-8")
+    return path
+
+
+def read(name: str, kept: Path = RESULTS) -> Saved:
+    """Results by their file, or by ``LABEL`` or ``LABEL.METHOD``; those of `develop` go first.
+
+    Raises
+    ------
+    UserError : there are none.
+    """
+    names = [name, f"{name}.{USUAL}"]
+    paths = [_path(kept, one, of) for one in names for of in ("develop", "exam")]
+    for path in (Path(name), *paths):
+        if path.is_file():
+            return Saved(**json.loads(path.read_text(encoding="utf-8")))
+    there = ", ".join(sorted(path.stem for path in (kept / FOLDER).rglob("*.json"))) or "none"
+    how = f"measure them: python -m evaluation measure --label {name}; there are: {there}"
+    raise UserError(Problem(f"no results {name}", str(kept / FOLDER), how))
+
+
+def _path(kept: Path, name: str, of: str) -> Path:
+    return kept / FOLDER / of / f"{name}.json"

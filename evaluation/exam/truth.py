@@ -8,18 +8,24 @@ The *oracle* knows the true steps of the job, and when the fault was there. It c
 fault adds to a step with how much steps vary anyway: with n steps in the window, a slowdown s and a
 coefficient of variation c, records can show a fault if s sqrt(n) / c is at least
 :data:`SHOWN_DEVIATIONS`. It does not ask whether the culprit differs from its peers.
+
+*Peers* are parts of the culprit's kind that do the same for its job: what was never faster can only
+be compared with others. Those of a NIC, of its rank and of its cable are the other NICs with ranks
+of the same job and stage, but not of its tensor-parallel group, which works in lockstep; those of a
+server are such servers. Peers of a leaf are the other leaves with ranks of the job, and those of a
+spine the other spines. A cable between switches has those of its leaf to the other spines. A whole
+job has none.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from evaluation.exam.peers import has_peers
 from prism_common.kinds import OTHER
 from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
@@ -29,6 +35,8 @@ from prism_sim.score.culprits import PLACE, culprit_of
 
 MATTERS = 0.03
 SHOWN_DEVIATIONS = 3.0
+FEWEST_PEERS = 2
+"""The median of three is the least that one deviating part cannot move."""
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 COMPUTING = {
@@ -167,3 +175,37 @@ def telemetry_of(collector: Row) -> list[str]:
     if "paths" in effects:
         groups.append("paths unknown in part")
     return groups or ["exact"]
+
+
+def has_peers(
+    fault: pd.Series, job: str | None, ranks: pd.DataFrame, topology: Mapping[str, Any]
+) -> bool:
+    """Whether the culprit of ``fault`` can be compared with others of the same ``job``."""
+    culprit = culprit_of(fault, ranks)
+    if culprit is None:
+        return False
+    name = culprit[1]
+    tiers = {switch["name"]: switch["tier"] for switch in topology["switches"]}
+    own = ranks[ranks["job"] == job]
+    ends = [end for end in name.split("|") if end in tiers]
+    if culprit[0] == "link" and len(ends) == 1:
+        name = next(end for end in name.split("|") if end not in tiers)
+    elif ends:
+        return _other_switches(ends, own, topology, tiers) >= FEWEST_PEERS
+    part = "server" if culprit[0] == "server" else "address"
+    at = own[own[part] == name]
+    in_step = own.merge(at[[*PLACE]].drop_duplicates(), on=[*PLACE])[part]
+    others = own[own["pp"].isin(at["pp"]) & ~own[part].isin(in_step)]
+    groups = len(others[[*PLACE]].drop_duplicates())
+    return min(groups, int(others[part].nunique())) >= FEWEST_PEERS
+
+
+def _other_switches(
+    ends: list[str], own: pd.DataFrame, topology: Mapping[str, Any], tiers: Mapping[str, str]
+) -> int:
+    """Switches that serve the job as that one does, or as the far end of that cable does."""
+    spines = {name for name, tier in tiers.items() if tier != "leaf"}
+    if spines & {*ends}:
+        return len(spines - {*ends})
+    leaf_of = {end["address"]: end["switch"] for end in topology["endpoints"]}
+    return len({*own["address"].map(leaf_of)} - {*ends})

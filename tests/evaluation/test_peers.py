@@ -7,7 +7,7 @@ from itertools import product
 import pandas as pd
 import pytest
 
-from evaluation.exam.peers import has_peers
+from evaluation.exam.truth import has_peers
 
 SPINES = ("spine0", "spine1", "spine2")
 

@@ -32,8 +32,8 @@ class Shares:
 BOUNDS = {
     "sim/prism_sim": Shares(17.5, 10.5, 220),
     "diagnose/llmprism": Shares(68, 25.5, 170),
-    "diagnose/llmlog": Shares(38, 35, 230),
-    "diagnose/prism_common": Shares(24, 10.5, 450),
+    "diagnose/llmlog": Shares(38, 22, 230),
+    "diagnose/prism_common": Shares(24, 13, 450),
 }
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 HELP = """Find jobs, layouts, steps and slow parts in what communication libraries write.
 
 INPUTS are files or folders: lines of JSON of NCCL Inspector or RCCL Inspector (all versions, also
-compressed with gzip), their Prometheus files, or a table (CSV or Parquet) with --map.
+compressed with gzip), their Prometheus files, dumps of PyTorch's flight recorder (pickles or JSON),
+or a table (CSV or Parquet) with --map.
 
 Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the records do not show steps, and the
 message gives the reason.
@@ -92,11 +93,12 @@ def _lines(result: CollectiveDiagnosis) -> Iterator[str]:
             for axis in ("dp", "pp", "tp", "ep", "cp")
             if row[axis] != 1
         )
+        servers = jobs["server"].nunique()
+        where = f" on {counted(servers, 'server')}" if servers else ""
         length = duration(row["period_ns"]) if row["period_ns"] > 0 else "unknown"
         yield (
-            f"{row['job']}: {counted(len(jobs), 'process', 'processes')} on"
-            f" {counted(jobs['server'].nunique(), 'server')}, {axes or 'dp 1'}, step {length}"
-            f" ({counted(steps['step'].nunique(), 'step')})"
+            f"{row['job']}: {counted(len(jobs), 'process', 'processes')}{where}, {axes or 'dp 1'},"
+            f" step {length} ({counted(steps['step'].nunique(), 'step')})"
         )
     for row in diagnosis.findings.to_dict("records"):
         yield (

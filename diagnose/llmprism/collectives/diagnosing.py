@@ -26,7 +26,6 @@ from llmprism.collectives.reading import Records
 from llmprism.collectives.structure import Shape, Stepped, shapes_of, steps_of
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.io.flows import Intake
-from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Endpoint, Topology
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Explanation, row_of
@@ -108,9 +107,11 @@ def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis
         "jobs": pd.concat([_jobs(records, addresses, shape) for shape in shapes]),
         "layouts": pd.DataFrame([_layout(*one) for one in found]),
         "groups": pd.concat([_groups(operations, addresses, shape) for shape in shapes]),
-        "steps": _joined([_steps(operations, addresses, offsets, *one) for one in known], "steps"),
         "findings": numbered(rows),
     }
+    if known:
+        steps = [_steps(operations, addresses, offsets, *one) for one in known]
+        tables["steps"] = pd.concat(steps, ignore_index=True)
     plain, spans = conform(METHOD, tables)
     reasons = tuple(_unknown(shape) for shape, steps in found if steps is None)
     verdict = RecordsVerdict(bool(known), reasons, {"records": len(records.rows)})
@@ -142,6 +143,8 @@ def _placed(records: Records, topology: Topology | None) -> tuple[Topology, Ints
             share = max(hosts[host], len(listed)) if hosts[host] > 1 else len(listed)
             chosen[code] = listed[min(number * len(listed) // share, len(listed) - 1)]
         else:
+            if host in records.folders:
+                number = int(records.processes[code].pid)
             chosen[code] = Endpoint(address=f"{host}/{number}", server=host, nic=number)
     ports = dict.fromkeys((*(topology.ports if topology else ()), *chosen.values()))
     links, switches = (topology.links, topology.switches) if topology else ((), ())
@@ -157,7 +160,8 @@ def _natural(records: Records, code: int) -> tuple[str, int, str]:
 
 def _jobs(records: Records, addresses: list[str], shape: Shape) -> pd.DataFrame:
     codes = shape.processes.tolist()
-    servers = [records.processes[code].host for code in codes]
+    hosts = [records.processes[code].host for code in codes]
+    servers = [None if host in records.folders else host for host in hosts]
     own = {"job": shape.name, "address": [addresses[code] for code in codes], "server": servers}
     return pd.DataFrame(own).drop_duplicates(["job", "address"])
 
@@ -165,7 +169,7 @@ def _jobs(records: Records, addresses: list[str], shape: Shape) -> pd.DataFrame:
 def _layout(shape: Shape, steps: Stepped | None) -> dict[str, Any]:
     known = steps is not None and np.isfinite(steps.length_ns).any()
     period = finite_median(steps.length_ns) if steps is not None and known else CANNOT_TELL
-    named = {"missing_ranks": shape.missing, "communicators": len(shape.communicators)}
+    named = {"missing_ranks": shape.missing, "communicators": len(shape.kind)}
     return {
         "job": shape.name,
         **shape.layout,
@@ -180,16 +184,16 @@ def _layout(shape: Shape, steps: Stepped | None) -> dict[str, Any]:
 
 def _groups(operations: Operations, addresses: list[str], shape: Shape) -> pd.DataFrame:
     """Members of each communicator; those of a pipeline in the order of their stages."""
-    rows = operations.rows[np.isin(operations.rows["communicator"], shape.communicators)]
-    keys = rows["communicator"].astype(np.int64) << 32 | rows["process"]
-    at = np.unique(keys, return_index=True)[1]
+    members = operations.records.members
+    members = members[np.isin(members[:, 1], [*shape.kind])]
+    process, communicator, place = members[np.lexsort((members[:, 0], members[:, 1]))].T
     table = pd.DataFrame(
         {
             "job": shape.name,
-            "kind": [shape.kind[one] for one in rows["communicator"][at].tolist()],
-            "group": rows["communicator"][at].astype(np.int64),
-            "address": [addresses[code] for code in rows["process"][at].tolist()],
-            "position": pd.array(rows["place"][at], "Int64"),
+            "kind": [shape.kind[one] for one in communicator.tolist()],
+            "group": communicator,
+            "address": [addresses[code] for code in process.tolist()],
+            "position": pd.array(place, "Int64"),
         }
     )
     table["position"] = table["position"].mask(table["kind"] != "pp")
@@ -224,14 +228,6 @@ def _steps(
     return table.assign(dp_end_ns=table["end_ns"]).drop_duplicates(["job", "address", "step"])
 
 
-def _joined(frames: list[pd.DataFrame], name: str) -> pd.DataFrame:
-    return (
-        pd.concat(frames, ignore_index=True)
-        if frames
-        else DIAGNOSIS[name].empty_table().to_pandas()
-    )
-
-
 def _findings(durations: Durations) -> Iterator[dict[str, Any]]:
     """What the judge finds in one job: longer steps, then what is slow in all of them."""
     names = set()
@@ -258,7 +254,7 @@ def _row(durations: Durations, culprit: LocatedCulprit) -> dict[str, Any]:
 
 def _unknown(shape: Shape) -> Reason:
     text = (
-        f"the operations of its {counted(len(shape.communicators), 'communicator')} do not repeat"
+        f"the operations of its {counted(len(shape.kind), 'communicator')} do not repeat"
         " three times with serial numbers, so its steps are unknown"
     )
     return Reason("no_steps", shape.name, text)
@@ -271,6 +267,8 @@ def _notes(
     """What is missing, or measured less well, in words."""
     if operations.records.lost:
         yield f"ring buffers lost {counted(operations.records.lost, 'record')}"
+    for folder in sorted(operations.records.folders):
+        yield f"dumps of the flight recorder name no host; {folder}/3 is the rank 3 of {folder}"
     for shape in shapes:
         if shape.missing:
             ranks = counted(shape.missing, "rank")

@@ -35,7 +35,7 @@ class Operations:
     def __init__(self, records: Records) -> None:
         self.records, self.rows = records, records.rows
         rows = self.rows
-        self.origin_us = int(rows["end_us"].min())
+        self.origin_us = int(rows["end_us"].min()) if len(rows) else 0
         exec_ns = rows["exec_us"].astype(np.float64) * US
         key = rows["communicator"].astype(np.int64) * (len(records.operations) or 1)
         self.series = key + rows["operation"]
@@ -79,7 +79,7 @@ class Operations:
 
     @cached_property
     def tick_ns(self) -> float:
-        if self.records.exact_ends:
+        if self.records.exact_ends or not len(self.rows):
             return 0.0
         ends = np.unique(self.rows["end_us"][self.rows["process"] == self.rows["process"][0]])
         tick = clock_tick_ns(np.diff(ends)) if ends.size > 2 else 0

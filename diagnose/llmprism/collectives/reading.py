@@ -1,9 +1,10 @@
-"""Reading what libraries write: NCCL and RCCL Inspector, their Prometheus files, and any table.
+"""Reading what libraries write: NCCL and RCCL Inspector, PyTorch's flight recorder, any table.
 
 A line of JSON is one operation of one rank. Its header names the communicator, and its metadata the
 process and the time of the dump. Since format v4.3 both stand once, in a line that says how many
 lines after it belong to it and how many records a ring buffer lost. Prometheus files have means of
-many operations, without serial numbers in newer versions. What cannot be read is counted by reason.
+many operations, without serial numbers in newer versions. A dump of the flight recorder has the
+groups of its rank, and its last operations. What cannot be read is counted by reason.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from prism_common.errors import Problem, UserError
+from prism_common.recorder import DumpError, has_all_ranks, looks_like_dump, read_dumps
 from prism_common.untrusted import lines, parsed
 
 _FIELDS = [
@@ -39,9 +41,11 @@ OURS = ("communicator", "rank", "ranks", "nodes", "host", "process", "operation"
         "peer", "bytes", "exec_us", "end_us")  # fmt: skip
 """Columns of a table; those after ``operation`` may be missing, but not ``exec_us``."""
 _NEEDED = ("communicator", "rank", "ranks", "host", "process", "operation", "exec_us")
-NO_JSON, NO_HEAD, NO_OPERATION, IMPOSSIBLE = (
+NO_JSON, NO_HEAD, NO_OPERATION, IMPOSSIBLE, OPEN, NOT_TIMED = (
     "lines that are no JSON", "records without a header", "lines of another kind",
     "records with impossible values",
+    "operations that are not completed (llmlog names the rank that they wait for)",
+    "operations without a duration (PyTorch records it with TORCH_NCCL_ENABLE_TIMING=1)",
 )  # fmt: skip
 
 
@@ -70,6 +74,8 @@ class Records:
     rows : of type :data:`ROW`; a time of execution and of the end [us], by the clock of the host.
         A number is that of the operation in its communicator; a peer of -1 is a collective.
     processes, communicators, operations : what the codes of rows mean.
+    members : codes of process and communicator, and place in it, shape (members, 3).
+    folders : of dumps, which name no host: hosts of processes whose number is their rank.
     set_aside : lines that are not in the rows, by reason.
     lost : records that ring buffers have lost, as their processes say.
     exact_ends : whether ends are those of kernels; else they are the times of dumps.
@@ -79,6 +85,8 @@ class Records:
     processes: list[Process] = field(default_factory=list)
     communicators: list[Communicator] = field(default_factory=list)
     operations: list[str] = field(default_factory=list)
+    members: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    folders: set[str] = field(default_factory=set)
     set_aside: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     exact_ends: bool = True
@@ -95,17 +103,17 @@ def read(inputs: Sequence[str], mapping: Mapping[str, str]) -> Records:
     paths = [path for name in inputs for path in _files(Path(name))]
     for path in paths:
         try:
-            before = len(into.rows)
+            before = len(into.rows) + len(into.found.folders)
             into.read(path, mapping)
         except OSError as error:
             how = "name a file or a folder of records"
             raise UserError(Problem(error.strerror or str(error), str(path), how)) from error
-        except (pa.ArrowInvalid, EOFError) as error:
+        except (pa.ArrowInvalid, EOFError, DumpError) as error:
             raise UserError(Problem(f"the file is broken: {error}", str(path))) from error
-        if len(paths) == 1 and len(into.rows) == before:
+        if len(paths) == 1 and len(into.rows) + len(into.found.folders) == before:
             raise _nothing(into.found.set_aside, str(path))
     found = into.result()
-    if not len(found.rows):
+    if not len(found.rows) + len(found.folders):
         raise _nothing(found.set_aside, " ".join(inputs))
     return found
 
@@ -149,6 +157,7 @@ class _Reader:
             self.found.set_aside[IMPOSSIBLE] += int((~good).sum())
             rows = rows[good]
         self.found.rows, self.found.lost = rows, sum(self._dropped.values())
+        self.found.members = np.unique(np.array([*self._heads.values()]).reshape(-1, 3), axis=0)
         return self.found
 
     def read(self, path: Path, mapping: Mapping[str, str]) -> None:
@@ -160,6 +169,8 @@ class _Reader:
                 self._lines(unpacked)
         elif head[:4] == b"PAR1":
             self._table(pq.ParquetFile(path).iter_batches(), mapping, path)
+        elif looks_like_dump(path):
+            self._dumps(path)
         elif head.lstrip()[:1] in (b"{", b"#") or head.startswith(b"nccl_") or not mapping:
             with path.open("rb") as stream:
                 self._lines(stream)
@@ -210,11 +221,45 @@ class _Reader:
             end_us = max(event["kernel_stop_ts"] for event in events)
         else:
             end_us, self.found.exact_ends = metadata.get("dump_timestamp_us", 0), False
+        self._add(header, metadata, fields, kind, end_us)
+
+    def _add(
+        self, header: dict[str, Any], metadata: dict[str, Any], fields: dict[str, Any], kind: str,
+        end_us: int = 0,
+    ) -> None:  # fmt: skip
+        """Add an operation, whose fields have the names of the Inspector."""
         self.rows += _ROW.pack(
             *self._head(header, metadata), self._code("operation", fields[kind]),
             fields.get(f"{kind}_sn", -1), fields.get("p2p_peer", -1),
             fields.get(f"{kind}_msg_size_bytes", 0), fields[f"{kind}_exec_time_us"], end_us,
         )  # fmt: skip
+
+    def _dumps(self, path: Path) -> None:
+        """The groups and the timed operations of each rank whose dump is in a file."""
+        folder = path.name if has_all_ranks(path) else path.absolute().parent.name
+        self.found.folders.add(folder)
+        for dump in read_dumps(path):
+            metadata = {"hostname": folder, "pid": dump.rank}
+            headers = {
+                group: {"id": f"{folder}:{group}", "rank": ranks.index(dump.rank),
+                        "n_ranks": len(ranks), "comm_name": dump.names[group]}
+                for group, ranks in dump.members.items() if dump.rank in ranks
+            }  # fmt: skip
+            for header in headers.values():
+                self._head(header, metadata)
+            for call in dump.calls:
+                if not call.done or call.exec_us is None or call.group not in headers:
+                    reason = NO_HEAD if call.group not in headers else NOT_TIMED
+                    self.found.set_aside[reason if call.done else OPEN] += 1
+                    continue
+                name, peer = call.pair or (call.operation, -1)
+                kind = "coll" if call.pair is None else "p2p"
+                self.found.exact_ends = False
+                self._add(headers[call.group], metadata, {
+                    kind: name.removesuffix("_base").replace("_", ""), "p2p_peer": peer,
+                    f"{kind}_msg_size_bytes": call.size_bytes, "coll_sn": call.number,
+                    f"{kind}_exec_time_us": call.exec_us,
+                }, kind, call.created_us + round(call.exec_us))  # fmt: skip
 
     def _head(self, header: dict[str, Any], metadata: dict[str, Any]) -> tuple[int, int, int]:
         """Process, communicator and place in it of a record."""
@@ -249,21 +294,22 @@ class _Reader:
             return
         fields: dict[str, str] = dict(_LABEL.findall(match[2]))
         fields = {"node": "", "gpu": fields.get("rank", "")} | fields
-        process = Process(fields.get("hostname", fields["node"]), fields["gpu"])
+        metadata = {"hostname": fields.get("hostname", fields["node"]), "pid": fields["gpu"]}
         job, name = fields.get("slurm_job_id", ""), fields.get("comm_name", "unknown")
-        ranks = int(fields.get("nranks", fields.get("n_ranks", "0")))
-        ident = fields.get("comm_id", f"{job} {name} of {ranks}")
-        communicator = Communicator(ident, ranks, int(fields.get("n_nodes", -1)), name)
-        operation = fields.get("collective", fields.get("p2p_operation", "unknown"))
-        peer = -1 if "collective" in fields else 0
-        self.found.exact_ends = False
+        ranks = fields.get("nranks", fields.get("n_ranks", "0"))
+        header = {
+            "id": fields.get("comm_id", f"{job} {name} of {ranks}"), "n_ranks": ranks,
+            "rank": fields.get("rank", "-1"), "nnodes": fields.get("n_nodes", "-1"),
+            "comm_name": name,
+        }  # fmt: skip
+        kind = "coll" if "collective" in fields else "p2p"
         try:
-            self.rows += _ROW.pack(
-                self._code("process", process), self._code("communicator", communicator),
-                int(fields.get("rank", -1)), self._code("operation", operation),
-                int(fields.get("coll_sn", 0)), peer, _bytes(fields.get("message_size", "0")),
-                float(match[3]), 0,
-            )  # fmt: skip
+            self._add(header, metadata, {
+                kind: fields.get("collective", fields.get("p2p_operation", "unknown")),
+                f"{kind}_sn": int(fields.get("coll_sn", 0)), "p2p_peer": 0 if kind == "p2p" else -1,
+                f"{kind}_msg_size_bytes": _bytes(fields.get("message_size", "0")),
+                f"{kind}_exec_time_us": float(match[3]),
+            }, kind)  # fmt: skip
         except (ValueError, struct.error):
             self.found.set_aside[IMPOSSIBLE] += 1
 
@@ -287,14 +333,14 @@ class _Reader:
     def _row(self, fields: dict[str, Any]) -> None:
         header = {"id": fields["communicator"], "rank": fields["rank"], "n_ranks": fields["ranks"]}
         header |= {"nnodes": fields.get("nodes", -1)}
+        metadata = {"hostname": fields["host"], "pid": fields["process"]}
         self.found.exact_ends &= "end_us" in fields
         try:
-            self.rows += _ROW.pack(
-                *self._head(header, {"hostname": fields["host"], "pid": fields["process"]}),
-                self._code("operation", fields["operation"]), fields.get("number", -1),
-                fields.get("peer", -1), fields.get("bytes", 0), fields["exec_us"],
-                fields.get("end_us", 0),
-            )  # fmt: skip
+            self._add(header, metadata, {
+                "coll": fields["operation"], "coll_sn": fields.get("number", -1),
+                "p2p_peer": fields.get("peer", -1), "coll_msg_size_bytes": fields.get("bytes", 0),
+                "coll_exec_time_us": fields["exec_us"],
+            }, "coll", fields.get("end_us", 0))  # fmt: skip
         except (ValueError, TypeError, struct.error):
             self.found.set_aside[IMPOSSIBLE] += 1
 

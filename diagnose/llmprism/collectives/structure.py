@@ -39,6 +39,7 @@ FINE = 0.05
 MORE_OFTEN = 8
 """Operations of a tensor group for each one of its data-parallel groups, at least."""
 NAMED = (
+    (r"_and_|model_pipeline|intra_|expert_tensor", "other"),
     (r"pipeline|\bpp\b", "pp"),
     (r"expert_data|expert_dp|data_parallel|\bdp\b", "dp"),
     (r"expert|\bep\b", "ep"),
@@ -55,8 +56,9 @@ class Shape:
 
     Attributes
     ----------
-    processes, communicators : codes, in order.
-    kind : of each communicator.
+    processes : codes, in order.
+    communicators : codes of those with operations, in order.
+    kind : of each communicator, also of those without.
     stage : of each process; -1 without a pipeline.
     layout : number of places along each axis; -1 if records do not show it.
     missing : ranks of its communicators that have no record.
@@ -73,10 +75,9 @@ class Shape:
 
 def shapes_of(operations: Operations) -> list[Shape]:
     """The jobs, in the order of their first process."""
-    records, rows = operations.records, operations.rows
+    records = operations.records
     many = len(records.communicators)
-    pairs = np.unique(rows["process"].astype(np.int64) * many + rows["communicator"])
-    process, communicator = np.divmod(pairs, many)
+    process, communicator, _ = records.members.T
     count = len(records.processes)
     label = components(
         process.astype(np.int32), (count + communicator).astype(np.int32), count + many
@@ -134,30 +135,35 @@ def _shape(operations: Operations, name: str, process: Ints, communicator: Ints)
     members = {one: process[communicator == one] for one in communicators.tolist()}
     stage = np.full(len(records.processes), -1)
     uses = {one: operations.rows_of(one) for one in communicators.tolist()}
-    pipelines = [one for one in uses if operations.is_message[uses[one]].all()]
-    for one in pipelines:
-        rows = operations.rows[uses[one]]
-        stage[rows["process"]] = rows["place"]
-    kind = {one: "pp" if one in pipelines else _kind(operations, one, uses[one],
-                                                     stage[members[one]])
-            for one in uses}  # fmt: skip
+    kind = {one: _kind_by_name(operations, one, uses[one]) for one in uses}
+    if set(kind.values()) == {"other"}:  # a group of all ranks that does everything
+        kind = dict.fromkeys(kind, "")
+    in_line = np.isin(records.members[:, 1], [one for one in kind if kind[one] == "pp"])
+    stage[records.members[in_line, 0]] = records.members[in_line, 2]
+    kind = {one: kind[one] or _kind(operations, uses[one], stage[members[one]]) for one in uses}
     _tensor_groups(operations, kind, members, uses)
     missing = sum(records.communicators[one].ranks - members[one].size for one in uses)
     layout = _layout(operations, kind, members, processes.size, bool(missing))
-    return Shape(name, processes, communicators, kind, stage[processes], layout, missing)
+    used = np.array([one for one in uses if uses[one].size], np.int64)
+    return Shape(name, processes, used, kind, stage[processes], layout, missing)
 
 
-def _kind(operations: Operations, one: int, uses: Ints, stages: Ints) -> str:
-    """What a communicator is for, by its name, or by what it does."""
+def _kind_by_name(operations: Operations, one: int, uses: Ints) -> str:
+    """What a communicator is for, by its name, or by messages alone; empty if these do not tell."""
     name = operations.records.communicators[one].name.lower()
     for words, kind in NAMED:
         if re.search(words, name):
             return kind
+    return "pp" if uses.size and operations.is_message[uses].all() else ""
+
+
+def _kind(operations: Operations, uses: Ints, stages: Ints) -> str:
+    """What a communicator without a telling name is for, by what it does."""
     codes = np.unique(operations.rows["operation"][uses]).tolist()
     does = {operations.records.operations[code].lower() for code in codes}
-    if does <= {"alltoall", "alltoallv", "send", "recv"}:
+    if does and does <= {"alltoall", "alltoallv", "send", "recv"}:
         return "ep"
-    if np.unique(stages).size > 1:
+    if np.unique(stages).size > 1 or not does:
         return "other"
     return "cp" if does == {"allgather"} else "dp"
 

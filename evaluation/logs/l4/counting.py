@@ -9,13 +9,13 @@ from functools import cache
 
 from drain3.drain import Drain
 
-from llmlog.dumps import looks_like_dump
 from llmlog.ordinary import shape
 from llmlog.prefixes import Habit
 from llmlog.progress import Progress
 from llmlog.reading import Job, LogFile
 from llmlog.records import Lines, masked
 from llmlog.streams import Intake, decoded, lines
+from prism_common.recorder import looks_like_dump
 
 PLACES = 50
 """Lines of a template that are kept, of each file."""

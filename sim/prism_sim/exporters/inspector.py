@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fileinput
 from typing import IO
 
 from prism_common.errors import Problem, UserError
@@ -22,10 +23,5 @@ class InspectorLines(RunExporter):
         if not paths:
             how = "add `collectives: {}` to the scenario, and simulate it again"
             raise UserError(Problem("the run has no collectives", str(run.collectives), how))
-        lines = 0
-        for path in paths:
-            with path.open("rb") as stream:
-                for line in stream:
-                    out.write(line)
-                    lines += 1
-        return lines
+        with fileinput.input(paths, mode="rb") as lines:
+            return sum(out.write(line) > 0 for line in lines)

@@ -18,10 +18,12 @@ import pickletools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
+from struct import calcsize
 from typing import Any, NamedTuple
 
-from prism_common.untrusted import parsed, whole
+from prism_common.untrusted import parsed, real, whole
 
 LARGEST = 256 << 20
 """Bytes of a dump that is read."""
@@ -34,6 +36,9 @@ _RANK = re.compile(r"(\d+)(?:\.\w+)?$")
 _MOST_RANKS = 1 << 31
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _WHAT = ("enqueued", "completed")
+_FORMS = {"Double": "d", "Long": "q", "ComplexFloat": "q", "BFloat16": "e", "Half": "e",
+             "Short": "h", **dict.fromkeys(("Byte", "Char", "Bool"), "b")}  # fmt: skip
+"""A type of :mod:`struct` of the same size, for types of elements without four bytes."""
 _PAIR = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
 
@@ -46,6 +51,9 @@ class Call(NamedTuple):
     operation : as ``all_reduce`` or ``recv 0<-3``; numbers of ranks are within the group.
     sizes : shapes of inputs and outputs, and types of elements, as text.
     done : whether it was completed.
+    size_bytes : of what it receives.
+    created_us, exec_us : when the rank gave it, by the clock of its host, and how long it took on
+        the GPU; None if the recorder did not time it.
     """
 
     group: str
@@ -53,6 +61,9 @@ class Call(NamedTuple):
     operation: str
     sizes: str
     done: bool
+    size_bytes: int
+    created_us: int
+    exec_us: float | None
 
     @property
     def pair(self) -> tuple[str, int] | None:
@@ -175,7 +186,19 @@ def _call(entry: dict[str, Any], dump: Dump) -> Call:
     done = entry.get("state") == "completed" or bool(entry.get("retired"))
     operation = str(entry["profiling_name"]).split(":", 1)[-1]
     sizes = [entry.get(key) for key in ("input_sizes", "output_sizes", "input_dtypes")]
-    return Call(name, whole(number or 0), operation, json.dumps(sizes), done)
+    took_ms = entry.get("duration_ms")
+    return Call(
+        name, whole(number or 0), operation, json.dumps(sizes), done, _size_bytes(entry),
+        whole(entry.get("time_created_ns") or 0) // 1000,
+        None if took_ms is None else real(took_ms, 0.0) * 1000,
+    )  # fmt: skip
+
+
+def _size_bytes(entry: dict[str, Any]) -> int:
+    """Bytes of all outputs; elements of a type that is not known are taken to have four."""
+    sizes = [prod(whole(count) for count in shape) for shape in entry.get("output_sizes") or ()]
+    types = [*map(str, entry.get("output_dtypes") or ()), *[""] * len(sizes)]
+    return sum(n * calcsize(_FORMS.get(kind, "i")) for n, kind in zip(sizes, types, strict=False))
 
 
 def _by_order(states: dict[Any, Any], dump: Dump) -> dict[str, str]:

@@ -103,18 +103,12 @@ def _lasting(component: Component) -> list[bool]:
 def _repeating(own: list[Division], repeats: RepeatedBytes) -> list[Division]:
     """A class's divisions, without those whose bytes are not those of any number of steps."""
     records = len(repeats.traffic)
-    return [
-        one for one in own
-        if not repeats.denies(one.part_of(records), evaluated=one.evaluated)
-    ]  # fmt: skip
+    return [one for one in own if not repeats.denies(one.part_of(records), evaluated=one.evaluated)]
 
 
 def _clear(own: list[Division]) -> list[Division]:
     """Divisions that show steps where traffic goes on for far longer: a job among services."""
-    return [
-        one for one in own
-        if len(one) > FEW and one.quality >= QUALITY and one.clarity >= CLEAR
-    ]  # fmt: skip
+    return [d for d in own if len(d) > FEW and d.quality >= QUALITY and d.clarity >= CLEAR]
 
 
 def agreed(proposals: Proposals) -> int:

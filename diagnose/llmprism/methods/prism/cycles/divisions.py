@@ -28,7 +28,6 @@ from llmprism.methods.prism.cycles.evaluations import (
 from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
 from llmprism.methods.prism.cycles.parts import share_answered
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
-from llmprism.methods.prism.cycles.sharded import sharded_steps
 from llmprism.methods.prism.parameters import SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -46,8 +45,6 @@ def divisions(traffic: Traffic, fewest: int = 2, *, passes: bool = False) -> lis
     Those of the ``passes`` of a pipeline are where nothing is under way, if any moments are such.
     Recordings may begin with backward passes; then clear silences say where steps begin.
     """
-    if (steps := sharded_steps(traffic)) is not None:
-        return [steps]
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []

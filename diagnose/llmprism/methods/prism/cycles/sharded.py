@@ -80,10 +80,7 @@ def _updated(rest: Floats) -> slice | None:
 
 
 def holds_updates(traffic: Traffic, parts: Division) -> bool:
-    """Whether each part reduces gradients and gathers parameters in one go, so that it is a step.
-
-    ZeRO-1 and ZeRO-2 gather what an update made, once, however often gradients are reduced.
-    """
+    """Whether each part reduces gradients, and gathers once what an update made: it is a step."""
     role = _roles(traffic.size)
     gathered, reduced = (bytes_before(traffic.size, chosen) for chosen in (role > 0, role < 0))
     edges = np.union1d(np.flatnonzero(role < 0), parts.firsts)

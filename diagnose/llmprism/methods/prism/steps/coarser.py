@@ -77,6 +77,4 @@ def _is_message(
     """Whether the fine parts are single collectives, or messages that follow at once."""
     if records_of_part(one, fine) <= ATOMIC:
         return True
-    if finer is None or coarser is None:
-        return False
-    return follow_at_once(one.traffic, finer, coarser)
+    return bool(finer and coarser and follow_at_once(one.traffic, finer, coarser))

@@ -17,16 +17,14 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
+from llmprism.methods.prism.cycles.divisions import CLEAR
 from llmprism.methods.prism.cycles.evaluations import bytes_before
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, MOSTLY, NEARLY, SMALL
 from llmprism.methods.prism.windows import log_density
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 SAME = 1e-3  # in logarithm: sizes of messages that are one; of all bytes: a size that counts
-CLEAR = 3.0  # times what is gathered within a pass: what is gathered before one
-MOST_MICRO_BATCHES = 64
 NONE = 1e-4  # of a pass: a rest that is none
-DIFFER = 0.1  # in logarithm, by which rests of one kind differ at least
 
 
 def sharded_steps(traffic: Traffic) -> Division | None:
@@ -67,7 +65,7 @@ def _updated(rest: Floats) -> slice | None:
     level = np.log(np.maximum(rest, 0) + NONE)
     best, chosen = slice(None), np.ones(rest.size, np.bool_)
     likeliest = _likelihood(level, chosen)
-    for every in range(2, min(MOST_MICRO_BATCHES, rest.size // FEWEST) + 1):
+    for every in range(2, rest.size // FEWEST + 1):
         whole = rest[: rest.size // every * every].reshape(-1, every)
         first = int(np.argmax(np.median(whole, axis=0)))
         own = np.arange(rest.size) % every == first
@@ -97,7 +95,7 @@ def _likelihood(level: Floats, chosen: Bools) -> float:
     """Log likelihood of rests, if the ``chosen`` ones have one level, and the others another."""
     away = level - np.median(level[chosen])
     away[~chosen] = level[~chosen] - np.median(level[~chosen] if not chosen.all() else level)
-    scale = max(float(np.median(np.abs(away))), DIFFER)
+    scale = max(float(np.median(np.abs(away))), SMALL)
     return float(log_density(away / scale).sum() - away.size * np.log(scale))
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from llmprism.part_names import Parts
-from llmprism.sentences import JobFacts, finding_text
-from llmprism.tensor_groups import tensor_groups
+from llmprism.sentences import JobFacts, finding_text, tensor_groups
 
 
 def parts(servers: int, nics: int, share: int = 1, **more: Any) -> Parts:

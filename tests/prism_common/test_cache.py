@@ -9,11 +9,6 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = """
-from prism_common.compiled import compiled
-import function_of_user
-print(function_of_user.double(21))
-"""
 FUNCTION = """
 from prism_common.compiled import compiled
 
@@ -21,24 +16,30 @@ from prism_common.compiled import compiled
 def double(x):
     return 2 * x
 """
+PROGRAM = """
+from prism_common.compiled import compiled
+import function_of_user
+print(function_of_user.double(21))
+"""
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Result of a compiled function in a process of its own, with a cache in ``tmp_path``."""
-    (tmp_path / "function_of_user.py").write_text(FUNCTION)
+def run(folder: Path, cache: Path, **modules: str) -> subprocess.CompletedProcess[str]:
+    """Write modules of a user into a folder, and run the last one, with a cache of its own."""
+    for name, text in modules.items():
+        path = folder / f"{name}.py"
+        if not path.exists() or path.read_text() != text:  # its time is a part of the stamp
+            path.write_text(text)
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_DISABLE_JIT", None)
+    command = [sys.executable, str(folder / f"{[*modules][-1]}.py")]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
-    def once(cache: Path) -> str:
-        paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": paths}
-        env.pop("NUMBA_DISABLE_JIT", None)
-        done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True,
-                              text=True, check=False)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        return done.stdout.strip()
 
-    return once
+def doubled(folder: Path, cache: Path) -> str:
+    """What the program prints; it says nothing else."""
+    done = run(folder, cache, function_of_user=FUNCTION, main=PROGRAM)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
 
 
 def files(cache: Path) -> list[Path]:
@@ -47,21 +48,21 @@ def files(cache: Path) -> list[Path]:
 
 @pytest.mark.parametrize("damage", [b"", pytest.param(b"not a cache", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("suffix", [".nbi", pytest.param(".nbc", marks=pytest.mark.slow)])
-def test_a_damaged_cache_is_made_again(run, tmp_path, suffix, damage):
+def test_a_damaged_cache_is_made_again(tmp_path, suffix, damage):
     cache = tmp_path / "cache"
-    assert run(cache) == "42"
+    assert doubled(tmp_path, cache) == "42"
     damaged = [path for path in files(cache) if path.suffix == suffix]
     assert damaged
     for path in damaged:
         path.write_bytes(damage)
-    assert run(cache) == "42"
-    assert run(cache) == "42"
+    assert doubled(tmp_path, cache) == "42"
+    assert doubled(tmp_path, cache) == "42"
     assert all(path.read_bytes() != damage for path in files(cache) if path in damaged)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(run, tmp_path):
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert run(tmp_path / "file" / "cache") == "42"
+    assert doubled(tmp_path, tmp_path / "file" / "cache") == "42"
 
 
 PART = """
@@ -89,25 +90,20 @@ call_part()
 
 def test_a_part_works_inside_and_refuses_calls_from_python(tmp_path):
     """Without the check, the second call would crash the process."""
-    (tmp_path / "part.py").write_text(PART)
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    env.pop("NUMBA_DISABLE_JIT", None)
-    done = subprocess.run([sys.executable, str(tmp_path / "part.py")], env=env,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = run(tmp_path, tmp_path / "cache", part=PART)
     refusal = "double can only be called by compiled code"
     assert (done.returncode, done.stdout.splitlines()) == (0, [refusal, "40", refusal])
 
 
 MODULES = {
-    "entry": """
-from prism_common.compiled import compiled
-import middle
+    "bottom": """
+from prism_common.compiled import compiled_part
 
-@compiled
-def answer(x):
-    return middle.through(x)
+FACTOR = 2
 
-print(answer(10))
+@compiled_part
+def shifted(x):
+    return x + 1
 """,
     "middle": """
 from prism_common.compiled import compiled_part
@@ -117,14 +113,15 @@ from bottom import FACTOR, shifted
 def through(x):
     return FACTOR * shifted(x)
 """,
-    "bottom": """
-from prism_common.compiled import compiled_part
+    "entry": """
+from prism_common.compiled import compiled
+import middle
 
-FACTOR = 2
+@compiled
+def answer(x):
+    return middle.through(x)
 
-@compiled_part
-def shifted(x):
-    return x + 1
+print(answer(10))
 """,
 }
 
@@ -138,23 +135,13 @@ def shifted(x):
 )
 def test_a_change_of_called_code_or_constants_compiles_again(tmp_path, before, after, answer):
     """In a file that the entry function's own file does not even import."""
-    for name, text in MODULES.items():
-        (tmp_path / f"{name}.py").write_text(text)
     cache = tmp_path / "cache"
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
-    env.pop("NUMBA_DISABLE_JIT", None)
-
-    def run() -> str:
-        command = [sys.executable, str(tmp_path / "entry.py")]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
-
-    assert run() == "22\n"
+    assert run(tmp_path, cache, **MODULES).stdout == "22\n"
     kept = {path: path.stat().st_mtime_ns for path in files(cache)}
-    assert run() == "22\n"
+    assert run(tmp_path, cache, **MODULES).stdout == "22\n"
     assert {path: path.stat().st_mtime_ns for path in files(cache)} == kept, "nothing is repeated"
-    changed = MODULES["bottom"].replace(before, after)
-    (tmp_path / "bottom.py").write_text(changed)
-    assert run() == f"{answer}\n"
+    changed = MODULES | {"bottom": MODULES["bottom"].replace(before, after)}
+    assert run(tmp_path, cache, **changed).stdout == f"{answer}\n"
 
 
 ARRAYS = """
@@ -176,9 +163,5 @@ print(whole(np.zeros(3)))
 @pytest.mark.parametrize("returned", ["x", "(1, x)", "x[1:]", "np.zeros(3)", "(x + x).sum()"])
 def test_a_part_can_neither_make_nor_return_arrays(tmp_path, returned):
     """It does not count references: an array that it returned might be freed while in use."""
-    (tmp_path / "part.py").write_text(ARRAYS.format(returned=returned))
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    env.pop("NUMBA_DISABLE_JIT", None)
-    done = subprocess.run([sys.executable, str(tmp_path / "part.py")], env=env,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = run(tmp_path, tmp_path / "cache", part=ARRAYS.format(returned=returned))
     assert done.returncode == 1, done.stdout  # refused; a crash has another code

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmprism.ingest.kubernetes_jobs import fetched
 from llmprism.ingest.network.hosts import read_hosts
-from llmprism.ingest.scheduler_jobs import read_names
+from llmprism.ingest.scheduler_jobs import fetched, read_names
 from llmprism.job_names import ScheduledJob
 from prism_common.errors import UserError
 

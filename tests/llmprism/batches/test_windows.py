@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from llmprism.batches.chains import chains_of
-from llmprism.batches.running import SLICES, fewest_windows, windows_of, write_windows
-from llmprism.io.loading import stored
 from llmprism.pipeline import diagnose
 from shared import made_once
 from tiny import simulate_one
@@ -95,23 +90,6 @@ def test_a_job_with_few_steps_in_all_is_diagnosed_as_a_whole(world: Path, tmp_pa
     at_once = pq.read_metadata(flows).num_rows // 7
     parts = diagnose(flows, topology, records_at_once=at_once)
     pd.testing.assert_frame_equal(parts.steps, whole.steps, check_dtype=False)
-
-
-def test_every_record_is_in_a_window_and_those_of_a_slice_are_in_two(tmp_path: Path) -> None:
-    start = np.arange(100_000)
-    table = pa.table({"start_ns": start, "end_ns": start, "bytes": start, "src": ["a"] * 100_000,
-                      "dst": ["b"] * 100_000})  # fmt: skip
-    pq.write_table(table, tmp_path / "flows.parquet")
-    with stored(tmp_path / "flows.parquet") as records:
-        windows = windows_of(records, fewest_windows(records.rows, 20_000), tmp_path)
-        write_windows(records, windows, lambda _: None)
-    parts = [pq.read_table(one.path)["start_ns"].to_numpy() for one in windows]
-    seen = np.bincount(np.concatenate(parts), minlength=start.size)
-    assert set(seen) == {1, 2}
-    assert max(len(part) for part in parts) <= 20_000 * 1.05
-    for earlier, later in pairwise(parts):
-        shared = np.intersect1d(earlier, later).size
-        assert shared == pytest.approx(len(earlier) / SLICES, rel=0.1)
 
 
 def diagnosed(*jobs: tuple[str, str, list[float]]) -> Any:

@@ -15,8 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from typer.testing import CliRunner
 
-from llmprism.ingest.kubernetes_jobs import fetched
-from llmprism.ingest.scheduler_jobs import read_names
+from llmprism.ingest.scheduler_jobs import fetched, read_names
 from llmprism.job_names import ScheduledJob
 from llmprism.watch.command import watch_app
 from llmprism.watch.live.serving import served

@@ -132,9 +132,9 @@ def run(
             ),
             out, names, quiet,
         )  # fmt: skip
-        if not quiet:
-            _report_intake(diagnosis, out)
-        _print_result(diagnosis, topology, as_json)
+    if not quiet:
+        _report_intake(diagnosis, out)
+    _print_result(diagnosis, topology, as_json)
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
         typer.echo("\n".join(map(printable, lines)), err=True)

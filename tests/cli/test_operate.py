@@ -61,12 +61,6 @@ def ratios(study: Path) -> dict[str, float]:
     return dict(means)
 
 
-def test_it_has_help_worth_reading(call: Call) -> None:
-    result = call("operate", "--help")
-    assert result.exit_code == 0
-    assert "Example: prism-sim operate " in " ".join(result.stdout.split())
-
-
 def test_it_writes_a_table_and_a_picture(call: Call, study: Path) -> None:
     result = call("operate", str(study), *OPTIONS)
     assert result.exit_code == 0, result.output

@@ -21,13 +21,6 @@ from processes import PRISM_SIM, started, wait_until
 Call = Callable[..., Result]
 
 
-@pytest.mark.parametrize("command", ["regress", "whatif", "sweep", "reproduce"])
-def test_each_has_help(call: Call, command: str) -> None:
-    result = call(command, "--help")
-    assert result.exit_code == 0
-    assert "Usage:" in result.stdout
-
-
 @pytest.fixture
 def suite(pair: Path) -> Path:
     path = pair.with_name("suite.yaml")

@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from prism_sim.importers.chakra_files import NODE_TYPES, node_messages
+from prism_sim.run_folder import Run
 
 COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "broadcast": 5, "all_to_all": 6,
                "reduce_scatter": 7}  # fmt: skip
+
+
+def sent(run: Run) -> dict[tuple[int, int, str], int]:
+    """Bytes by sender, receiver and kind of traffic."""
+    pairs = run.truth("pairs")
+    rank = run.truth("ranks").set_index("address")["rank"]
+    keys = zip(pairs["src"].map(rank), pairs["dst"].map(rank), pairs["kind"], strict=True)
+    return dict(zip(keys, pairs["bytes"], strict=True))
 
 
 def node(number: int, kind: str, deps: tuple[int, ...] = (), micros: int = 0, **attrs: Any) -> dict:

@@ -13,7 +13,7 @@ from prism_sim.importers.chakra_files import node_messages, nodes_of
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.cluster import Cluster
-from traces import as_json, as_messages, coll, comp, node, recv, send, write_chakra
+from traces import as_json, as_messages, coll, comp, node, recv, send, sent, write_chakra
 
 B = Cluster(servers=1).nic_gbps / 8  # bytes a nanosecond
 L = 2 * 500  # server to leaf to server, in a rail-optimised fabric of one leaf a rail
@@ -24,13 +24,6 @@ def steps_of(run):
     steps = run.truth("steps")
     steps["ns"] = steps["end_ns"] - steps["start_ns"]
     return steps
-
-
-def sent(run):
-    pairs = run.truth("pairs")
-    rank = run.truth("ranks").set_index("address")["rank"]
-    keys = zip(pairs["src"].map(rank), pairs["dst"].map(rank), pairs["kind"], strict=True)
-    return dict(zip(keys, pairs["bytes"], strict=True))
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])

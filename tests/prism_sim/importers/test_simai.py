@@ -6,7 +6,7 @@ import pytest
 
 from prism_sim.importers.simai import SimAI
 from prism_sim.scenario.cluster import Cluster
-from traces import simai
+from traces import sent, simai
 
 CLUSTER = Cluster(servers=1)
 B = CLUSTER.nic_gbps / 8  # bytes a nanosecond
@@ -27,13 +27,6 @@ def step_ns(run):
     steps = run.truth("steps")
     (ns,) = set(steps["end_ns"] - steps["start_ns"])
     return ns
-
-
-def sent(run):
-    pairs = run.truth("pairs")
-    rank = run.truth("ranks").set_index("address")["rank"]
-    keys = zip(pairs["src"].map(rank), pairs["dst"].map(rank), pairs["kind"], strict=True)
-    return dict(zip(keys, pairs["bytes"], strict=True))
 
 
 def test_a_reduction_of_gradients_takes_the_time_of_a_ring(workload, replayed):

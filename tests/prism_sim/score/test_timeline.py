@@ -18,6 +18,16 @@ def at(frame, step=None, address="a0"):
     return hit if step is None else hit & (frame["step"] == step)
 
 
+def shifted(world, by_us, *columns):
+    """Move times of the steps of a0."""
+
+    def shift(steps):
+        moved = steps[["start_ns", "end_ns", *columns]] + by_us * US
+        return steps.assign(**moved.where(at(steps), steps))
+
+    world.change("steps", shift)
+
+
 def test_a_split_step_is_unmatched(world):
     def split(steps):
         one = steps[at(steps, 3)]
@@ -69,11 +79,7 @@ def test_a_missed_step_is_unmatched(world):
 
 
 def test_a_shift_moves_borders_and_not_durations(world):
-    def shift(steps):
-        moved = steps[["start_ns", "end_ns", "dp_end_ns"]] + 100 * US
-        return steps.assign(**moved.where(at(steps), steps))
-
-    world.change("steps", shift)
+    shifted(world, 100, "dp_end_ns")
     timeline = world.score()["timeline"]
     assert timeline["coverage"] == 1.0
     assert timeline["step_error_max"] == 0.0
@@ -86,12 +92,7 @@ def test_a_shift_moves_borders_and_not_durations(world):
 
 def test_half_is_not_more_than_half(world):
     """Steps moved by exactly half a step lie half in one true step and half in the next."""
-
-    def shift(steps):
-        moved = steps[["start_ns", "end_ns"]] + 500 * US
-        return steps.assign(**moved.where(at(steps), steps))
-
-    world.change("steps", shift)
+    shifted(world, 500)
     assert world.score()["timeline"]["steps_missed"] == 10
 
 

@@ -7,6 +7,7 @@ is one finding. What is less likely than :data:`~.parameters.LEAST_SURE` is none
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from llmprism.methods.prism.context import Context
 from llmprism.methods.prism.culprits.network import SYMPTOM, unnamed, with_other_jobs
 from llmprism.methods.prism.durations import Durations, durations_of
 from llmprism.methods.prism.explanation import Cost, Explanation, row_of
+from llmprism.methods.prism.link_use import is_crowded
 from llmprism.methods.prism.outside import Outside, outside_of
-from llmprism.methods.prism.outside.crowding import is_crowded
 from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
 from llmprism.methods.prism.persistent import Persistent, persistent
 from llmprism.methods.prism.search import LocatedCulprit, search
@@ -67,7 +68,8 @@ def _of_job(durations: Durations, others: Sequence[Durations], outside: Outside)
         if always.attribution.name in named:
             continue
         if not outside.explains(durations.job, always.attribution, whole):
-            yield always_row(durations, always)
+            part = outside.instead_of(durations.job, always.attribution, whole)
+            yield always_row(durations, replace(always, attribution=part))
 
 
 def _explained(

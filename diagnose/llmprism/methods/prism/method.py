@@ -52,13 +52,11 @@ from llmprism.methods.prism.tables.by_job import tables_of
 from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.timeline.closings import find_closings
-from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
-from llmprism.methods.prism.timeline.gathers import with_late_gathers
-from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
+from llmprism.methods.prism.timeline.gathers import SHARDED, begun_by_gathers, with_late_gathers
+from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops, with_wide_groups
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
 from llmprism.methods.prism.timeline.update_times import with_updates
-from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
 from llmprism.numerics.independence import nothing_circulates
 from llmprism.numerics.memory import give_back
 from prism_common.progress import Progress

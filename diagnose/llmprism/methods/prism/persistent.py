@@ -1,4 +1,4 @@
-"""Persistent deviations: units that are slower than their peers in every step.
+"""Persistent deviations: units and transfers that are slower than they could be in every step.
 
 A fault that is older than the recording changes no step against another. It shows beside *peers*:
 the units of one stage do the same work, and so do communicators of one kind over as many switches.
@@ -6,22 +6,23 @@ How long a unit works in a normal step is known by its edges in the graph, witho
 operation wait for. Its own work, by the order of its events, has to differ from that of its peers
 as well: it is longer, or seems shorter, since who is behind gets what it needs while it works.
 Healthy GPUs of one type differ too, so a slow one has to differ by more than they do. What has
-fewer than three peers is not judged.
+fewer than three peers is not judged. A ring has peers within: its hops move the same bytes, and
+those that rest show how fast links are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.context import Context
-from llmprism.methods.prism.culprits.base import Attribution
-from llmprism.methods.prism.culprits.bottlenecks import bottlenecks
-from llmprism.methods.prism.culprits.network import Seen, name_part
+from llmprism.methods.prism.culprits.base import SLOW, Attribution
+from llmprism.methods.prism.culprits.network import Seen, bottlenecks, name_part, unnamed
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Cost
+from llmprism.methods.prism.link_use import link_use_of
 from llmprism.methods.prism.normal import Table
 from llmprism.methods.prism.parameters import (
     ALWAYS_SHARE,
@@ -29,6 +30,10 @@ from llmprism.methods.prism.parameters import (
     FEWEST,
     HALF,
     LEAST_COST,
+    LEAST_SURE,
+    MOST_NAMED,
+    MOSTLY,
+    NEARLY,
     UNEQUAL,
     UNEQUAL_LINKS,
 )
@@ -36,6 +41,9 @@ from llmprism.methods.prism.windows import log_density, penalty_always
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.edges import Usual
 from llmprism.numerics.missing import TO_SIGMA, group_medians, nanmedian
+
+Limits = dict[int, Mapping[int, float] | None]
+"""Chance that each hop of some communicators limits the others; None if records do not show it."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +71,28 @@ def persistent(durations: Durations) -> Iterator[Persistent]:
 
 
 def _slow_units(durations: Durations) -> Iterator[Persistent]:
-    """A unit, or a server of which all units are slow. Several at once have another role."""
+    """The units that are slower than their peers, if these are few and lose as much.
+
+    Several that lose different times have another role.
+    """
     level, longer_ns = _beside_peers(durations)
     slow = np.nan_to_num(level) > ALWAYS_SHARE
-    groups = list(_groups(durations, slow))
+    if not slow.any() or 2 * slow.sum() > np.isfinite(level).sum():
+        return
+    units = np.flatnonzero(slow & (longer_ns >= NEARLY * longer_ns[slow].max()))
+    work_ns, stage = durations.compute.normal_ns, durations.job.pipelines.stage
+    beside = np.isin(stage, stage[units]) & ~np.isfinite(level)
+    longest = work_ns[beside].max(initial=0.0) <= work_ns[units].max()
+    if not longest or not np.isin(durations.servers[slow], durations.servers[units]).all():
+        return
     of_median = durations.compute.error / np.sqrt(max(int(durations.normal.healthy.sum()), 1))
     error = np.hypot(_scatter(level, UNEQUAL), of_median)
-    for units, kind in groups if len(groups) == 1 else []:
-        odds = -float(log_density(level[units] / error[units]).sum() / np.sqrt(units.size))
-        odds -= penalty_always(int(np.isfinite(level).sum()), durations.steps)
-        named = _named(durations, units, kind)
-        lost_ns = float(longer_ns[units].min())
-        yield from _judged(durations, named, float(level[units].min()), lost_ns, odds)
+    odds = -float(log_density(level[units] / error[units]).sum() / np.sqrt(units.size))
+    odds -= penalty_always(int(np.isfinite(level).sum()), durations.steps)
+    lost_ns = float(longer_ns[units].min())
+    yield from _judged(
+        durations, _named(durations, units), float(level[units].min()), lost_ns, odds
+    )
 
 
 def _judged(
@@ -84,8 +102,10 @@ def _judged(
     usual_ns = durations.usual_ns
     if odds > 0 and lost_ns > LEAST_COST * usual_ns:
         cost = Cost(max(usual_ns - lost_ns, 1.0), usual_ns, lost_ns * durations.steps, odds)
-        sure = float(ALWAYS_SURE * (1 - np.exp(-odds)) * named.sure)
-        yield Persistent(named, level, cost, sure)
+        sure = float(ALWAYS_SURE * (1 - np.exp(-odds)))
+        if named.sure < LEAST_SURE:
+            named = unnamed(named, durations.job)
+        yield Persistent(named, level, cost, sure * named.sure)
 
 
 def _beside_peers(durations: Durations) -> tuple[Floats, Floats]:
@@ -114,26 +134,16 @@ def _without_waiting(durations: Durations) -> Table:
 
 
 def _slow_parts(durations: Durations) -> Iterator[Persistent]:
-    """The part of the network that explains communicators that are slower than their peers."""
+    """The part of the network that explains communicators that are slower than they could be."""
     table, communicators = durations.transfer, durations.graph.nodes.communicators
-    size = np.array([one.size_bytes for one in communicators])
-    pace = np.where(table.normal_ns > 0, table.normal_ns / np.maximum(size, 1.0), np.nan)
-    role = _roles_of_transfers(durations)
-    level = beside_peers(pace, role) - 1
-    error = np.zeros(level.size)
-    for one in np.unique(role).tolist():
-        error[role == one] = _scatter(level[role == one], UNEQUAL_LINKS)
-    slow = np.nan_to_num(level) > np.maximum(3 * error, 2 * ALWAYS_SHARE)
-    if not slow.any() or 2 * slow.sum() > np.isfinite(level).sum():
-        return
+    slow, level, error, limits = _slower(durations)
     every = np.ones(durations.steps, np.bool_)
-    seen = {
-        number: Seen(True, bottlenecks(durations, communicators[number].connections, every))
-        if slow[number]
-        else Seen(False, None)
-        for number in np.flatnonzero(np.isfinite(level)).tolist()
-    }
-    named = name_part(durations, [seen])
+    for number in np.flatnonzero(slow).tolist():
+        if number not in limits:
+            limits[number] = bottlenecks(durations, communicators[number].connections, every)
+    judged = np.flatnonzero(table.normal_ns > 0).tolist()
+    seen = {number: Seen(bool(slow[number]), limits.get(number)) for number in judged}
+    named = name_part(durations, [seen]) if slow.any() else None
     if named is None:
         return
     share = 1 - 1 / (1 + np.where(slow, level, 0.0))
@@ -142,6 +152,50 @@ def _slow_parts(durations: Durations) -> Iterator[Persistent]:
     odds -= penalty_always(len(communicators), durations.steps)
     if lost_ns >= HALF * float((table.normal_ns * share).max()):  # else others wait for it
         yield from _judged(durations, named, float(np.median(level[slow])), lost_ns, odds)
+
+
+def _slower(durations: Durations) -> tuple[Bools, Floats, Floats, Limits]:
+    """Communicators that are slower than they could be: which, by which share, and its error.
+
+    Than most of their peers, or than the hops of the same ring that rest allow. Of the latter, the
+    chance that each hop limits the others.
+    """
+    normal_ns, communicators = durations.transfer.normal_ns, durations.graph.nodes.communicators
+    size = np.array([one.size_bytes for one in communicators])
+    pace = np.where(normal_ns > 0, normal_ns / np.maximum(size, 1.0), np.nan)
+    role = _roles_of_transfers(durations)
+    level, error = beside_peers(pace, role) - 1, np.zeros(size.size)
+    for one in np.unique(role).tolist():
+        error[role == one] = _scatter(level[role == one], UNEQUAL_LINKS)
+    slow = np.nan_to_num(level) > np.maximum(3 * error, 2 * ALWAYS_SHARE)
+    slow &= 2 * slow.sum() <= np.isfinite(level).sum()
+    limits: Limits = {}
+    for number, (behind, chances) in _behind_hops(durations):
+        if behind > 2 * ALWAYS_SHARE and not slow[number]:
+            slow[number], level[number], error[number] = True, behind, UNEQUAL / 3
+            limits[number] = chances
+    return slow, level, error, limits
+
+
+def _behind_hops(durations: Durations) -> Iterator[tuple[int, tuple[float, dict[int, float]]]]:
+    """Rings of which some hops limit the others: the share by which these send longer.
+
+    All hops of a ring move the same bytes, and one that never rests limits it. It is slow if its
+    links are less used than those of all others, which send as fast as these allow and rest.
+    """
+    use, _, every_ns = link_use_of(durations.context, durations.job)
+    for number, one in enumerate(durations.graph.nodes.communicators):
+        rows = durations.traffic.place[one.connections]
+        busy_ns, best = (nanmedian(one[rows], axis=1) for one in (every_ns, np.minimum(use, 1.0)))
+        longest_ns, whole_ns = busy_ns.max(initial=0.0), durations.transfer.normal_ns[number]
+        limits = busy_ns >= NEARLY * longest_ns
+        if limits.all() or not MOSTLY * whole_ns <= longest_ns <= whole_ns / NEARLY:
+            continue
+        least, full, reached = best[~limits].min(), best[~limits].max(), best[limits].max()
+        if least >= NEARLY * full > reached:
+            ratios = busy_ns[limits].min() / busy_ns[~limits].max(), full / reached
+            chances = zip(one.connections.tolist(), limits.astype(float).tolist(), strict=True)
+            yield number, (float(min(ratios)) - 1, dict(chances))
 
 
 def _roles_of_transfers(durations: Durations) -> Ints:
@@ -166,10 +220,16 @@ def _switches(context: Context, connections: Ints) -> int:
 
 
 def _roles(durations: Durations) -> Ints:
-    """A number for the units of one stage that take part in as many operations."""
-    stage = durations.job.pipelines.stage
-    parts = np.bincount(durations.graph.nodes.rank, minlength=stage.size)
-    roles: Ints = np.unique(np.stack((stage, parts)), axis=1, return_inverse=True)[1].ravel()
+    """A number for units that do the same: of one stage, or of one ring where there is none.
+
+    And in as many operations.
+    """
+    nodes, stage = durations.graph.nodes, durations.job.pipelines.stage
+    ring = np.zeros(stage.size, np.int64)
+    ring[nodes.rank] = nodes.communicator[nodes.operation]
+    place = np.where(stage >= 0, stage, -1 - ring)
+    parts = np.bincount(nodes.rank, minlength=stage.size)
+    roles: Ints = np.unique(np.stack((place, parts)), axis=1, return_inverse=True)[1].ravel()
     return roles
 
 
@@ -199,26 +259,24 @@ def _scatter(level: Floats, least: float) -> float:
     return max(float(np.median(known)) * TO_SIGMA if known.size else 0.0, least / 3)
 
 
-def _groups(durations: Durations, slow: Bools) -> Iterator[tuple[Ints, str]]:
-    """Slow units of each server, and whether these are all of it.
+def _named(durations: Durations, units: Ints) -> Attribution:
+    """A unit, or a server of which all units are slow; others that are as likely beside it.
 
-    Those of one tensor group wait for each other.
+    Units of one tensor group wait for each other.
     """
-    known = durations.compute.normal_ns > 0
-    for server in np.unique(durations.servers[slow]).tolist():
-        units = np.flatnonzero((durations.servers == server) & known)
-        whole = units.size > 1 and slow[units].all()
-        yield units[slow[units]], "server" if whole else "address"
-
-
-def _named(durations: Durations, units: Ints, kind: str) -> Attribution:
-    server = durations.server_name(int(durations.servers[units[0]]))
-    if kind == "server":
-        others = {"or_causes": ["slow_gpu", "degraded_nvlink"]}
-        return Attribution("rank", "slow_passes", "slow_server", kind, server, others)
-    names = [durations.address(unit) for unit in units.tolist()]
+    ends = [durations.context.topology.endpoints[code] for code in durations.job.phases.endpoints]
+    server = np.array([end.server for end in ends])
+    known, names = durations.compute.normal_ns > 0, dict[str, str]()
+    for one in dict.fromkeys(server[units].tolist()):
+        own = np.flatnonzero((server == one) & known)
+        whole = own.size > 1 and np.isin(own, units).all()
+        here = [one] if whole else [ends[unit].address for unit in units if server[unit] == one]
+        names |= dict.fromkeys(here, "server" if whole else "address")
+    name, kind = next(iter(names.items()))
+    cause = "slow_server" if kind == "server" else "slow_gpu"
     evidence = {
-        "server": server, "or_causes": ["slow_server", "degraded_nvlink"],
-        **({"one_of": names} if len(names) > 1 else {}),
+        "or_causes": [other for other in SLOW if other != cause], "server": server[units[0]],
+        **({"one_of": [*names][:MOST_NAMED]} if len(names) > 1 else {}),
     }  # fmt: skip
-    return Attribution("rank", "slow_passes", "slow_gpu", "address", names[0], evidence)
+    sure = 1 / np.unique(server[units]).size
+    return Attribution("rank", "slow_passes", cause, kind, name, evidence, sure)

@@ -78,3 +78,11 @@ def test_of_two_replicas_none_shows_which_is_usual(tmp_path):
     layout = "dp: 2, pp: 4, micro_batches: 8"
     findings, _ = findings_of(tmp_path, layout, "kind: slow_gpu, rank: 2, factor: 0.6")
     assert not np.isin("slow_gpu", findings["cause"])
+
+
+def test_hops_that_rest_show_the_slow_one_of_a_ring(tmp_path):
+    fault = "faults: [{job: train, kind: slow_nic, server: s0006, nic: 0, factor: 0.4}]"
+    world = WORLD.replace("collector: {", "collector: {idle_gap_us: 10, ") % (ALONE, fault)
+    (tmp_path / "world.yaml").write_text(world)
+    (one,) = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.findings.itertuples()
+    assert (one.cause, one.culprit) == ("slow_nic", "10.0.6.1")

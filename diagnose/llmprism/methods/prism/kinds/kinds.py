@@ -31,10 +31,9 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import PASSES, Character, character_of
 from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import kinds_of_collectives
-from llmprism.methods.prism.kinds.lines import lines
 from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
-from llmprism.methods.prism.kinds.stages import by_stage
+from llmprism.methods.prism.kinds.stages import by_stage, lines
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER, SMALL

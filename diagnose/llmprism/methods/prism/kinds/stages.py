@@ -3,6 +3,11 @@
 Each stage has collectives of its own: gradients of stages differ in volume, and the last stage
 reduces them first. So the kinds of traffic are judged for each stage alone. The endpoints that
 collectives join, directly or through others, are one stage.
+
+Records that bridge silences, or hold samples, may neither show single messages nor who waits for
+whom. The shape remains: three or more members in a line, with traffic both ways, are the stages of
+a pipeline, or an all-reduce along a tree. A tree stays inside a data-parallel group, and the stages
+of a pipeline are in different ones.
 """
 
 from __future__ import annotations
@@ -13,6 +18,9 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.kinds.characters import Character, Set
+from llmprism.methods.prism.kinds.dense import main_class
+from llmprism.methods.prism.kinds.members import is_line, joined
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes
 from llmprism.numerics.graph import components_of_edges
@@ -47,3 +55,32 @@ def _part(connections: Connections, one: TrafficClass, step: Codes, inside: Bool
         couple, traffic.forth[rows],
     )  # fmt: skip
     return TrafficClass(kept, one.two_way, own), step[rows]
+
+
+def lines(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], among: set[int]
+) -> set[int]:
+    """Those of the classes ``among`` that join members of data-parallel groups to lines."""
+    shaped = {i for i in among if own[i][0].two_way and is_line(characters[i])}
+    main = main_class(own, characters)
+    shaped.discard(main)
+    wide = joined([characters[i].groups for i in range(len(own)) if i not in shaped])
+    return {
+        i for i in shaped
+        if all(_crosses(group, wide) for group in characters[i].groups)
+        and _begins_before(characters[i], characters[main])
+    }  # fmt: skip
+
+
+def _crosses(group: Set, wide: Sequence[Set]) -> bool:
+    """Whether each member of a ``group`` is in another one of the ``wide`` groups."""
+    return (
+        sum(len(group & one) for one in wide)
+        == len(group)
+        == sum(bool(group & one) for one in wide)
+    )
+
+
+def _begins_before(one: Character, main: Character) -> bool:
+    """Whether a class begins before the gradients in most steps."""
+    return float(np.nanmedian(main.first_ns - one.first_ns)) > 0

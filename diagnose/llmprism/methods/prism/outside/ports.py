@@ -43,6 +43,11 @@ def _of_job(context: Context, job: JobView) -> Iterator[Explanation]:
         for run in _runs(carried[row]):
             if not seen[row, run].any():
                 yield from _explained(context, job, [name], run, str(planes[row]))
+    of = [context.topology.leaves[end] for end in job.phases.endpoints.tolist()]
+    for name in sorted({leaf for own in of if len(own) > 1 for leaf in own} - {*names}):
+        plane = context.topology.planes.get(name, "")
+        if plane in planes:  # others of this plane carry something
+            yield from _explained(context, job, [name], np.arange(job.count), plane)
 
 
 def _runs(carried: Floats) -> list[Ints]:

@@ -3,11 +3,16 @@
 What belongs to a class of a job has the kind of the class. What a job exchanges once, before its
 first step has ended, has the kind of the group in which it does. Answers have the kind of the data
 that they acknowledge. All else is ``other``: services, control messages, and other programs.
+
+The NICs of a server send alike in one job: if every NIC that is seen sends to the NIC with the same
+number in another server, the NIC that is not seen does so, too. This is believed only if all NICs
+that are seen agree, and with little confidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,9 +29,8 @@ from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import LIGHT_BYTES, LIGHTER, Connections
 from llmprism.methods.prism.records.shapes import CONFIDENCE
 from llmprism.methods.prism.tables.diagnosed import DiagnosedJobs, members
-from llmprism.methods.prism.tables.mirror import mirrored
 from llmprism.methods.prism.tables.without_steps import kinds_of
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
@@ -227,3 +231,51 @@ def _of_other_ports(connections: Connections, answers: pd.DataFrame, data: pd.Da
     own: Bools = np.isin(answers.index, connections.reply[data.index])
     known = pd.MultiIndex.from_frame(answers[own][["src", "dst"]])
     return pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known) & ~own
+
+
+MIRRORED = 0.4  # of a pair that was seen between other NICs only
+
+Place = tuple[int, int]
+
+
+def mirrored(topology: Topology, members: Iterable[Codes], pairs: pd.DataFrame) -> pd.DataFrame:
+    """Rows ``src``, ``dst`` (codes), ``kind``, ``confidence`` of pairs that must exist unseen.
+
+    ``members`` has the endpoint codes of each job, ``pairs`` the pairs that were seen.
+    """
+    data = pairs[~pairs["kind"].isin(["other", "unknown"])]
+    seen = np.union1d(data["src"], data["dst"])
+    rows: list[tuple[int, int, str]] = []
+    for ends in members:
+        hidden = np.setdiff1d(ends, seen)
+        if hidden.size:
+            own = data[data["src"].isin(ends)]
+            rows += _unseen(topology, ends, hidden, own)
+    found = pd.DataFrame(rows, columns=["src", "dst", "kind"])
+    return found.astype({"src": np.int64, "dst": np.int64}).assign(confidence=MIRRORED)
+
+
+def _unseen(
+    topology: Topology, ends: Codes, hidden: Codes, data: pd.DataFrame
+) -> list[tuple[int, int, str]]:
+    """Pairs of ``hidden`` endpoints, which send as all other NICs of their servers do."""
+    place_of = {end: _place(topology, end) for end in ends.tolist()}
+    hidden_at = {place_of[end]: end for end in hidden.tolist()}
+    votes: dict[int, Counter[tuple[int, str]]] = {}
+    senders: dict[int, set[int]] = {}
+    for src, dst, kind in data[["src", "dst", "kind"]].itertuples(index=False):
+        (home, nic), (goal, other) = place_of[src], place_of.get(dst, (-1, -1))
+        senders.setdefault(home, set()).add(nic)
+        if nic == other:
+            votes.setdefault(home, Counter())[goal, kind] += 1
+    rows = []
+    for (home, nic), end in hidden_at.items():
+        for (goal, kind), count in votes.get(home, Counter()).items():
+            partner = hidden_at.get((goal, nic))
+            if partner is not None and count == len(senders[home]):
+                rows.append((end, partner, kind))
+    return rows
+
+
+def _place(topology: Topology, end: int) -> Place:
+    return int(topology.servers[end]), int(topology.positions[end])

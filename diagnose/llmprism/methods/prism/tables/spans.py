@@ -192,5 +192,4 @@ def _walk(
             at[idle] += 1
 
 
-_MARKS = np.zeros(0, np.int8)
 _CELLS = np.zeros((0, 0), np.int64)

@@ -176,7 +176,7 @@ def _draw(figures: Mapping[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.5))
-    for name, own in figures.items():
+    for name, own in ((n, o) for n, o in figures.items() if o["findings"][RIGHT]["of"]):
         value, low, high = (100 * own["findings"][RIGHT][key] for key in ("value", "low", "high"))
         axes.errorbar(own["mb"], value, [[value - low], [high - value]], fmt="o", capsize=3)
         axes.annotate(name, (own["mb"], value), (6, 4), textcoords="offset points", fontsize=8)

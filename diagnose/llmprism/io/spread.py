@@ -126,5 +126,5 @@ def _crossings(flows: FlowTable, topology: Topology, shown: Bools) -> tuple[Ints
     rows = np.concatenate((row, row, np.repeat(row, held)))
     links = (flows.src[row], nics.size + flows.dst[row], flat[np.repeat(first, held) + within])
     link = np.concatenate(links).astype(np.int64)
-    known = np.isfinite(capacity[link])
+    known = capacity[link] > 0
     return rows[known], link[known], capacity

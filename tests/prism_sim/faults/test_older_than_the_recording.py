@@ -46,7 +46,7 @@ def test_a_slow_nic_is_named_beside_its_peers_and_once(tmp_path, pp):
 def test_a_slow_gpu_without_a_pipeline_is_not_judged(tmp_path):
     conclusion = diagnosis_of(tmp_path, 1, [GPU]).conclusion
     assert conclusion.tone != CALM
-    assert any("all wait for each other" in text for text in conclusion.not_judged)
+    assert any("wait for at the same moment" in text for text in conclusion.not_judged)
 
 
 def test_a_healthy_pipeline_gets_no_remark(tmp_path):

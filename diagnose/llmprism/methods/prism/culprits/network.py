@@ -9,8 +9,7 @@ equally well are named together.
 All hops of a ring go at the pace of the slowest one. A slow hop sends for longer than usual, while
 the others wait between blocks, which records show if the exporter does not bridge these silences.
 And nobody waits after the last round, so a slow hop ends later than the others. Either may mislead:
-acknowledgements cross other links, and hops that wait end at other times than usual too. So where
-both show something, each counts half. The slowest of several rings of one collective ends last.
+acknowledgements cross other links, and hops that wait end at other times too. So each counts half.
 """
 
 from __future__ import annotations

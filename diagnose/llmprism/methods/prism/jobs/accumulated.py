@@ -1,12 +1,18 @@
 """Whether the few steps of a job without a pipeline may be micro-batches of fewer, longer steps.
 
-Ranks that share gradients, or parameters, reduce gradients in every micro-batch. What repeats is
-then a micro-batch, and a step ends with an update, which sends nothing: its silence is longer than
-the others, which last for a forward pass. Enough steps show this, few do not. If the network is so
-slow that nobody rests for long, a reduction and a gather of as many bytes look like two steps, too.
+Ranks that share gradients, or parameters, reduce gradients in every micro-batch, and so does a
+trainer that accumulates them without saying so to its library. What repeats is then a micro-batch,
+and a step ends with an update, which sends nothing. If shards are inside servers, or the recording
+ends before the first gathers, that silence is all that shows a step: it is longer by an update than
+the others, which last for a forward pass. Enough steps show this
+(:mod:`~llmprism.methods.prism.steps.silences`). Few do not.
 
-Parts are surely steps if gathers show an update in or after each of them, if they move each message
-several times, as several micro-batches do, or if ranks rest longer than a forward pass takes.
+A reduction and a gather of as many bytes, in one burst each, look like two steps as well, if the
+network is so slow that nobody rests for long.
+
+Parts are surely steps if each gathers what an update made of the gradients before, if it moves each
+message several times, as several micro-batches do, or if ranks rest longer than a forward pass
+takes: they accumulate gradients, or wait for their host.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.classes.sizes import cells, distinct, fitting
 from llmprism.methods.prism.cycles.divisions import steps_from
-from llmprism.methods.prism.cycles.sharded import holds_updates, sharded_steps
+from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.parameters import MOSTLY, QUARTER
 from llmprism.methods.prism.records.connections import Connections
@@ -57,13 +63,15 @@ def has_single_ranks(connections: Connections, component: Component, lone: Bools
 def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
     """Whether the steps of one ``part`` may be micro-batches."""
     component, stepping = part.component, part.stepping
-    lead, of_lead = component.classes[stepping.reference], stepping.step_of[stepping.reference]
+    lead = component.classes[stepping.reference]
     division = steps_from(lead.traffic, division_of(stepping).firsts[1:])
-    sure = sharded_steps(lead.traffic) is not None or holds_updates(lead.traffic, division)
-    if sure or len(division) < 2:
+    if len(division) < 2 or holds_updates(lead.traffic, division):
         return False
     often = [
-        distinct(np.sort(size)) for *_, size in cells(connections, lead, of_lead, stepping.count)
+        distinct(np.sort(size))
+        for *_, size in cells(
+            connections, lead, stepping.step_of[stepping.reference], stepping.count
+        )
     ]
     once = [int(np.gcd.reduce(times)) == 1 for _, times in often]
     if sum(once) < MOSTLY * len(once):

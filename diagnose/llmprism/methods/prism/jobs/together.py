@@ -8,9 +8,8 @@ the steps of one component may be wrong. Messages that begin at the same moments
 belongs together .
 
 Two components are *twins* if they share a server, move the same volume in similar numbers of
-records (an exporter cuts the same messages into more of them where they pause), and if the messages
-of one begin when those of the other do: the distances to the nearest message are small beside the
-same distances after a shift in time.
+records, and if the messages of one begin when those of the other do: the distances to the nearest
+message are small beside the same distances after a shift in time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import EXACT, Cell, cells, distinct, fitting
-from llmprism.methods.prism.cycles.sharded import sharded_steps
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.layout.directions import gather_one_way
 from llmprism.methods.prism.parameters import FEWEST, MOSTLY, NEARLY
@@ -84,8 +83,6 @@ def shows_shards(connections: Connections, phases: Phases) -> bool:
 
 def _of_class(connections: Connections, one: KindOf, count: int) -> str:
     """What most of some connections and steps of a class show."""
-    if sharded_steps(one.one.traffic) is not None:
-        return "zero3"
     own = list(cells(connections, one.one, one.step, count))
     if not own:
         return UNKNOWN

@@ -13,8 +13,8 @@ checkpoints) make every k-th gap longer, too. A coarser division is believed onl
 - Two of them make a coarser part: gradients are reduced, then as many bytes of parameters
   gathered, and nothing else moves in between.
 - The longer gaps are less than twice as long (an optimizer's update between micro-batches; a pause
-  is longer). If more than four parts lie between them, as steps do between two pauses, they are
-  longer by less than a tenth of a part.
+  is longer), and the others are too short for steps that compute. If more than four parts lie
+  between them, as steps do between two pauses, they are longer by less than a tenth of a part.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ from math import comb
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
-from llmprism.methods.prism.cycles.sharded import holds_updates
+from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.parameters import HALF, SMALL
-from llmprism.methods.prism.steps.proposals import Proposals, are_halves, records_of_part
+from llmprism.methods.prism.steps.proposals import (
+    Proposals,
+    are_halves,
+    records_of_part,
+)
 from llmprism.methods.prism.steps.silences import (
     CHANCE,
     MOST_MICRO_BATCHES,
     RARE,
+    accumulate,
     follow_at_once,
     longer_by,
     stands_apart,
 )
 
+PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
@@ -42,23 +48,24 @@ UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward
 
 def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether fine parts are only pieces of steps, and the coarse parts are steps."""
+    own = (proposals, fine, coarse)
     every, showing = proposals.both(fine, coarse), proposals.showing(fine, coarse)
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE or any(_denies(*each) for each in every):
         return False
     if chance >= RARE and not any(stands_apart(*each) for each in showing):
         return False
-    if are_halves(
-        proposals, fine, coarse
-    ):  # gradients are reduced, then as many bytes of parameters gathered
+    if _are_phases(*own):
         return True
-    longer = longer_by(proposals, fine, coarse)
+    longer = longer_by(*own)
     if all(_is_message(*each, fine) for each in every):
         collective = all(one.concurrency >= HALF for one in proposals.classes)
         return not collective or longer >= FORWARD * fine / coarse
-    if min(coarser.clarity for _, _, coarser in every if coarser) >= UPDATE:
-        return False
-    return fine <= MOST_MICRO_BATCHES * coarse or longer <= SMALL
+    brief = any(hardly_rests(*each) for each in showing) or (
+        min(coarser.clarity for _, _, coarser in every if coarser) < UPDATE
+        and (fine <= MOST_MICRO_BATCHES * coarse or longer <= SMALL)
+    )
+    return brief and not accumulate(*own)
 
 
 def _denies(one: TrafficClass, finer: Division | None, coarser: Division | None) -> bool:
@@ -77,4 +84,11 @@ def _is_message(
     """Whether the fine parts are single collectives, or messages that follow at once."""
     if records_of_part(one, fine) <= ATOMIC:
         return True
-    return bool(finer and coarser and follow_at_once(one.traffic, finer, coarser))
+    if finer is None or coarser is None:
+        return False
+    return follow_at_once(one.traffic, finer, coarser)
+
+
+def _are_phases(proposals: Proposals, fine: int, coarse: int) -> bool:
+    """Whether coarse parts have two halves: gradients are reduced, then parameters gathered."""
+    return are_halves(proposals, fine, coarse)

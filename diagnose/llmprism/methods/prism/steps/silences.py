@@ -23,6 +23,19 @@ MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every s
 SHOWN = 6  # steps that show it
 
 
+def accumulate(proposals: Proposals, fine: int, coarse: int) -> bool:
+    """Whether all classes rest for so long between fine parts that these are steps.
+
+    Ranks that reduce gradients in every micro-batch do so all through backward passes, which take
+    twice as long as forward passes, or longer. So parts with a longer silence are steps.
+    """
+    for traffic, finer, coarser in proposals.showing(fine, coarse):
+        others = gaps_of(traffic, finer, coarser)[1]
+        if others.size == 0 or np.median(others) < ACCUMULATES * finer.usual_ns(traffic):
+            return False
+    return True
+
+
 def stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
     """Whether the gaps of the coarse division are longer by more than the others differ."""
     gap, others = gaps_of(traffic, fine, coarse)

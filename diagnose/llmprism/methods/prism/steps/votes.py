@@ -21,7 +21,6 @@ from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.cycles.sharded import sharded_steps
 from llmprism.methods.prism.parameters import EQUAL, FEWEST, QUARTER, SMALL
 from llmprism.methods.prism.records.repeated_sizes import MOST, are_messages
 from llmprism.methods.prism.steps.assignment import is_cut
@@ -69,27 +68,20 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes]) -> Agreemen
     """
     lasting = _lasting(component)
     every = [
-        _divisions(component, one) if lasts else []
+        divisions(one.traffic, FEWEST, passes=one.passes) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
     count = agreed(Proposals(component.classes, proposed))
     if count <= FEW:
         brief = [
-            [] if lasts else _clear(_divisions(component, one))
+            [] if lasts else _clear(divisions(one.traffic, FEWEST, passes=one.passes))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
         shown = agreed(Proposals(component.classes, brief))
         if shown:
             return Agreement(shown, brief, brief)
     return Agreement(count, every, proposed)
-
-
-def _divisions(component: Component, one: TrafficClass) -> list[Division]:
-    """Those of a class: its steps by the passes of sharded parameters, if no stage waits there."""
-    piped = any(each.passes for each in component.classes)
-    steps = None if piped else sharded_steps(one.traffic)
-    return divisions(one.traffic, FEWEST, passes=one.passes) if steps is None else [steps]
 
 
 def _lasting(component: Component) -> list[bool]:
@@ -111,12 +103,18 @@ def _lasting(component: Component) -> list[bool]:
 def _repeating(own: list[Division], repeats: RepeatedBytes) -> list[Division]:
     """A class's divisions, without those whose bytes are not those of any number of steps."""
     records = len(repeats.traffic)
-    return [one for one in own if not repeats.denies(one.part_of(records), evaluated=one.evaluated)]
+    return [
+        one for one in own
+        if not repeats.denies(one.part_of(records), evaluated=one.evaluated)
+    ]  # fmt: skip
 
 
 def _clear(own: list[Division]) -> list[Division]:
     """Divisions that show steps where traffic goes on for far longer: a job among services."""
-    return [d for d in own if len(d) > FEW and d.quality >= QUALITY and d.clarity >= CLEAR]
+    return [
+        one for one in own
+        if len(one) > FEW and one.quality >= QUALITY and one.clarity >= CLEAR
+    ]  # fmt: skip
 
 
 def agreed(proposals: Proposals) -> int:

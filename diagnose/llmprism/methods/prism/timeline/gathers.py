@@ -13,12 +13,10 @@ and parameters in half precision. So gathers are the last half or the last third
 a step, or less if gradients are reduced in every micro-batch, and they begin after a silence: the
 update.
 
-The first forward pass needs the parameters of the first layers at once, so a rank of a job that
-shards its parameters gathers them as soon as its step begins. So the begin of a step is seen. The
-update of the parameters, which ends a step, leaves no traffic. It is taken to last until the next
-step or an evaluation begins, unless that takes much longer than usual: then there is a pause
-between the two. If evaluations follow some steps, they show how long it takes. No update takes
-longer than the passes, which use each parameter for many tokens.
+A job that shards its parameters gathers those of its first layers as soon as a step begins, so that
+is seen. The update that ends a step leaves no traffic. It lasts until the next step or an
+evaluation begins, unless that takes much longer than usual, or than the passes: then there is a
+pause. If evaluations follow some steps, they show how long it takes.
 """
 
 from __future__ import annotations

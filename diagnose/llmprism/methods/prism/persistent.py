@@ -6,8 +6,7 @@ How long a unit works in a normal step is known by its edges in the graph, witho
 operation wait for. Its own work, by the order of its events, has to differ from that of its peers
 as well: it is longer, or seems shorter, since who is behind gets what it needs while it works.
 Healthy GPUs of one type differ too, so a slow one has to differ by more than they do. What has
-fewer than three peers is not judged. A ring has peers within: its hops move the same bytes, and
-those that rest show how fast links are.
+fewer than three peers is not judged. Hops of a ring are peers: some rest, and show what links do.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ def persistent(durations: Durations) -> Iterator[Persistent]:
 
 
 def _slow_units(durations: Durations) -> Iterator[Persistent]:
-    """The units that are slower than their peers, if these are few and lose as much.
-
-    Several that lose different times have another role.
-    """
+    """Few units that are slower than their peers, by as much: others have another role."""
     level, longer_ns = _beside_peers(durations)
     slow = np.nan_to_num(level) > ALWAYS_SHARE
     if not slow.any() or 2 * slow.sum() > np.isfinite(level).sum():
@@ -183,6 +179,8 @@ def _behind_hops(durations: Durations) -> Iterator[tuple[int, tuple[float, dict[
     All hops of a ring move the same bytes, and one that never rests limits it. It is slow if its
     links are less used than those of all others, which send as fast as these allow and rest.
     """
+    if not durations.job.phases.classes:
+        return  # libraries that report their collectives show no hops
     use, _, every_ns = link_use_of(durations.context, durations.job)
     for number, one in enumerate(durations.graph.nodes.communicators):
         rows = durations.traffic.place[one.connections]

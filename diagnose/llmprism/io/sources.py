@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import pyarrow as pa
-
 from prism_common.errors import Problem, UserError
 from prism_common.program import NO_MEMORY
 
@@ -28,6 +26,8 @@ _FIRST = 8  # bytes that show the format of a file
 @contextmanager
 def readable(where: Path | str, how: str = "", what: str = PARQUET) -> Iterator[None]:
     """Turn what reading a damaged table raises into an error of the user."""
+    import pyarrow as pa  # takes address space that SciPy needs before
+
     try:
         yield
     except FileNotFoundError:

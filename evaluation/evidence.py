@@ -73,7 +73,7 @@ def flows(runs: Runs, one_in: int) -> Row:
 
 def counters(runs: Runs, interval_s: float) -> Row:
     """What byte counters of ports show."""
-    run, readings = runs(1), pq.read_table(runs(1).counters)
+    readings = pq.read_table((run := runs(1)).counters)
     port = pd.Series(readings["port"].to_pandas())
     number = port.groupby(port, observed=True).cumcount().to_numpy()
     readings = readings.filter(pa.array(number % round(interval_s / READ_S) == 0))

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.io.sources import readable
+from llmprism.io.sources import first_line, readable
 from llmprism.io.tables import DERIVED, DIAGNOSIS, KEYS, MAY_BE_NULL
 from prism_common.errors import Problem, UserError
 
@@ -72,7 +72,7 @@ def _typed(name: str, path: Path) -> pd.DataFrame:
                 wanted = schema.field(column)
                 table = table.set_column(place, wanted, _cast(table[column], wanted.type))
             except (pa.ArrowException, ValueError) as error:
-                what = f"{path.name}: {column} does not fit {wanted.type}: {_first_line(error)}"
+                what = f"{path.name}: {column} does not fit {wanted.type}: {first_line(error)}"
                 problems.append(Problem(what, str(path), _HOW))
     if problems:
         raise UserError(problems)
@@ -125,7 +125,3 @@ def _is_object(text: object) -> bool:
         return isinstance(json.loads(str(text)), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -36,8 +36,12 @@ def readable(where: Path | str, how: str = "", what: str = PARQUET) -> Iterator[
         reason = f"{NO_MEMORY} to read it; if there should be, the file is damaged"
         raise UserError(Problem(reason, str(where))) from error
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(Problem(f"{what}: {reason}", str(where), how)) from error
+        raise UserError(Problem(f"{what}: {first_line(error)}", str(where), how)) from error
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says, or its type if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 from llmprism.io.spread import link_uses
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.durations import Durations
+from llmprism.methods.prism.graph.traffic import in_cells, place_of
 from llmprism.methods.prism.parameters import NEARLY, OWN_SHARE
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Floats, weighted_quantile
@@ -28,29 +29,23 @@ from llmprism.numerics.missing import finite_median, nanquantile
 def link_use_of(context: Context, job: JobView) -> tuple[Floats, Floats, Floats]:
     """Of each connection in each step: use of its fullest link, by others alone, and time [ns].
 
-    The time has a record. Rows are those of :class:`~.graph.traffic.Traffic`; use is NaN where
-    records show none. Silences that records hold differ, so use is what that of nine tenths of
-    the bytes does not exceed.
+    Rows are those of :class:`~.graph.traffic.Traffic`. Use is what that of nine tenths of the bytes
+    does not exceed, since silences in records differ; NaN where records show none.
     """
-    place = np.full(len(context.connections), -1)
-    own = np.unique(np.concatenate([part.connections for part in job.phases.classes]))
-    place[own] = np.arange(own.size)
+    place = place_of(context, job)
     (use, others), size = _of_records(context), context.flows.bytes.astype(np.float64)
-    best = np.full(own.size * job.count, np.nan)
+    best = np.full((int(place.max()) + 1) * job.count, np.nan)
     shared, sent, busy_ns = np.zeros((3, best.size))
-    for part in job.phases.classes:
-        known, cell = part.cells(context.connections, job.count)
-        row = part.traffic.row[known]
-        at = place[context.connections.of_row[row]] * job.count + cell % job.count
-        busy_ns += np.bincount(at, context.flows.lengths_ns(row), best.size)
-        shown = np.isfinite(use[row])
-        row, at = row[shown], at[shown]
+    for every, _, cell in in_cells(context, job, place):
+        busy_ns += np.bincount(cell, context.flows.lengths_ns(every), best.size)
+        shown = np.isfinite(use[every])
+        row, at = every[shown], cell[shown]
         some, value = weighted_quantile(at, use[row], size[row], NEARLY)
         best[some] = np.fmax(best[some], value)
         shared += np.bincount(at, size[row] * others[row], best.size)
         sent += np.bincount(at, size[row], best.size)
     shared = np.where(sent > 0, shared / np.maximum(sent, 1.0), np.nan)
-    shape = (own.size, job.count)
+    shape = (-1, job.count)
     return best.reshape(shape), shared.reshape(shape), busy_ns.reshape(shape)
 
 

@@ -258,10 +258,7 @@ def _scatter(level: Floats, least: float) -> float:
 
 
 def _named(durations: Durations, units: Ints) -> Attribution:
-    """A unit, or a server of which all units are slow; others that are as likely beside it.
-
-    Units of one tensor group wait for each other.
-    """
+    """A unit, or a server of which all units are slow, and those that wait for each other."""
     ends = [durations.context.topology.endpoints[code] for code in durations.job.phases.endpoints]
     server = np.array([end.server for end in ends])
     known, names = durations.compute.normal_ns > 0, dict[str, str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,25 +39,36 @@ class Traffic:
         return self.size_bytes[self.place[connections]]
 
 
-def traffic_of(context: Context, job: JobView) -> Traffic:
-    """Measure the connections of ``job``."""
+def place_of(context: Context, job: JobView) -> Ints:
+    """Row of each connection of the recording among those of ``job``; -1 for all others."""
     place = np.full(len(context.connections), -1)
     own = np.unique(np.concatenate([part.connections for part in job.phases.classes]))
     place[own] = np.arange(own.size)
-    busy, size = np.zeros((2, own.size * job.count))
-    last = np.full(own.size * job.count, -np.inf)
+    return place
+
+
+def in_cells(context: Context, job: JobView, place: Ints) -> Iterator[tuple[Codes, Ints, Ints]]:
+    """Records in known steps, by classes: their rows, bytes, and cells (row * steps + step)."""
     for part in job.phases.classes:
         known, cell = part.cells(context.connections, job.count)
         row = part.traffic.row[known]
         at = place[context.connections.of_row[row]] * job.count + cell % job.count
+        yield row, part.traffic.size[known], at
+
+
+def traffic_of(context: Context, job: JobView) -> Traffic:
+    """Measure the connections of ``job``."""
+    place = place_of(context, job)
+    busy, size = np.zeros((2, (int(place.max()) + 1) * job.count))
+    last = np.full(busy.size, -np.inf)
+    for row, moved, at in in_cells(context, job, place):
         end_ns = (context.flows.end_ns[row] - job.ranks.origin_ns).astype(np.float64)
         np.add.at(busy, at, _lasting(context, job, row, at))
         np.maximum.at(last, at, end_ns)
-        np.add.at(size, at, part.traffic.size[known].astype(np.float64))
+        np.add.at(size, at, moved.astype(np.float64))
     unknown = np.isinf(last)
     busy[unknown] = last[unknown] = size[unknown] = np.nan
-    shape = (own.size, job.count)
-    return Traffic(place, busy.reshape(shape), last.reshape(shape), size.reshape(shape))
+    return Traffic(place, *(one.reshape(-1, job.count) for one in (busy, last, size)))
 
 
 def _lasting(context: Context, job: JobView, row: Codes, cell: Ints) -> Floats:

@@ -5,7 +5,7 @@ against each other, even on the same servers. If their steps are nearly equally 
 small, but it adds up from step to step, as a sum of independent values does, and a step that is
 long in one of them need not be long in the other. If a window holds few steps, or records are lost,
 the steps of one component may be wrong. Messages that begin at the same moments show even then what
-belongs together .
+belongs together.
 
 Two components are *twins* if they share a server, move the same volume in similar numbers of
 records, and if the messages of one begin when those of the other do: the distances to the nearest
@@ -27,6 +27,9 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
+ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
+SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
+TELLING = 16  # bursts that tell anything
 TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
 DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
 BOUND = 0.35  # ... or within this share of how much steps differ in length
@@ -159,11 +162,6 @@ def _have_in_common(one: Ints, other: Floats) -> bool:
     deviations = [each - each.mean() for each in (one, other)]
     size = float(np.sqrt(np.prod([np.sum(each**2) for each in deviations])))
     return float(np.sum(deviations[0] * deviations[1])) >= COMMON * size
-
-
-ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
-SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
-TELLING = 16  # bursts that tell anything
 
 
 def are_twins(connections: Connections, one: Component, other: Component, servers: Codes) -> bool:

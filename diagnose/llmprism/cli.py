@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -35,6 +36,7 @@ from prism_common.program import run_program
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
+    from llmprism.io.topology import Topology
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
@@ -97,6 +99,14 @@ def run(
             help="Names of jobs: sacct or squeue --json, or a CSV of job, servers, begin, end.",
         ),
     ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The same as --names, as facts in place of what records show; a CSV may have the "
+            "columns dp, pp, tp, ep, cp as well.",
+        ),
+    ] = None,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,
@@ -109,7 +119,7 @@ def run(
     """Find jobs, their parallelism, steps and slow parts in flow records."""
     from llmprism import methods
     from llmprism.isolation.runner import Limits
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
     from prism_common.errors import UserError
 
     try:
@@ -127,10 +137,10 @@ def run(
     with user_errors(debug):
         diagnosis = _diagnosed(
             partial(
-                diagnose_files, flows, topology, method,
+                diagnose, flows, _given(topology, jobs), method,
                 records_at_once=at_once, limits=limits, cluster=cluster,
             ),
-            out, names, quiet,
+            out, jobs or names, quiet,
         )  # fmt: skip
     if not quiet:
         _report_intake(diagnosis, out)
@@ -139,6 +149,14 @@ def run(
     if lines and not (quiet and diagnosis.verdict.can_tell):
         typer.echo("\n".join(map(printable, lines)), err=True)
     raise typer.Exit(diagnosis.verdict.exit_code)
+
+
+def _given(topology: Path, jobs: Path | None) -> Topology | Path:
+    """The network, with given jobs if there are any."""
+    from llmprism.ingest.scheduler_jobs import read_names
+    from llmprism.io.topology import read_topology
+
+    return replace(read_topology(topology), jobs=tuple(read_names(jobs))) if jobs else topology
 
 
 def _diagnosed(
@@ -175,6 +193,14 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
             "one job may look like several",
             err=True,
         )
+    for row in diagnosis.layouts.to_dict("records"):
+        evidence = json.loads(row["evidence"] or "{}")
+        for axis, size in evidence.get("records_show", {}).items():
+            line = f"{row['job']}: {axis} is given as {row[axis]}, and records show {size}"
+            typer.echo(line, err=True)
+        if others := ", ".join(evidence.get("not_listed", [])[:8]):
+            line = f"{row['job']}: no given members, and move as much as these: {others}"
+            typer.echo(printable(line), err=True)
     if intake.repeated:
         typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:

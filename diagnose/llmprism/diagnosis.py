@@ -18,9 +18,9 @@ from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.io.topology import Topology
+from llmprism.io.topology import ScheduledJob, Topology
 from llmprism.io.writing import write_table
-from llmprism.job_names import ScheduledJob, matched
+from llmprism.job_names import matched
 from llmprism.model import UNKNOWN
 from llmprism.part_names import Parts, natural
 from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, name_of

@@ -1,29 +1,44 @@
-"""Names of jobs that a scheduler knows: matched by the servers and the time of a found job."""
+"""Jobs that a scheduler knows: names for found jobs, or facts in place of what records show."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from llmprism.io.topology import ScheduledJob, Topology
+from llmprism.numerics.arrays import Ints
+
 MATCH = 0.5  # of the servers that either has: so many must be those of both
 
 
-@dataclass(frozen=True)
-class ScheduledJob:
-    """A job of a scheduler; a begin or end of None is unknown, or has not come.
+def members_of(topology: Topology, first_ns: int, last_ns: int) -> Ints:
+    """Place of the given job of each endpoint, shape (endpoints,).
 
-    Attributes
-    ----------
-    begin_ns, end_ns : since the epoch.
+    It is -1 for endpoints of no job, and where two jobs have the same one in that time.
     """
+    names = [{_short(end.server), end.address} for end in topology.endpoints]
+    member = np.full(len(names), -1)
+    count = np.zeros(len(names), np.int64)
+    for number, job in enumerate(topology.jobs):
+        begins_late = job.begin_ns is not None and job.begin_ns > last_ns
+        if not begins_late and (job.end_ns is None or job.end_ns >= first_ns):
+            theirs = {*job.servers, *map(_short, job.servers)}
+            inside = np.array([bool(theirs & each) for each in names])
+            member[inside], count = number, count + inside
+    return np.where(count == 1, member, -1)
 
-    name: str
-    servers: frozenset[str]
-    begin_ns: int | None = None
-    end_ns: int | None = None
+
+def unlisted(member: Ints, number: int, src: Ints, dst: Ints, size: Ints) -> Ints:
+    """Endpoints outside a given job that move as much with its members as these usually do.
+
+    ``src``, ``dst`` and ``size`` are those of connections.
+    """
+    inside = member == number
+    ends = np.concatenate((src[inside[dst]], dst[inside[src]]))
+    total = np.bincount(ends, np.concatenate((size[inside[dst]], size[inside[src]])), member.size)
+    return np.flatnonzero(~inside & (total > 0) & (total >= np.median(total[inside])))
 
 
 def matched(

@@ -4,6 +4,7 @@
 seconds since the epoch. Newer versions wrap a number as ``{"set": true, "number": 5}``, and 0 is a
 time that has not come. A CSV has the columns job, servers, begin, end: servers as Slurm writes
 them (``gpu[01-04]``) or separated by spaces, times in seconds or as ISO 8601 (UTC without a zone).
+It may have the columns dp, pp, tp, ep and cp: sizes of a job's layout, empty where unknown.
 
 ``kubectl get pods -A -o json`` and the API (``GET /api/v1/pods``) give a list of pods. Operators
 for training label the pods of one job with its name: Kubeflow's training operator and trainer,
@@ -26,8 +27,10 @@ from urllib.error import URLError
 
 from llmprism.ingest.network.slurm import expanded
 from llmprism.io.sources import read_text
-from llmprism.job_names import ScheduledJob
+from llmprism.io.topology import ScheduledJob
 from prism_common.errors import Problem, UserError
+from prism_common.kinds import AXES
+from prism_common.untrusted import whole
 
 _LIMIT_BYTES = 1 << 28
 _COLUMNS = ("job", "servers", "begin", "end")
@@ -56,10 +59,11 @@ def read_names(path: Path) -> list[ScheduledJob]:
             return jobs_of_pods(content)
         rows = list(_of_slurm(content, path))
     found, problems = [], []
-    for number, (name, servers, begin, end) in rows:
+    for number, (name, servers, begin, end), sizes in rows:
         try:
             names = frozenset(n for part in servers.split() for n in expanded(part))
-            found.append(ScheduledJob(name, names, _time_ns(begin), _time_ns(end)))
+            layout = {axis: whole(size, 1) for axis, size in sizes.items()}
+            found.append(ScheduledJob(name, names, _time_ns(begin), _time_ns(end), layout))
         except ValueError as error:
             problems.append(Problem(str(error), f"{path}:{number}", _FORMS))
     if problems:
@@ -67,8 +71,8 @@ def read_names(path: Path) -> list[ScheduledJob]:
     return found
 
 
-Row = tuple[int, tuple[str, str, Any, Any]]
-"""Number of a row, and its name, servers, begin and end."""
+Row = tuple[int, tuple[str, str, Any, Any], Mapping[str, str]]
+"""Number of a row; its name, servers, begin and end; sizes of its layout."""
 
 
 def _of_slurm(content: Any, path: Path) -> Iterator[Row]:
@@ -82,7 +86,7 @@ def _of_slurm(content: Any, path: Path) -> Iterator[Row]:
             times = time if isinstance(time, Mapping) else {}
             begin = times.get("start", job.get("start_time"))
             end = times.get("end", job.get("end_time"))
-            yield number, (f"{job.get('name')} ({job.get('job_id')})", nodes, begin, end)
+            yield number, (f"{job.get('name')} ({job.get('job_id')})", nodes, begin, end), {}
 
 
 def _of_csv(text: str, path: Path) -> Iterator[Row]:
@@ -93,7 +97,8 @@ def _of_csv(text: str, path: Path) -> Iterator[Row]:
         raise UserError(Problem(what, f"{path}:1", _FORMS))
     for row in rows:
         values = {name: (row[name] or "").strip() for name in _COLUMNS}
-        yield rows.line_num, (values["job"], values["servers"], values["begin"], values["end"])
+        sizes = {axis: row[axis].strip() for axis in AXES if (row.get(axis) or "").strip()}
+        yield rows.line_num, (*(values[name] for name in _COLUMNS),), sizes
 
 
 def _time_ns(value: Any) -> int | None:

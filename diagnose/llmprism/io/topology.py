@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,37 @@ class _File(_Part):
 
 
 @dataclass(frozen=True)
+class ScheduledJob:
+    """A job of a scheduler; a begin or end of None is unknown, or has not come.
+
+    Attributes
+    ----------
+    servers : names of servers, or addresses of NICs where jobs share servers.
+    begin_ns, end_ns : since the epoch.
+    layout : number of places along each axis that is known.
+    """
+
+    name: str
+    servers: frozenset[str]
+    begin_ns: int | None = None
+    end_ns: int | None = None
+    layout: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Topology:
     """The network: parts by name, and arrays by endpoint and switch code.
 
     Attributes
     ----------
     ports : the endpoints as they are listed, each with an address of its own.
+    jobs : those that an operator gives, as facts in place of what records show.
     """
 
     ports: tuple[Endpoint, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
+    jobs: tuple[ScheduledJob, ...] = ()
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:

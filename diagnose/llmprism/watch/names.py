@@ -13,7 +13,7 @@ from pathlib import Path
 
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import fetched, read_names
-from llmprism.job_names import ScheduledJob
+from llmprism.io.topology import ScheduledJob
 from prism_common.errors import UserError
 
 _AGAIN_S = 60.0

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from typer.testing import CliRunner
 
 from llmprism.ingest.scheduler_jobs import fetched, read_names
-from llmprism.job_names import ScheduledJob
+from llmprism.io.topology import ScheduledJob
 from llmprism.watch.command import watch_app
 from llmprism.watch.live.serving import served
 from llmprism.watch.names import Names

@@ -19,6 +19,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
+from llmprism.job_names import members_of, unlisted
 from llmprism.methods import register
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.findings import find_findings
@@ -35,7 +36,7 @@ from llmprism.methods.prism.jobs.stepless import (
     with_silent,
 )
 from llmprism.methods.prism.kinds.unseen import with_unseen
-from llmprism.methods.prism.layout.layout import find_layout, of_packets
+from llmprism.methods.prism.layout.layout import as_given, find_layout, of_packets
 from llmprism.methods.prism.layout.replicas import (
     find_replicas,
     sharing_rings,
@@ -57,6 +58,7 @@ from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops, with_w
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
 from llmprism.methods.prism.timeline.update_times import with_updates
+from llmprism.numerics.arrays import Ints
 from llmprism.numerics.independence import nothing_circulates
 from llmprism.numerics.memory import give_back
 from prism_common.progress import Progress
@@ -94,8 +96,11 @@ class Prism:
             return {}, []
         progress(0.0, "finding connections")
         connections = with_unseen(topology, flows.senders, find_connections(flows))
+        member = members_of(topology, *flows.recorded_ns)
+        crossing = member[connections.src] != member[connections.dst]
+        connections = replace(connections, light=connections.light | crossing)
         progress(0.2, "finding jobs and their steps")
-        jobs = self._jobs_and_stepless(flows, topology, connections)
+        jobs = self._jobs_and_stepless(flows, topology, connections, member)
         give_back()
         found: list[DiagnosedJob] = []
         stepless: dict[str, Stepless] = {}
@@ -105,7 +110,16 @@ class Prism:
                 stepless[f"job-{i}"] = one
                 continue
             progress(0.5 + 0.4 * i / (i + 1 + len(jobs)), "reconstructing timelines")
-            found.append(self._look_into(flows, topology, connections, one, f"job-{i}"))
+            looked = self._look_into(flows, topology, connections, one, f"job-{i}")
+            number = int(member[one.endpoints].max())
+            if number >= 0:
+                near = unlisted(
+                    member, number, connections.src, connections.dst, connections.total_bytes
+                )
+                names = [topology.addresses[code] for code in near.tolist()]
+                layout = as_given(looked.layout, topology.jobs[number].layout, names)
+                looked = replace(looked, layout=layout)
+            found.append(looked)
             del one
             give_back()
         progress(0.9, "looking for causes of slow steps")
@@ -120,13 +134,13 @@ class Prism:
         return tables | {"findings": findings}, jobs_marked
 
     def _jobs_and_stepless(
-        self, flows: FlowTable, topology: Topology, connections: Connections
+        self, flows: FlowTable, topology: Topology, connections: Connections, member: Ints
     ) -> list[Job | Stepless]:
         """Jobs with steps first, then those whose records do not show steps."""
         jobs: list[Job | Stepless] = []
         partial: list[Stepless] = []
         parts = find_parts(flows, connections)
-        for job in find_jobs(flows, topology, connections, parts):
+        for job in find_jobs(flows, topology, connections, parts, member):
             refused = refusal(flows, connections, job)
             if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
                 partial.append(Stepless(job.endpoints, hint))

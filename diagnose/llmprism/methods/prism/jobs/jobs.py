@@ -48,12 +48,14 @@ Known = Mapping[frozenset[int], Part]
 
 
 def find_jobs(
-    flows: FlowTable, topology: Topology, connections: Connections, parts: list[Part]
+    flows: FlowTable, topology: Topology, connections: Connections, parts: list[Part], given: Ints
 ) -> list[Job]:
-    """The jobs of the ``parts``, in order of their first record."""
+    """The jobs of the ``parts``, in order of their first record; ``given`` by endpoint, or -1."""
     stepping = _training([part for part in parts if part.stepping.count])
     idle = [part for part in parts if not part.stepping.count]
     label = together(connections, stepping, topology.servers, unknown=topology.servers_unknown)
+    listed = np.array([given[part.component.endpoints].max() for part in stepping], np.int64)
+    label = np.where(listed >= 0, label.size + listed, label)
     marked = dict.fromkeys(label.tolist())
     labelled = [
         [part for part, mark in zip(stepping, label, strict=True) if mark == one] for one in marked

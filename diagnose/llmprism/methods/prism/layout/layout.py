@@ -15,8 +15,8 @@ micro-batch (``zero2``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from llmprism.methods.prism.pipelines.split_passes import halves_passes, splits_
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import reductions_before_updates
 from llmprism.numerics.arrays import Bools, Ints
+from prism_common.kinds import AXES
 
 UNKNOWN_NAME = "unknown"
 TICKS = 2  # of the clock, by which rounding changes the length of a step
@@ -65,6 +66,19 @@ class Layout:
     confidence: float
     evidence: dict[str, object] = field(default_factory=dict)
     is_stated: bool = True
+
+
+def as_given(layout: Layout, given: Mapping[str, int], unlisted: Sequence[str]) -> Layout:
+    """``layout`` with sizes that an operator gives; its evidence has what records show instead."""
+    sizes = {axis: getattr(layout, axis) for axis in AXES}
+    differ = {axis: sizes[axis] for axis in given if sizes[axis] not in (UNKNOWN, given[axis])}
+    evidence = {**layout.evidence, "given": ["members", *given]}
+    evidence |= {"records_show": differ} if differ else {}
+    evidence |= {"not_listed": list(unlisted)} if unlisted else {}
+    if not given:
+        return replace(layout, evidence=evidence)
+    sure = layout.confidence if len(given) < len(AXES) else 1.0
+    return replace(layout, **{**sizes, **given}, evidence=evidence, confidence=sure, is_stated=True)
 
 
 def find_layout(

@@ -9,6 +9,7 @@ them; it computes nothing.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,54 +25,22 @@ from llmprism.io.writing import write_table
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 
-_NAME, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
-_SIZES = dict.fromkeys(("dp", "pp", "tp", "ep", "cp"), _WHOLE)
-_WINDOW = {"start_ns": _WHOLE, "end_ns": _WHOLE}
-_STEP = {"job": _NAME, "rank": _WHOLE, "step": _WHOLE}
+_TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "flag": pa.bool_()}
+_TABLES = tomllib.loads(Path(__file__).with_name("truth_tables.toml").read_text(encoding="utf-8"))
 
-_TRUTH: dict[str, dict[str, pa.DataType]] = {
-    "ranks": {"job": _NAME, "rank": _WHOLE, "address": _NAME, "server": _NAME, "gpu": _WHOLE}
-    | _SIZES,
-    "pairs": {"job": _NAME, "src": _NAME, "dst": _NAME, "kind": _NAME, "bytes": _WHOLE},
-    "steps": _STEP | _WINDOW,
-    "spans": {
-        **_STEP,
-        "micro_batch": _WHOLE,  # null if it belongs to no micro-batch
-        "kind": _NAME,
-        "communication": _WHOLE,  # collective or message it belongs to; null: compute
-        **_WINDOW,
-    },
-    "layouts": {
-        "job": _NAME,
-        **_SIZES,  # with experts, dp has the replicas of all of them: the sizes make one grid
-        "micro_batches": _WHOLE,  # -1 if a trace does not give it
-        "schedule": _NAME,  # none without a pipeline; unknown if only a trace is known
-        "sharding": _NAME,  # none, zero1, zero2, zero3, hybrid, unknown
-        "period_ns": _WHOLE,  # median length of a step; -1 without steps
-    },
-    # Ranks whose own work took longer in a step by chance, not by a fault: beyond its nominal time.
-    "hiccups": _STEP | {"extra_ns": _WHOLE},
-    "faults": {
-        "fault": _WHOLE,
-        "kind": _NAME,
-        "culprit_kind": _NAME,  # address, link, switch, server, stage, job
-        "culprit": _NAME,  # "a|b" for a link
-        "job": _NAME,  # null if no single job is affected
-        "rank": _WHOLE,
-        "switch": _NAME,
-        "jobs": _NAME,  # JSON list of the jobs whose work or traffic is affected
-        "factor": _REAL,  # of the healthy speed; null if nothing is slow
-        "magnitude": _REAL,  # share of speed or capacity that is lost
-        "from_step": _WHOLE,  # first step affected, of `job`; null if given in seconds
-        "to_step": _WHOLE,  # first step no longer affected
-        **_WINDOW,
-        "slowed_job": _NAME,  # the job that it slows most; null if not measured
-        "slowdown": _REAL,  # of that job's steps within it; null if not measured
-        "extra_ns": _WHOLE,  # by which that job ends later; null if not measured
-    },
-}
-TRUTH = {name: pa.schema(columns) for name, columns in _TRUTH.items()}
+
+def _schemas(of: str) -> dict[str, pa.Schema]:
+    return {
+        name: pa.schema({column: _TYPES[kind] for column, kind in columns.items()})
+        for name, columns in _TABLES[of].items()
+    }
+
+
+TRUTH = _schemas("run")
 """Schema of every truth table the simulator writes, by name."""
+
+LOGS_TRUTH = _schemas("logs")
+"""Schema of every truth table of logs, by name; docs/logs.md describes every column."""
 
 ADDED_LATER = frozenset({"layouts", "hiccups"})
 """Tables that captures and older runs lack."""

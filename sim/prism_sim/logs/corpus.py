@@ -19,9 +19,9 @@ from prism_sim.logs.job import LogJob
 from prism_sim.logs.population import Fate, fates
 from prism_sim.logs.scene import Scene
 from prism_sim.logs.shares import share_of_symptom
-from prism_sim.logs.tables import LOGS_TRUTH
 from prism_sim.logs.text import SECOND_NS
 from prism_sim.logs.writing import JobWriter, LineRows
+from prism_sim.run_folder import LOGS_TRUTH
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.streaming import TableStream
 

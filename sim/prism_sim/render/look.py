@@ -14,8 +14,7 @@ import pandas as pd
 
 from llmprism.io.stored_tables import Where
 from llmprism.page import reading
-from prism_sim.logs.tables import LOGS_TRUTH
-from prism_sim.run_folder import TRUTH, Run, required_columns
+from prism_sim.run_folder import LOGS_TRUTH, TRUTH, Run, required_columns
 
 __all__ = ["Where"]
 

@@ -7,8 +7,10 @@ why. Runs are repeatable, so tolerances need not cover randomness.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from prism_sim.score.declare import Better
 from prism_sim.studies.regression.running import CaseRun, Figures, rounded
@@ -34,30 +36,8 @@ class Gate:
     reason: str
 
 
-GATES = (
-    Gate("jobs exact", "jobs.accuracy", 0.0, "one job that is lost is a loss"),
-    Gate("pairs right", "pairs.accuracy", 0.002, "a pair of 500 changes no group"),
-    Gate("layouts exact", "parallelism.sizes_exact", 0.0, "one layout that is lost is a loss"),
-    Gate("stages in order", "parallelism.stage_order", 0.0, "one wrong pipeline is a loss"),
-    Gate("steps matched", "timeline.coverage", 0.001, "a rank's step of 1,000, at an edge"),
-    Gate("step error", "timeline.step_error_all_mean", 3e-4, "a tenth of the 0.3 % of the paper"),
-    Gate(
-        "boundary error",
-        "timeline.boundary_abs_error_ns_mean",
-        20_000.0,
-        "20 us: a fiftieth of the silence that ends a record, below the drift of NTP",
-    ),
-    Gate("culprit first", "faults.localized_top1", 0.0, "one culprit that is lost is a loss"),
-    Gate("cause right", "faults.cause_accuracy", 0.0, "one wrong cause is a loss"),
-    Gate("window", "faults.window_overlap", 0.02, "a fiftieth of a window, below one step of it"),
-    Gate("cost error", "faults.cost_error", 0.005, "half of the one point that the pages promise"),
-    Gate(
-        "false findings",
-        "faults.false_alarms_per_1000_job_steps",
-        0.0,
-        "one more false finding is a loss",
-    ),
-)
+_DATA = tomllib.loads(Path(__file__).with_name("gates.toml").read_text(encoding="utf-8"))
+GATES = tuple(Gate(**gate) for gate in _DATA["gate"])
 """All headline figures, in the order of an engineer's questions."""
 
 

@@ -1,17 +1,30 @@
-"""What communication libraries wrote, in one file."""
+"""Exporters of text: tables of flow records, and what communication libraries wrote."""
 
 from __future__ import annotations
 
 import fileinput
 from typing import IO
 
+import pandas as pd
+
 from prism_common.errors import Problem, UserError
-from prism_sim.exporters.base import RunExporter
+from prism_sim.exporters.base import Exporter, RunExporter
 from prism_sim.run_folder import Run
 
 
+class Csv(Exporter):
+    """A table of text, with the columns of ``flows.parquet``."""
+
+    name = "csv"
+    about = "a table of text; all columns, times in ns"
+    suffix = ".csv"
+
+    def write(self, flows: pd.DataFrame, out: IO[bytes], sampling: int) -> None:
+        flows.to_csv(out, index=False)
+
+
 class InspectorLines(RunExporter):
-    """The files of all processes, one after the other."""
+    """What communication libraries wrote: the files of all processes, one after the other."""
 
     name = "inspector"
     about = "lines of JSON of NCCL Inspector; times in us"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from docs.building.text import cell, table
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim.commands.listing import everything, figures_data
-from prism_sim.logs.tables import LOGS_TRUTH
-from prism_sim.run_folder import TRUTH
+from prism_sim.run_folder import LOGS_TRUTH, TRUTH
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation.paths import ROOT
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_common.files import replacing
 from prism_sim.loading.loader import load
 from prism_sim.render.figures import FIGURES
@@ -45,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder))
         simulate(load(ROOT / "scenarios" / "tiny" / "quickstart.yaml"), run)
-        diagnose_files(run.flows, run.topology).write(run.diagnosis_folder)
+        diagnose(run.flows, run.topology).write(run.diagnosis_folder)
         score_run(run)
         drawn = {name: FIGURES[name].draw(run) for name in FIGURES}
         for name in PICTURES:

@@ -164,11 +164,11 @@ def simulated(scenario: Scenario) -> Iterator[Run]:
 @contextmanager
 def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
     """Simulate ``scenario``, apply the published method, and yield the run and its score."""
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
     from prism_sim.toolkit import score_run
 
     with simulated(scenario) as run:
-        diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
+        diagnose(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
         yield run, score_run(run).to_json()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import ScheduledJob, Topology
-from llmprism.numerics.arrays import Ints
+from llmprism.numerics.arrays import Codes, Ints
 
 MATCH = 0.5  # of the servers that either has: so many must be those of both
 
@@ -30,7 +30,7 @@ def members_of(topology: Topology, first_ns: int, last_ns: int) -> Ints:
     return np.where(count == 1, member, -1)
 
 
-def unlisted(member: Ints, number: int, src: Ints, dst: Ints, size: Ints) -> Ints:
+def unlisted(member: Ints, number: int, src: Codes, dst: Codes, size: Ints) -> Ints:
     """Endpoints outside a given job that move as much with its members as these usually do.
 
     ``src``, ``dst`` and ``size`` are those of connections.

@@ -192,19 +192,6 @@ def _judged(
     )
 
 
-def diagnose_files(
-    flows_path: Path | str,
-    topology_path: Path | str,
-    method: str = METHOD,
-    progress: Progress | None = None,
-    records_at_once: int = RECORDS_AT_ONCE,
-    limits: Limits = LIMITS,
-    cluster: str | None = None,
-) -> Diagnosis:
-    """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
-    return diagnose(flows_path, topology_path, method, progress, records_at_once, limits, cluster)
-
-
 def _taken_in(
     flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
     topology: Topology | Mapping[str, Any] | Path | str,

@@ -19,7 +19,7 @@ from evaluation.exam import log
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from llmprism.calibration import ANY, MAPS, MODEL, NOBODY, kind_of
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_sim.score.alarms import alarms_of
@@ -60,7 +60,7 @@ def findings_of(world: World) -> pd.DataFrame:
     where a job is slow.
     """
     run = simulated(scenario_of(world, RESULTS / "drawn"), RESULTS / "worlds")
-    diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
     alarms = alarms_of(load(run))
     table = alarms.findings.assign(
         right=np.asarray(alarms.right.any(axis=0), bool),

@@ -22,7 +22,7 @@ from evaluation.exam.worlds import World, families, scenario_of, simulated
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import evidence_of, names_in, number
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, score_case
 from prism_sim.score.alarms import Alarms, alarms_of, causes_of, named_set, right_names
@@ -94,7 +94,7 @@ def beside(run: Run, flows: Path | None = None) -> Iterator[Run]:
 
 def diagnosed(run: Run, method: str) -> Row:
     """What ``method`` found in the records of ``run``; tables are empty if it raised an error."""
-    return grade_of(run, lambda: diagnose_files(run.flows, run.topology, method=method))
+    return grade_of(run, lambda: diagnose(run.flows, run.topology, method=method))
 
 
 def grade_of(run: Run, diagnose: Callable[[], Diagnosis]) -> Row:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.score.busy import true_work
 from prism_sim.toolkit import Run, load_tables, match_steps, samples_of, score_run
 
@@ -48,7 +48,7 @@ def export_rows(cases: Iterable[Path]) -> list[list[str]]:
 def _rows(case: Path, folder: Path) -> Iterator[list[str]]:
     shutil.copytree(case, folder)
     run = Run(folder)
-    diagnosis = diagnose_files(case / EXPORT, run.topology, method="prism")
+    diagnosis = diagnose(case / EXPORT, run.topology, method="prism")
     diagnosis.write(run.diagnosis_folder)
     score = score_run(run).to_json()
     layouts = diagnosis.layouts.set_index("job")["period_ns"]

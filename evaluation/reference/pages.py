@@ -28,7 +28,7 @@ from evaluation.reference.captures import (
     known_windows_error,
     steps_of_jobs,
 )
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
@@ -62,7 +62,7 @@ def score_capture(case: Path, flows: str, folder: Path, method: str) -> dict[str
     shutil.copytree(case, folder)
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
-    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     jobs = [job["beyond_host_work"] for job in steps_of_jobs(run)]
     return {
         **score_run(run).to_json(),
@@ -147,7 +147,7 @@ def _scored(name: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         run = Run(Path(temporary))
         simulate(scenario, run)
-        diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
+        diagnose(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
         return score_run(run).to_json()
 
 
@@ -191,7 +191,7 @@ def timeline() -> str:
 
 def _diagnosed(run: Run) -> str:
     """The findings of ``prism`` about a job, in a sentence."""
-    found = diagnose_files(run.flows, run.topology).findings
+    found = diagnose(run.flows, run.topology).findings
     if found.empty:
         return "It finds nothing."
     named = [

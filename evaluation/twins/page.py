@@ -19,7 +19,7 @@ from evaluation.paths import REFERENCE, ROOT, TEMPLATES
 from evaluation.twins import lab_twins, likeness, likeness_figure
 from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
 from evaluation.twins.silences import LIMITS_MS, silences
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
@@ -76,7 +76,7 @@ def measured(name: str, folder: Path) -> Measured:
 
 
 def scored(run: Run) -> dict[str, Any]:
-    diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
     return score_run(run).to_json()
 
 

@@ -93,10 +93,10 @@ def measure(trial: Trial) -> Result:
 
 def _diagnosed(run: Run, method: str, shown: bool) -> Result:
     """Figures of a diagnosis by ``method``; if ``shown``, with the spans of three ranks."""
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
     from prism_sim.toolkit import figures_of, load_tables, match_steps, samples_of
 
-    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     case = load_tables(run)
     match = match_steps(case)
     samples = samples_of(case, match)

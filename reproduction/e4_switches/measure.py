@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, server_name
 from reproduction.base import OTHER_METHOD, Result, Trial, diagnosed
 
@@ -72,7 +72,7 @@ def measure(trial: Trial) -> Result:
         dp = _dp_records(run)
         fault = run.truth("faults").iloc[0]
         findings = run.diagnosis("findings")
-        others = diagnose_files(run.flows, run.topology, method=OTHER_METHOD).findings
+        others = diagnose(run.flows, run.topology, method=OTHER_METHOD).findings
         affected = _affected(dp, str(fault["culprit"]))
         steps = run.truth("steps")
         closed_form = _closed_form(dp, trial.scenario, str(fault["culprit"]))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -90,7 +90,7 @@ def relabelled(run: Run, folder: Path, seed: int) -> dict[str, str]:
 
 def canonical(folder: Path, old: dict[str, str], method: str) -> dict[str, pd.DataFrame]:
     """All tables of a diagnosis under the old names, rows in a fixed order."""
-    diagnosis = diagnose_files(folder / "flows.parquet", folder / "topology.json", method=method)
+    diagnosis = diagnose(folder / "flows.parquet", folder / "topology.json", method=method)
     tables = {}
     for name in DIAGNOSIS:
         frame = getattr(diagnosis, name).copy()

@@ -9,7 +9,7 @@ from functools import reduce
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.bundled import bundled
 from prism_sim.toolkit import Run, load_scenario, score_run, simulate
 
@@ -91,7 +91,7 @@ def test_prism_is_at_least_as_good_in_every_figure(name, tmp_path):
     simulate(load_scenario(bundled()[name]), run)
     scores = {}
     for method in ("paper", "prism"):
-        diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+        diagnose(run.flows, run.topology, method=method).write(run.diagnosis_folder)
         scores[method] = score_run(run).to_json()
     worse = {}
     for paths, sign in ((HIGHER, 1), (LOWER, -1)):

@@ -103,7 +103,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Diagnosis, score and report replaced by stubs; the calls they get, in order."""
     calls: list[tuple[str, ...]] = []
 
-    def diagnose_files(
+    def diagnose(
         flows_path: Path, topology_path: Path, method: str = "paper", **_: object
     ) -> _Diagnosis:
         calls.append(("diagnose", flows_path.name, topology_path.name, method))
@@ -118,7 +118,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         calls.append(("report", str(run.folder)))
         run.report.write_text("<html>")
 
-    monkeypatch.setattr("llmprism.pipeline.diagnose_files", diagnose_files)
+    monkeypatch.setattr("llmprism.pipeline.diagnose", diagnose)
     monkeypatch.setattr(import_module("prism_sim.score"), "score_run", score_run)
     monkeypatch.setattr("prism_sim.render.render_run", render_run)
     monkeypatch.setattr("prism_sim.render.table.score_table", lambda _: "the table")

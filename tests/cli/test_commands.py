@@ -378,7 +378,7 @@ def test_a_user_error_of_a_stage_is_reported(
     def refuse(*_: object, **__: object) -> None:
         raise UserError(Problem("no column start_ns", "f.parquet"))
 
-    monkeypatch.setattr("llmprism.pipeline.diagnose_files", refuse)
+    monkeypatch.setattr("llmprism.pipeline.diagnose", refuse)
     result = call("diagnose", "f.parquet", "--topology", "t.json")
     assert (result.exit_code, stand_ins) == (1, [])
     assert result.stderr.endswith("f.parquet: no column start_ns\n")
@@ -551,7 +551,7 @@ def test_insufficient_records_exit_with_4(
 ) -> None:
     reason = Reason("long_records", "job-0", "records last 60 s, a step 2 s")
     verdict = RecordsVerdict(False, (reason,), {})
-    stand_in = type(pipeline.diagnose_files(Path("f"), Path("t")))
+    stand_in = type(pipeline.diagnose(Path("f"), Path("t")))
     monkeypatch.setattr(stand_in, "verdict", verdict)
     result = call(*command, "--out", "here", "--quiet")
     assert result.exit_code == 4

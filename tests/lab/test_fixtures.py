@@ -15,7 +15,7 @@ from llmprism.ingest.coarser import coarser
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 
@@ -115,7 +115,7 @@ def test_exports_count_most_bytes_and_none_twice(name: str) -> None:
 
 def test_a_capture_is_a_run_that_can_be_scored(tmp_path: Path) -> None:
     run = Run(shutil.copytree(FIXTURES / "short", tmp_path / "short"))
-    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
     score = score_run(run).to_json()
     assert score["jobs"]["exact"] == score["jobs"]["true"] == 1
     assert score["faults"]["injected"] == 1

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from llmprism.diagnosis import Diagnosis
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 
 CAPTURES = Path(__file__).parents[1] / "fixtures" / "captures"
 CASES = ["b_dp4pp2", "c_two_jobs", "d_fault_rank_link"]
@@ -26,7 +26,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Path, Diagnosis]:
     name, cut = request.param
     folder = CAPTURES / name
     flows, topology = folder / f"flows{cut}.parquet", folder / "topology.json"
-    return folder, diagnose_files(flows, topology, method="paper")
+    return folder, diagnose(flows, topology, method="paper")
 
 
 def truth(folder: Path, name: str) -> pd.DataFrame:

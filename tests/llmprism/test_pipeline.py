@@ -19,7 +19,7 @@ from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.paper import StagedMethod, paper
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import DP, Pairs
-from llmprism.pipeline import diagnose, diagnose_files
+from llmprism.pipeline import diagnose
 from prism_common.errors import UserError
 
 
@@ -32,7 +32,7 @@ def busy_world(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) 
 
 
 def test_every_table_is_written_as_contracted(busy_world: Any, tmp_path: Path) -> None:
-    diagnosis = diagnose_files(*busy_world.save(tmp_path / "in"), method="paper")
+    diagnosis = diagnose(*busy_world.save(tmp_path / "in"), method="paper")
     diagnosis.write(tmp_path / "out")
     for name, schema in DIAGNOSIS.items():
         table = pq.read_table(tmp_path / "out" / f"{name}.parquet")
@@ -48,14 +48,14 @@ def test_every_table_is_written_as_contracted(busy_world: Any, tmp_path: Path) -
 def test_progress_goes_from_nothing_to_all(busy_world: Any, tmp_path: Path) -> None:
     reported: list[float] = []
     flows, topology = busy_world.save(tmp_path)
-    diagnose_files(flows, topology, progress=lambda fraction, _: reported.append(fraction))
+    diagnose(flows, topology, progress=lambda fraction, _: reported.append(fraction))
     assert reported == sorted(reported)
     assert (reported[0], reported[-1]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("method", ["paper", "prism"])
 def test_the_summary_fits_into_json(method: str, busy_world: Any, tmp_path: Path) -> None:
-    summary = diagnose_files(*busy_world.save(tmp_path), method=method).summary()
+    summary = diagnose(*busy_world.save(tmp_path), method=method).summary()
     again = json.loads(json.dumps(summary, allow_nan=False))
     assert [job["addresses"] for job in again["jobs"]] == [12, 5]
     assert again["jobs"][0]["steps"] == 16
@@ -126,9 +126,9 @@ def test_names_and_order_of_records_play_no_part(
     seed: int, busy_world: Any, tmp_path: Path
 ) -> None:
     names, back = new_names(busy_world, seed)
-    plain = diagnose_files(*busy_world.save(tmp_path / "plain"), method="paper")
+    plain = diagnose(*busy_world.save(tmp_path / "plain"), method="paper")
     renamed = relabelled(busy_world, names, seed).save(tmp_path / "other")
-    other = diagnose_files(*renamed, method="paper")
+    other = diagnose(*renamed, method="paper")
     expected, got = comparable(plain, {}), comparable(other, back)
     assert len(expected["findings"]) > 0
     for name in DIAGNOSIS:
@@ -143,9 +143,9 @@ def test_the_order_of_endpoints_only_settles_ties(busy_world: Any, tmp_path: Pat
     ends = busy_world.topology["endpoints"]
     order = np.random.default_rng(3).permutation(len(ends))
     turned = busy_world.topology | {"endpoints": [ends[i] for i in order]}
-    plain = diagnose_files(*busy_world.save(tmp_path / "plain"), method="paper")
+    plain = diagnose(*busy_world.save(tmp_path / "plain"), method="paper")
     moved = replace(busy_world, topology=turned).save(tmp_path / "other")
-    other = diagnose_files(*moved, method="paper")
+    other = diagnose(*moved, method="paper")
     expected, got = comparable(plain, {}), comparable(other, {})
     for name in ("jobs", "pairs", "steps", "spans"):
         pd.testing.assert_frame_equal(got[name], expected[name])
@@ -155,7 +155,7 @@ def test_the_order_of_endpoints_only_settles_ties(busy_world: Any, tmp_path: Pat
 
 def test_no_flows_give_empty_tables(busy_world: Any, tmp_path: Path) -> None:
     empty = replace(busy_world, flows=busy_world.flows.iloc[:0])
-    diagnosis = diagnose_files(*empty.save(tmp_path))
+    diagnosis = diagnose(*empty.save(tmp_path))
     assert all(getattr(diagnosis, name).empty for name in DIAGNOSIS)
     diagnosis.write(tmp_path / "out")
     assert diagnosis.summary()["jobs"] == []
@@ -184,7 +184,7 @@ def test_odd_little_tables_do_not_crash(
 
 def test_both_files_are_complained_about_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        diagnose_files(tmp_path / "flows.parquet", tmp_path / "topology.json")
+        diagnose(tmp_path / "flows.parquet", tmp_path / "topology.json")
     reported = str(caught.value)
     assert "flows.parquet: there is no such file" in reported
     assert "topology.json: there is no such file" in reported
@@ -192,7 +192,7 @@ def test_both_files_are_complained_about_at_once(tmp_path: Path) -> None:
 
 def test_an_unknown_method_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no method 'guess'(.|\n)*known: .*paper"):
-        diagnose_files(tmp_path / "none", tmp_path / "none", method="guess")
+        diagnose(tmp_path / "none", tmp_path / "none", method="guess")
 
 
 def test_a_third_partys_method_can_be_registered(
@@ -207,7 +207,7 @@ def test_a_third_partys_method_can_be_registered(
         return {"jobs": jobs}
 
     assert "one-job" in methods.names()
-    diagnosis = diagnose_files(*busy_world.save(tmp_path), method="one-job")
+    diagnosis = diagnose(*busy_world.save(tmp_path), method="one-job")
     assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood", "server"]
     assert len(diagnosis.jobs) == len(busy_world.ranks)
     assert diagnosis.steps.empty

@@ -73,7 +73,6 @@ def test_both_programs_and_both_packages_have_the_same_default_method():
     takers = (
         llmprism.cli.run,
         llmprism.pipeline.diagnose,
-        llmprism.pipeline.diagnose_files,
         prism_sim.cli.run,
         prism_sim.cli.diagnose,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -159,8 +158,3 @@ def test_an_unknown_experiment_is_refused_with_the_nearest(toy: Experiment) -> N
         running.chosen(["tov"])
     assert running.chosen(["toy"]) == [toy]
     assert toy in running.chosen([])
-
-
-@pytest.mark.parametrize("module", [pages, base, running, writing])
-def test_examples_are_correct(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,3 @@ def test_the_map_names_every_trap_and_there_is_no_gap_if_all_fail_as_predicted(
     missed = [Done(done[0].trial, {**done[0].result, "fails": False})]
     assert "no, 0 of 1 seeds" in page.section(missed)
     assert len(page.gaps(missed)) == 1
-
-
-def test_examples_are_correct() -> None:
-    assert doctest.testmod(literal).failed == 0

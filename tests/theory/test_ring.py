@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunk_ring import end_of_ring
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.history import Spare
@@ -21,6 +20,22 @@ from prism_sim.training.collectives.ring import Ring, early_chunks
 
 GIB = 2**30
 B = 50.0  # bytes a nanosecond: 400 Gbit/s
+
+
+def end_of_ring(own_ns: list[float], latency_ns: list[float], steps: int) -> float:
+    """When the last chunk arrives, if hop i needs ``own_ns[i]`` a chunk and all start at 0.
+
+    A hop sends its next chunk when it has sent the one before and received the one that the
+    hop behind it sent one step earlier.
+    """
+    own, latency = np.array(own_ns, float), np.array(latency_ns, float)
+    sent = np.zeros(len(own))
+    arrived = np.zeros(len(own))
+    for _ in range(steps):
+        begin = np.maximum(sent, np.roll(arrived, 1))
+        sent = begin + own
+        arrived = sent + latency
+    return float(arrived.max())
 
 
 class TrainLog(list):

@@ -96,9 +96,9 @@ def _of_csv(text: str, path: Path) -> Iterator[Row]:
         what = f"the columns {', '.join(lacking)} are missing"
         raise UserError(Problem(what, f"{path}:1", _FORMS))
     for row in rows:
-        values = {name: (row[name] or "").strip() for name in _COLUMNS}
+        name, servers, begin, end = ((row[name] or "").strip() for name in _COLUMNS)
         sizes = {axis: row[axis].strip() for axis in AXES if (row.get(axis) or "").strip()}
-        yield rows.line_num, (*(values[name] for name in _COLUMNS),), sizes
+        yield rows.line_num, (name, servers, begin, end), sizes
 
 
 def _time_ns(value: Any) -> int | None:

@@ -91,10 +91,10 @@ def diagnose(
         refuse_other_files(folder)
     note_where(session, method)
     with _stage(session, home, "diagnose", method=method) as (aside, progress):
+        from llmprism import pipeline
         from llmprism.isolation.runner import LIMITS
-        from llmprism.pipeline import diagnose_files
 
-        diagnosis = diagnose_files(
+        diagnosis = pipeline.diagnose(
             flows, topology, method=method, progress=progress, limits=limits or LIMITS
         )
         diagnosis.write_files(aside.diagnosis_folder if in_run else aside.folder)

@@ -76,10 +76,10 @@ def simulated_figures(run: Run) -> dict[str, Any]:
 
 def scored_figures(run: Run, method: str) -> dict[str, Any]:
     """Diagnose ``run`` by ``method``; returns the content of ``score.json``."""
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
     from prism_sim.score import score_run
 
-    diagnosis = diagnose_files(run.flows, run.topology, method=method)
+    diagnosis = diagnose(run.flows, run.topology, method=method)
     diagnosis.write(run.diagnosis_folder)
     return score_run(run).to_json()
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from llmprism.cli import app
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_common.errors import UserError
 
 
@@ -36,8 +36,8 @@ def tables(diagnosis: Diagnosis) -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize("records", [1, 3000])
 def test_batches_have_the_same_answers(records: int, tenants: Any, tmp_path: Path) -> None:
     files = tenants.save(tmp_path)
-    whole = diagnose_files(*files)
-    parts = diagnose_files(*files, records_at_once=records)
+    whole = diagnose(*files)
+    parts = diagnose(*files, records_at_once=records)
     expected, found = tables(whole), tables(parts)
     assert len(expected["findings"]) > 0
     assert whole.jobs["job"].nunique() == 3
@@ -52,7 +52,7 @@ def test_a_method_that_joins_every_pair_has_one_batch(tenants: Any, tmp_path: Pa
     """To the published method, the service joins all jobs."""
     files = tenants.save(tmp_path)
     work: list[str] = []
-    diagnose_files(
+    diagnose(
         *files, "paper", lambda _, doing: work.append(doing), records_at_once=len(tenants.flows) - 1
     )
     assert any(doing.startswith("window 1 of 2") for doing in work)
@@ -67,7 +67,7 @@ def test_batches_are_written_as_contracted_and_leave_nothing_behind(
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     flows, topology = tenants.save(tmp_path / "in")
     reported: list[float] = []
-    diagnosis = diagnose_files(
+    diagnosis = diagnose(
         flows, topology, progress=lambda done, _: reported.append(done), records_at_once=1
     )
     assert reported == sorted(reported)
@@ -90,12 +90,12 @@ def test_records_of_unknown_addresses_are_counted_once(tenants: Any, tmp_path: P
     path = tmp_path / "strange.parquet"
     pq.write_table(pa.Table.from_pandas(flows, preserve_index=False), path)
     with pytest.raises(UserError, match="'src_port' is int64, and must be int32"):
-        diagnose_files(path, topology, records_at_once=1)
+        diagnose(path, topology, records_at_once=1)
     flows = flows.drop(columns="src_port")
     pq.write_table(pa.Table.from_pandas(flows, preserve_index=False), path)
-    whole = diagnose_files(path, topology)
+    whole = diagnose(path, topology)
     assert whole.intake.unknown_address_count == 12
-    assert diagnose_files(path, topology, records_at_once=1).intake == whole.intake
+    assert diagnose(path, topology, records_at_once=1).intake == whole.intake
 
 
 def test_a_damaged_file_is_an_error_of_the_user(tenants: Any, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_damaged_file_is_an_error_of_the_user(tenants: Any, tmp_path: Path) ->
     content[200:1200] = bytes(1000)  # within the first column; what describes the file stays
     flows.write_bytes(content)
     with pytest.raises(UserError, match="not a readable Parquet file"):
-        diagnose_files(flows, topology, records_at_once=1)
+        diagnose(flows, topology, records_at_once=1)
 
 
 def test_the_command_has_the_same_option(tenants: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.page.command import report_app
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 LOADED = """
@@ -25,7 +25,7 @@ def folder(tmp_path):
     case = CAPTURES / "a2_ddp4"
     for name in ("flows.parquet", "topology.json"):
         (tmp_path / name).write_bytes((case / name).read_bytes())
-    diagnose_files(case / "flows.parquet", case / "topology.json").write(tmp_path / "diagnosis")
+    diagnose(case / "flows.parquet", case / "topology.json").write(tmp_path / "diagnosis")
     return tmp_path
 
 

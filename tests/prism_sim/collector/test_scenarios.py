@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lab.case import CASES, twin
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.collector.config import ORDER
 from prism_sim.loading.loader import load_with_warnings
 from prism_sim.run_folder import Run
@@ -24,7 +24,7 @@ FEWER_STEPS = {"netflow": {"jobs.0.steps": 30}}
 def test_the_exported_records_can_be_diagnosed(path, tmp_path):
     run = Run(tmp_path)
     simulate(load_with_warnings(path, FEWER_STEPS.get(path.stem)).scenario, run)
-    intake = diagnose_files(run.flows, run.topology).intake
+    intake = diagnose(run.flows, run.topology).intake
     flows = pd.read_parquet(run.flows)
     assert intake.rows == len(flows) == intake.kept + sum(intake.set_aside.values())
     assert (flows["end_ns"] >= flows["start_ns"]).all()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.collector.config import ORDER
 from records import collected, effects, many
 from tiny import simulate_one
@@ -74,7 +74,7 @@ def test_records_stay_possible_and_are_taken(tmp_path_factory, chosen, cuts):
     is_ping = frame["protocol"] == 1
     assert ports[~is_ping].stack().between(1, 65_535).all()
     assert (ports[is_ping] == 0).all(axis=None)
-    intake = diagnose_files(run.flows, run.topology).intake
+    intake = diagnose(run.flows, run.topology).intake
     assert intake.rows == len(frame) == intake.kept + sum(intake.set_aside.values())
     foreign = frame[["src", "dst"]].isin(["192.0.2.1", "10.255.255.53"]).any(axis=1)
     moved = frame["src"].astype(str) == frame["dst"].astype(str)  # onto the other end's address

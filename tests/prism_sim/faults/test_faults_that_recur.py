@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score.faults import score_faults
@@ -41,7 +41,7 @@ def found_in(folder, faults, gpus=1, **job):
     }  # fmt: skip
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
-    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
     return load_case(run)
 
 

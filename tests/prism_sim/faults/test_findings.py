@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.score.faults import score_faults
@@ -26,7 +26,7 @@ FOUND = [
 def found_in(folder, scenario, **overrides):
     run = Run(folder)
     simulate(load(SCENARIOS / f"{scenario}.yaml", {"measure_faults": False, **overrides}), run)
-    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
     return load_case(run)
 
 

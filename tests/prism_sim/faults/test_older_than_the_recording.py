@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmprism.conclusion import CALM
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -33,7 +33,7 @@ def diagnosis_of(folder, pp, faults):
     }  # fmt: skip
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
-    return diagnose_files(run.flows, run.topology)
+    return diagnose(run.flows, run.topology)
 
 
 @pytest.mark.parametrize("pp", [1, 2])

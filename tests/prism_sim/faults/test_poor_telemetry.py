@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score.faults import score_faults
@@ -50,7 +50,7 @@ def found_in(folder, telemetry, fault, job, servers=8, **cluster):
     }
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
-    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
     return load_case(run)
 
 
@@ -215,4 +215,4 @@ def test_a_nic_is_not_slow_for_sending_a_checkpoint(tmp_path):
     }
     run = Run(tmp_path)
     simulate(Scenario.model_validate(world), run)
-    assert diagnose_files(run.flows, run.topology, method="prism").findings.empty
+    assert diagnose(run.flows, run.topology, method="prism").findings.empty

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score.faults import score_faults
@@ -42,7 +42,7 @@ def found_in(folder, faults, gpus, telemetry=None, **job):
     }  # fmt: skip
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
-    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
     return load_case(run)
 
 

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -40,7 +40,7 @@ def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2, seed=0
 
 
 def stops_in(flows, run):
-    findings = diagnose_files(flows, run.topology, method="prism").findings
+    findings = diagnose(flows, run.topology, method="prism").findings
     return findings[findings["symptom"] == "stopped"].to_dict("records")
 
 

@@ -1,9 +1,5 @@
 """The catalogue has every figure of every score, each with a direction or explicitly none."""
 
-import doctest
-import importlib
-import pkgutil
-
 import pytest
 
 from prism_sim.loading.bundled import bundled
@@ -63,13 +59,13 @@ def test_every_figure_of_a_perfect_diagnosis_is_in_the_catalogue(world):
 
 def scored(name, folder):
     """The score of a bundled scenario, whose jobs are cut to a few steps."""
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
     from prism_sim.score import score_run
     from prism_sim.simulate import simulate
 
     run = Run(folder)
     simulate(load_scenario(bundled()[name]), run)
-    diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
     return score_run(run)
 
 
@@ -96,14 +92,3 @@ def test_every_field_of_every_part_is_declared():
                 seen.append(kind)
                 assert hasattr(kind, "__dataclass_fields__"), f"{part.__name__}.{name}"
             assert not isinstance(declaration, Words) or declaration.about
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        module.name
-        for module in pkgutil.iter_modules(importlib.import_module("prism_sim.score").__path__)
-    ],
-)
-def test_examples_are_correct(name):
-    assert doctest.testmod(importlib.import_module(f"prism_sim.score.{name}")).failed == 0

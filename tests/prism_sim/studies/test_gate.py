@@ -36,10 +36,10 @@ WRAPPED = """
 
 from dataclasses import replace as _replace
 
-_whole = diagnose_files
+_whole = diagnose
 
 
-def diagnose_files(*arguments, **options):
+def diagnose(*arguments, **options):
     found = _whole(*arguments, **options)
     jobs, pairs, groups = found.jobs.copy(), found.pairs.copy(), found.groups.copy()
     steps, findings = found.steps.copy(), found.findings.copy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +10,7 @@ import pytest
 
 from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.training import program
 from prism_sim.training.costs import stage_costs
-from prism_sim.training.data_parallel import base
 from prism_sim.training.program import PLAIN, Await, Compute, woven
 from tiny import TINY_MODEL
 
@@ -190,8 +187,3 @@ def test_points_come_where_their_compute_is_done():
     )  # fmt: skip
     twice = woven(there, [(half, Await("d"))])
     assert twice.index(Await("d")) == twice.index(Await("b")) - 1
-
-
-@pytest.mark.parametrize("module", [program, base])
-def test_examples_are_correct(module):
-    assert doctest.testmod(module).failed == 0

@@ -43,7 +43,7 @@ def test_a_truth_without_layouts_is_scored(simulated):
     """Captures from elsewhere have none."""
     run = simulated(dp=2, pp=1, steps=3)
     (run.folder / "truth" / "layouts.parquet").unlink()
-    from llmprism.pipeline import diagnose_files
+    from llmprism.pipeline import diagnose
 
-    diagnose_files(run.flows, run.topology).write(run.diagnosis_folder)
+    diagnose(run.flows, run.topology).write(run.diagnosis_folder)
     assert load(run).truth["layouts"].empty

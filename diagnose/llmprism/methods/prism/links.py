@@ -8,6 +8,7 @@ wrong setting may slow what a switch sends upwards and nothing else. A directed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -77,13 +78,24 @@ def culprit_of(context: Context, part: str) -> tuple[str, str, str]:
 
 
 def _both_ways(context: Context) -> frozenset[str]:
+    """Switches of :func:`both_ways`, worked out once."""
+    if _both_ways not in context.measured:
+        context.measured[_both_ways] = both_ways(context.flows.paths)
+    found: frozenset[str] = context.measured[_both_ways]
+    return found
+
+
+def both_ways(paths: Iterable[str]) -> frozenset[str]:
     """Switches that send upwards and downwards: one that is slow one way only is set up wrongly.
 
     All that others send goes one way, as spines send downwards only. There it shows nothing.
+
+    >>> two_tiers = ["leaf0|spine0|leaf1", "leaf1|spine0|leaf0"]
+    >>> sorted(both_ways(two_tiers))
+    ['leaf0', 'leaf1']
+    >>> sorted(both_ways([*two_tiers, "leaf0|spine0|core0|spine1|leaf2"]))
+    ['leaf0', 'leaf1', 'spine0']
     """
-    if _both_ways not in context.measured:
-        ways = {part for path in context.flows.paths for part in parts_of(path)}
-        up = {part.removesuffix(UP) for part in ways if part.endswith(UP)}
-        context.measured[_both_ways] = frozenset(name for name in up if name + DOWN in ways)
-    found: frozenset[str] = context.measured[_both_ways]
-    return found
+    ways = {part for path in paths for part in parts_of(path)}
+    up = {part.removesuffix(UP) for part in ways if part.endswith(UP)}
+    return frozenset(name for name in up if name + DOWN in ways)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 
@@ -28,7 +28,7 @@ def scored(request, tmp_path):
     case, flows = request.param
     shutil.copytree(CAPTURES / case, tmp_path / "run")
     run = Run(tmp_path / "run")
-    diagnosis = diagnose_files(CAPTURES / case / flows, run.topology, method="prism")
+    diagnosis = diagnose(CAPTURES / case / flows, run.topology, method="prism")
     diagnosis.write(run.diagnosis_folder)
     score_run(run)
     return run.read_json(run.score), diagnosis

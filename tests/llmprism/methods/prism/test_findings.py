@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 
 STEPS = 16
 
 
 def findings(run: Run) -> pd.DataFrame:
-    return diagnose_files(run.flows, run.topology, method="prism").findings
+    return diagnose(run.flows, run.topology, method="prism").findings
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 FAULTS = {
@@ -35,7 +35,7 @@ def test_the_culprit_is_among_those_named(case: str, culprit: str, flows: str) -
     records = FIXTURES / case / f"{flows}.parquet"
     if not records.exists():
         records = FIXTURES / case / "flows.parquet"
-    found = diagnose_files(records, FIXTURES / case / "topology.json", method="prism").findings
+    found = diagnose(records, FIXTURES / case / "topology.json", method="prism").findings
     evidence = [json.loads(text) for text in found["evidence"]]
     named = {*found["culprit"], *(name for one in evidence for name in one.get("one_of", ()))}
     assert culprit in named
@@ -44,7 +44,7 @@ def test_the_culprit_is_among_those_named(case: str, culprit: str, flows: str) -
 @pytest.mark.parametrize("case", ["dp4pp2-slow-rank", "mpi-dp4pp2-slow-rank", "short"])
 def test_a_rank_is_named_before_the_one_that_it_exchanges_messages_with(case: str) -> None:
     folder = FIXTURES / "lab" / case
-    found = diagnose_files(folder / "flows.parquet", folder / "topology.json", method="prism")
+    found = diagnose(folder / "flows.parquet", folder / "topology.json", method="prism")
     slow = found.findings[found.findings["cause"] == "slow_gpu"]
     assert slow["culprit"].tolist() == [FAULTS[f"lab/{case}"]]
     assert len(json.loads(slow["evidence"].iloc[0]).get("one_of", [])) in (0, 2)

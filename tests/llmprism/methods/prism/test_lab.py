@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 
@@ -38,7 +38,7 @@ steps are slow, the period is that of the others: the median of all is up to 6 %
 def diagnosed(case, flows, folder):
     shutil.copytree(LAB / case, folder / "run")
     run = Run(folder / "run")
-    diagnosis = diagnose_files(LAB / case / flows, run.topology, method="prism")
+    diagnosis = diagnose(LAB / case / flows, run.topology, method="prism")
     diagnosis.write(run.diagnosis_folder)
     score_run(run)
     return run.read_json(run.score), diagnosis

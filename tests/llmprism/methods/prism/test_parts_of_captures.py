@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 
@@ -49,7 +49,7 @@ def scored(case, table, folder):
     shutil.copytree(case, folder / "run", dirs_exist_ok=True)
     run = Run(folder / "run")
     pq.write_table(table, run.flows)
-    diagnosis = diagnose_files(run.flows, run.topology, method="prism")
+    diagnosis = diagnose(run.flows, run.topology, method="prism")
     diagnosis.write(run.diagnosis_folder)
     score_run(run)
     return run.read_json(run.score), diagnosis

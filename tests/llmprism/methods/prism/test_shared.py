@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -33,7 +33,7 @@ def test_a_switch_that_slows_two_jobs_is_the_culprit_of_both(tmp_path: Path) -> 
     }
     run = Run(tmp_path / "run")
     simulate(Scenario.model_validate(scenario), run)
-    table = diagnose_files(run.flows, run.topology, method="prism").findings
+    table = diagnose(run.flows, run.topology, method="prism").findings
     assert table["job"].nunique() == 2
     assert set(table["culprit"]) == {"leaf001"}
 
@@ -54,4 +54,4 @@ def test_a_job_is_slower_while_another_one_shares_its_links(tmp_path: Path) -> N
     simulate(Scenario.model_validate(scenario), run)
     took_ns = run.truth("steps").query("job == 'a'").groupby("step")["end_ns"].max().diff()
     assert took_ns.max() > 1.1 * took_ns.median()
-    assert diagnose_files(run.flows, run.topology, method="prism").findings.empty
+    assert diagnose(run.flows, run.topology, method="prism").findings.empty

@@ -15,7 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.cycles.balance import EVEN, balanced_at, both_ways
+from llmprism.methods.prism.cycles.balance import (
+    EVEN,
+    balanced_at,
+    begin_with_backward,
+    both_ways,
+    first_forward,
+)
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
     Sizes,
@@ -25,7 +31,6 @@ from llmprism.methods.prism.cycles.evaluations import (
     steps_and_evaluations,
     with_directions,
 )
-from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
 from llmprism.methods.prism.cycles.parts import share_answered
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
 from llmprism.methods.prism.parameters import SMALL

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.layout import ring_sizes
 from llmprism.methods.prism.layout.ring_sizes import _shape_of_stage, most_likely
 
 WORLD = """\
@@ -121,10 +119,6 @@ def test_sampled_records_leave_all_ways_to_divide_a_server(scored):
     ways = json.loads(layout["evidence"])["one_of"]
     assert [(way["dp"], way["tp"]) for way in ways] == [(4, 2), (8, 1)]
     assert layout["confidence"] < 0.75
-
-
-def test_the_examples_are_true():
-    assert doctest.testmod(ring_sizes).failed == 0
 
 
 def test_servers_that_hold_different_numbers_of_ranks_have_one_ring_for_all_of_them():

@@ -7,7 +7,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.pipeline import diagnose_files
+from llmprism.pipeline import diagnose
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -38,7 +38,7 @@ def test_few_sizes_that_repeat_show_no_members_of_a_ring(tmp_path, one_in):
     run = Run(tmp_path)
     simulate(Scenario.model_validate(world), run)
     pq.write_table(pq.read_table(run.flows).replace_schema_metadata(None), run.flows)
-    layout = diagnose_files(run.flows, run.topology, method="prism").layouts.iloc[0]
+    layout = diagnose(run.flows, run.topology, method="prism").layouts.iloc[0]
     assert (layout["dp"], layout["pp"], layout["tp"]) == (-1, 1, -1)
     ways = json.loads(layout["evidence"])["one_of"]
     assert {"dp": 4, "tp": 8} in [{axis: way[axis] for axis in ("dp", "tp")} for way in ways]

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
     from llmprism.io.topology import Topology
 
+MEMBERS_DIFFER = {
+    "not_listed": "taken as members, as they exchange as much with given ones",
+    "apart": "given as members, but exchange nothing with others",
+    "listed_twice": "given as members of two jobs at one time, so records decide",
+}
+"""Messages about servers where a list of members and records differ, by the key of evidence."""
+
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
 llmprism FLOWS --topology FILE is short for llmprism diagnose FLOWS --topology FILE. Each command
@@ -135,15 +142,18 @@ def run(
         typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)
     with user_errors(debug):
+        network = _given(topology, jobs)
         diagnosis = _diagnosed(
             partial(
-                diagnose, flows, _given(topology, jobs), method,
+                diagnose, flows, network, method,
                 records_at_once=at_once, limits=limits, cluster=cluster,
             ),
             out, jobs or names, quiet,
         )  # fmt: skip
     if not quiet:
         _report_intake(diagnosis, out)
+    if not (quiet or isinstance(network, Path)):
+        _report_given(diagnosis, network)
     _print_result(diagnosis, topology, as_json)
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
@@ -193,18 +203,26 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
             "one job may look like several",
             err=True,
         )
+    if intake.repeated:
+        typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
+    if out is not None:
+        typer.echo(f"tables written to {printable(out)}", err=True)
+
+
+def _report_given(diagnosis: Diagnosis, network: Topology) -> None:
+    """Say where given jobs and records differ."""
+    from llmprism.job_names import strangers
+
+    if unknown := ", ".join(strangers(network)):
+        typer.echo(f"given as members, and not in the topology: {printable(unknown)}", err=True)
     for row in diagnosis.layouts.to_dict("records"):
         evidence = json.loads(row["evidence"] or "{}")
         for axis, size in evidence.get("records_show", {}).items():
             line = f"{row['job']}: {axis} is given as {row[axis]}, and records show {size}"
             typer.echo(line, err=True)
-        if others := ", ".join(evidence.get("not_listed", [])[:8]):
-            line = f"{row['job']}: no given members, and move as much as these: {others}"
-            typer.echo(printable(line), err=True)
-    if intake.repeated:
-        typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
-    if out is not None:
-        typer.echo(f"tables written to {printable(out)}", err=True)
+        for name, what in MEMBERS_DIFFER.items():
+            if servers := ", ".join(evidence.get(name, [])):
+                typer.echo(printable(f"{row['job']}: {what}: {servers}"), err=True)
 
 
 def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:

@@ -8,37 +8,71 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import ScheduledJob, Topology
-from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 MATCH = 0.5  # of the servers that either has: so many must be those of both
+TWICE, UNLISTED = -2, -3  # places of endpoints of which records decide
 
 
-def members_of(topology: Topology, first_ns: int, last_ns: int) -> Ints:
-    """Place of the given job of each endpoint, shape (endpoints,).
+def members_of(
+    topology: Topology, first_ns: int, last_ns: int, ends: tuple[Codes, Codes], size: Ints
+) -> Ints:
+    """Place of the given job of each endpoint, shape (endpoints,): -1 for those of no job.
 
-    It is -1 for endpoints of no job, and where two jobs have the same one in that time.
+    It is :data:`TWICE` where two jobs list an endpoint in that time, and :data:`UNLISTED` where
+    none does, although it exchanges as much with members of a job as these usually do. ``ends``
+    (sources and destinations) and ``size`` are those of connections.
     """
     names = [{_short(end.server), end.address} for end in topology.endpoints]
     member = np.full(len(names), -1)
-    count = np.zeros(len(names), np.int64)
     for number, job in enumerate(topology.jobs):
         begins_late = job.begin_ns is not None and job.begin_ns > last_ns
         if not begins_late and (job.end_ns is None or job.end_ns >= first_ns):
             theirs = {*job.servers, *map(_short, job.servers)}
-            inside = np.array([bool(theirs & each) for each in names])
-            member[inside], count = number, count + inside
-    return np.where(count == 1, member, -1)
+            inside = np.array([bool(theirs & each) for each in names], np.bool_)
+            member[inside] = np.where(member[inside] == -1, number, TWICE)
+    listed = member.copy()
+    for number in np.unique(listed[listed >= 0]).tolist():
+        shared = _shared(listed == number, ends, size)
+        as_much = (shared > 0) & (shared >= np.median(shared[listed == number]))
+        member[as_much & (listed == -1)] = UNLISTED
+    return member
 
 
-def unlisted(member: Ints, number: int, src: Codes, dst: Codes, size: Ints) -> Ints:
-    """Endpoints outside a given job that move as much with its members as these usually do.
+def _shared(inside: Bools, ends: tuple[Codes, Codes], size: Ints) -> Floats:
+    """Bytes that each endpoint exchanges with members that are ``inside`` a job."""
+    src, dst = ends
+    partners = np.concatenate((src[inside[dst]], dst[inside[src]]))
+    moved = np.concatenate((size[inside[dst]], size[inside[src]]))
+    return np.bincount(partners, moved, inside.size).astype(np.float64)
 
-    ``src``, ``dst`` and ``size`` are those of connections.
+
+def contradictions(
+    topology: Topology, member: Ints, number: int, ends: tuple[Codes, Codes], size: Ints
+) -> dict[str, list[str]]:
+    """Servers of which records show something else than the list of a given job says.
+
+    ``member``: of :func:`members_of`. A member is apart if it sends, but nothing to other members.
     """
-    inside = member == number
-    ends = np.concatenate((src[inside[dst]], dst[inside[src]]))
-    total = np.bincount(ends, np.concatenate((size[inside[dst]], size[inside[src]])), member.size)
-    return np.flatnonzero(~inside & (total > 0) & (total >= np.median(total[inside])))
+    shared, sends = _shared(member == number, ends, size), np.zeros(member.size, np.bool_)
+    sends[np.concatenate(ends)] = True
+    shown = {
+        "not_listed": (member == UNLISTED) & (shared > 0),
+        "listed_twice": (member == TWICE) & (shared > 0),
+        "apart": (member == number) & sends & (shared == 0),
+    }
+    codes = {name: np.flatnonzero(own).tolist() for name, own in shown.items() if own.any()}
+    return {
+        name: list(dict.fromkeys(topology.endpoints[code].server for code in own))
+        for name, own in codes.items()
+    }
+
+
+def strangers(topology: Topology) -> list[str]:
+    """Members of given jobs that the topology does not have."""
+    known = {name for end in topology.endpoints for name in (_short(end.server), end.address)}
+    given = {name for job in topology.jobs for name in job.servers}
+    return sorted(name for name in given if not {name, _short(name)} & known)
 
 
 def matched(

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from llmprism.cli import app
 
+TABLES = ("jobs", "layouts")
 CAPTURE = Path(__file__).parents[1] / "fixtures" / "captures" / "c_two_jobs"
 
 
-def test_given_members_and_sizes_are_taken_and_contradictions_are_told(tmp_path: Path) -> None:
+@pytest.fixture
+def diagnose(tmp_path: Path) -> Callable[[str, list[str], str], str]:
+    """What a diagnosis with one given job says on stderr; its tables go to ``tables``."""
+
+    def call(columns: str, servers: list[str], sizes: str) -> str:
+        given = tmp_path / "jobs.csv"
+        text = f"job,servers,begin,end{columns}\nllama,{' '.join(servers)},,{sizes}\n"
+        given.write_text(text, encoding="utf-8")
+        command = [
+            "diagnose",
+            str(CAPTURE),
+            "--jobs",
+            str(given),
+            "--out",
+            str(tmp_path / "tables"),
+        ]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        return result.stderr
+
+    return call
+
+
+@pytest.fixture
+def servers() -> list[str]:
+    """Servers of the first of two jobs."""
     ranks = pd.read_parquet(CAPTURE / "truth" / "ranks.parquet")
-    first = sorted(ranks["job"].unique())[0]
-    servers = " ".join(sorted(ranks.loc[ranks["job"] == first, "server"]))
-    given = tmp_path / "jobs.csv"
-    given.write_text(f"job,servers,begin,end,dp\nllama,{servers},,,8\n", encoding="utf-8")
-    out = tmp_path / "tables"
-    command = ["diagnose", str(CAPTURE), "--jobs", str(given), "--out", str(out)]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    assert "dp is given as 8, and records show" in result.stderr
-    jobs, layouts = (pd.read_parquet(out / f"{name}.parquet") for name in ("jobs", "layouts"))
+    return sorted(ranks.loc[ranks["job"] == ranks["job"].min(), "server"].unique())
+
+
+def test_given_members_and_sizes_are_taken_and_contradictions_printed(
+    diagnose, servers, tmp_path: Path
+) -> None:
+    assert "dp is given as 8, and records show" in diagnose(",dp", servers, ",8")
+    jobs, layouts = (pd.read_parquet(tmp_path / "tables" / f"{n}.parquet") for n in TABLES)
     (name,) = jobs.loc[jobs["name"] == "llama", "job"].unique()
-    assert set(jobs.loc[jobs["job"] == name, "server"]) == set(servers.split())
+    assert set(jobs.loc[jobs["job"] == name, "server"]) == set(servers)
     layout = layouts.set_index("job").loc[name]
     assert layout["dp"] == 8
     assert json.loads(layout["evidence"])["given"] == ["members", "dp"]
+
+
+def test_members_that_are_missing_in_the_list_or_in_the_topology_are_printed(diagnose, servers):
+    *listed, missing = servers
+    printed = diagnose("", [*listed, "gpu77"], "")
+    assert "given as members, and not in the topology: gpu77\n" in printed
+    assert f"taken as members, as they exchange as much with given ones: {missing}\n" in printed

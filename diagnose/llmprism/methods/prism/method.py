@@ -19,7 +19,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
-from llmprism.job_names import members_of, unlisted
+from llmprism.job_names import contradictions, members_of
 from llmprism.methods import register
 from llmprism.methods.prism.context import Context, JobView
 from llmprism.methods.prism.findings import find_findings
@@ -96,8 +96,10 @@ class Prism:
             return {}, []
         progress(0.0, "finding connections")
         connections = with_unseen(topology, flows.senders, find_connections(flows))
-        member = members_of(topology, *flows.recorded_ns)
-        crossing = member[connections.src] != member[connections.dst]
+        exchanged = (connections.src, connections.dst), connections.total_bytes
+        member = members_of(topology, *flows.recorded_ns, *exchanged)
+        src, dst = member[connections.src], member[connections.dst]
+        crossing = (src != dst) & (src >= -1) & (dst >= -1)
         connections = replace(connections, light=connections.light | crossing)
         progress(0.2, "finding jobs and their steps")
         jobs = self._jobs_and_stepless(flows, topology, connections, member)
@@ -113,11 +115,8 @@ class Prism:
             looked = self._look_into(flows, topology, connections, one, f"job-{i}")
             number = int(member[one.endpoints].max())
             if number >= 0:
-                near = unlisted(
-                    member, number, connections.src, connections.dst, connections.total_bytes
-                )
-                names = [topology.addresses[code] for code in near.tolist()]
-                layout = as_given(looked.layout, topology.jobs[number].layout, names)
+                odd = contradictions(topology, member, number, *exchanged)
+                layout = as_given(looked.layout, topology.jobs[number].layout, odd)
                 looked = replace(looked, layout=layout)
             found.append(looked)
             del one

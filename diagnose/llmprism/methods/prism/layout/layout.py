@@ -38,6 +38,7 @@ from llmprism.numerics.arrays import Bools, Ints
 from prism_common.kinds import AXES
 
 UNKNOWN_NAME = "unknown"
+CONTRADICTED = 0.5  # confidence in sizes that are given, where records show other ones
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
@@ -68,16 +69,18 @@ class Layout:
     is_stated: bool = True
 
 
-def as_given(layout: Layout, given: Mapping[str, int], unlisted: Sequence[str]) -> Layout:
+def as_given(
+    layout: Layout, given: Mapping[str, int], contradictions: Mapping[str, object]
+) -> Layout:
     """``layout`` with sizes that an operator gives; its evidence has what records show instead."""
     sizes = {axis: getattr(layout, axis) for axis in AXES}
     differ = {axis: sizes[axis] for axis in given if sizes[axis] not in (UNKNOWN, given[axis])}
-    evidence = {**layout.evidence, "given": ["members", *given]}
-    evidence |= {"records_show": differ} if differ else {}
-    evidence |= {"not_listed": list(unlisted)} if unlisted else {}
+    evidence = {**layout.evidence, "given": ["members", *given], **contradictions}
     if not given:
         return replace(layout, evidence=evidence)
+    evidence |= {"records_show": differ} if differ else {}
     sure = layout.confidence if len(given) < len(AXES) else 1.0
+    sure = min(sure, CONTRADICTED) if differ else sure
     return replace(layout, **{**sizes, **given}, evidence=evidence, confidence=sure, is_stated=True)
 
 

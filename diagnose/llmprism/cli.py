@@ -184,6 +184,9 @@ def _diagnosed(
         diagnosis = diagnose(progress=progress)
     if names:
         diagnosis = diagnosis.with_names(known)
+        if not diagnosis.jobs["name"].notna().any():
+            what = f"no job has a name from {names}: it has {len(known)} jobs that run somewhere"
+            typer.echo(f"{what} (pods need the label of a job)", err=True)
     if out is not None:
         diagnosis.write(out)
     return diagnosis

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,21 @@ class Watched:
         self.incoming.mkdir(parents=True, exist_ok=True)
         self.topology.write_text(json.dumps(topology))
 
+    def by_strides(self, world: Any) -> Watched:
+        """Watch the records of a world by one monitor; they come in pieces of a stride."""
+        self.begin(world.topology)
+        ordered = world.flows.sort_values("end_ns", kind="stable")
+        piece = (ordered["end_ns"] - ordered["end_ns"].min()) // self.settings.stride_ns
+        later = ((f"{name}.parquet", own) for name, own in ordered.groupby(piece))
+
+        def arrive() -> None:
+            for name, own in islice(later, 1):
+                put(own, self.incoming, name)
+
+        arrive()
+        self.round(int(piece.max()) + 2, arrive)
+        return self
+
     def round(self, rounds: int = 1, between: Callable[[], object] = lambda: None) -> State:
         """Start a monitor, let it take what there is, and end it after so many rounds."""
         left = iter(range(rounds))
@@ -102,8 +118,9 @@ class Watched:
         return events_in(self.folder / "state")
 
     def happened(self) -> list[tuple[str, str]]:
-        """What happened, and the name of the alert, in order."""
-        return [(one["event"], one["labels"]["alertname"]) for one in self.events]
+        """What began and ended, and the name of the alert, in order."""
+        pairs = ((one["event"], one["labels"]["alertname"]) for one in self.events)
+        return [pair for pair in pairs if pair[0] != "updated"]
 
 
 def events_in(state: Path) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ It may have the columns dp, pp, tp, ep and cp: sizes of a job's layout, empty wh
 
 ``kubectl get pods -A -o json`` and the API (``GET /api/v1/pods``) give a list of pods. Operators
 for training label the pods of one job with its name: Kubeflow's training operator and trainer,
-JobSet, Volcano and Ray, and Kubernetes' own Job. The first of :data:`LABELS` that a pod has names
-its job, within its namespace; nodes of its pods are the servers.
+JobSet, Volcano, Ray and SkyPilot, and Kubernetes' own Job. The first of :data:`LABELS` that a pod
+has names its job, within its namespace; nodes of its pods are the servers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def read_names(path: Path) -> list[ScheduledJob]:
     """
     text = read_text(path, _LIMIT_BYTES, _FORMS)
     if not text.lstrip().startswith(("{", "[")):
-        rows = list(_of_csv(text, path))
+        try:
+            rows = list(_of_csv(text, path))
+        except csv.Error as error:
+            raise UserError(Problem(f"not valid CSV: {error}", str(path), _FORMS)) from error
     else:
         try:
             content = json.loads(text)
@@ -125,6 +128,7 @@ LABELS = (
     "trainer.kubeflow.org/trainjob-name",
     "volcano.sh/job-name",
     "ray.io/cluster",
+    "skypilot-cluster-name",
     "leaderworkerset.sigs.k8s.io/name",
     "batch.kubernetes.io/job-name",
     "job-name",

@@ -16,7 +16,7 @@ from typing import Any
 from llmprism.ingest.options import parse_duration, parse_pairs
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.listening import Listener
-from llmprism.watch.logging import LOGGER
+from llmprism.watch.logging import LOGGER, reason_of
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.names import Names
 from llmprism.watch.network import Network
@@ -173,8 +173,8 @@ class Reloading:
         try:
             fresh = self.again()
             self.network.reload(fresh.names)
-        except (UserError, OSError) as error:
-            LOGGER.error("the configuration of before holds: %s", error)
+        except Exception as error:  # whatever others wrote, the monitor goes on
+            LOGGER.error("the configuration of before holds: %s", reason_of(error))
             return
         before, self.present = self.present, fresh
         fixed = [name for name in _FIXED if getattr(before, name) != getattr(fresh, name)]

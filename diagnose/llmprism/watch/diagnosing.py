@@ -4,6 +4,10 @@ Records that suffice for no diagnosis are a ``UserError``. Any other exception i
 method, or of what follows from its tables: it is counted, its window is kept as a *sample* with the
 traceback, and the monitor goes on with the next window. A sample is named by the place of the
 mistake, so one that repeats is kept once.
+
+A job is diagnosed without the records of others, as in a file that is divided. But jobs that cross
+the same switches show more about a part of the network than one of them. So if a finding about the
+network is new, it is looked at again, together with all others that cross switches.
 """
 
 from __future__ import annotations
@@ -12,19 +16,26 @@ import hashlib
 import json
 import shutil
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from llmprism.diagnosis import Diagnosis
+from llmprism.finding_fields import text
+from llmprism.ingest.options import Options
+from llmprism.io.flows import Rest
+from llmprism.pipeline import diagnose
 from llmprism.watch import policy
-from llmprism.watch.apart import diagnose_window, staying
+from llmprism.watch.matching import place_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import Turn
-from llmprism.watch.window import Span
+from llmprism.watch.window import Span, write_window
 from prism_common.errors import UserError
 
 FAILED, INSUFFICIENT = "failed", "insufficient"
@@ -65,7 +76,7 @@ class Diagnoser:
             recent = Span(max(span.start_ns, turn.since_ns), span.end_ns)
             with suppress(UserError):
                 diagnosis = self._without(state, recent, turn.others)
-                others = staying(diagnosis, self.network, state, turn.others)
+                others = _staying(diagnosis, self.network, state, turn.others)
                 if others == turn.others:
                     return diagnosis, turn
                 if others:
@@ -91,8 +102,21 @@ class Diagnoser:
         return diagnosis
 
     def _without(self, state: State, span: Span, others: frozenset[str]) -> Diagnosis:
+        """Write the flow table of a window without ``others``, jobs by name; diagnose it."""
         settings, network = self.settings, self.network
-        return diagnose_window(self.folder, state, span, network, settings, others, self.flows)
+        without = [one for one in state.jobs if one.name in others]
+        options = Options(homes=network.leaf_of)
+        seen = write_window(state.parts, self.folder.parts, span, options, self.flows, without)
+        senders = np.isin(network.topology.addresses, [*seen.senders])
+        codes = np.flatnonzero(senders).astype(np.int32)
+        return diagnose(
+            self.flows,
+            network.topology,
+            settings.method,
+            records_at_once=settings.records_at_once,
+            cluster=settings.cluster,
+            rest=Rest(seen.recorded_ns, codes, have_steps=True) if others else None,
+        )
 
     def failed(self, error: Exception, state: State) -> None:
         """Count a mistake, and keep the window that shows it."""
@@ -128,3 +152,25 @@ class Diagnoser:
 def _has_stopped(state: State) -> bool:
     """Whether a job has stopped, as is known."""
     return any(one.stage == "open" and one.cause in policy.STOPS for one in state.incidents)
+
+
+def _staying(
+    diagnosis: Diagnosis, network: Network, state: State, others: frozenset[str]
+) -> frozenset[str]:
+    """Those of ``others`` that cannot have to do with what a diagnosis without them found.
+
+    They are all, if it found nothing new about the network.
+    """
+    known = {one.place for one in state.incidents if one.stage != "resolved"}
+    findings = diagnosis.findings[diagnosis.findings["level"] == "network"]
+    culprits = ({"culprit": one} for one in findings["culprit"])
+    if all(place_of(one, network.parts) in known for one in culprits):
+        return others
+    crossing = {one.name for one in state.jobs if _crosses(one.addresses, network)}
+    return others - crossing
+
+
+def _crosses(addresses: Iterable[str], network: Network) -> bool:
+    """Whether traffic between some addresses leaves a switch, as far as is known."""
+    leaves = {text(network.leaf_of.get(str(one))) for one in addresses}
+    return len(leaves) > 1 or "" in leaves

@@ -33,7 +33,9 @@ _GAPS = 10  # usual times between two arrivals, in which an exporter is not sile
 _KNOWN_TAKES = 5  # after which the usual time between two arrivals is known
 _FORGOTTEN_NS = 86_400 * SECOND_NS
 _MOST = 1_024
-_LATE = 0.9  # of the records of a take end before a late one
+_LATE = 0.9  # of the records of a take end before a late one, and as many after an early one
+_USUAL = 2  # usual times between two arrivals, for which an exporter is waited for
+_CALMS = 0.8  # of the disorder is left after a take in order
 _SMOOTH = 0.2  # weight of the latest value in the mean of all
 
 
@@ -43,10 +45,12 @@ class Arrival:
 
     Attributes
     ----------
-    late_ns : end of a late record [ns]: few records with impossible times do not change it.
+    early_ns, late_ns : end of an early record and of a late one [ns]: few records with impossible
+        times do not change them.
     latest_ns : end of the latest one [ns].
     """
 
+    early_ns: int
     late_ns: int
     latest_ns: int
     records: int
@@ -59,9 +63,10 @@ def arrivals(records: pa.Table) -> dict[str, Arrival]:
     order = np.lexsort((end, code))
     counts = np.bincount(code, minlength=len(names))
     last = np.cumsum(counts) - 1
-    late = last - ((counts - 1) * (1 - _LATE)).round().astype(np.int64)
+    few = ((counts - 1) * (1 - _LATE)).round().astype(np.int64)
+    early, late, latest = (end[order[rows]] for rows in (last - counts + 1 + few, last - few, last))
     return {
-        name: Arrival(int(end[order[late[at]]]), int(end[order[last[at]]]), int(counts[at]))
+        name: Arrival(int(early[at]), int(late[at]), int(latest[at]), int(counts[at]))
         for at, name in enumerate(names)
         if counts[at]
     }
@@ -101,6 +106,33 @@ def note(state: State, came: Mapping[str, Arrival], now_ns: int) -> None:
             )
         one.latest_ns, one.seen_ns = arrival.late_ns, now_ns
         one.records, one.takes = one.records + arrival.records, one.takes + 1
+
+
+def advance(state: State, moving: Mapping[str, Arrival], settings: Settings) -> None:
+    """Take note of how far the records of exporters whose clocks agree have come."""
+    for name, arrival in moving.items():
+        if (one := state.exporters.get(name)) is not None:
+            disorder_ns = max(one.until_ns - arrival.early_ns, round(_CALMS * one.disorder_ns))
+            one.disorder_ns = min(disorder_ns, settings.window_ns // _SHARE)
+            one.until_ns = max(one.until_ns, arrival.latest_ns)
+
+
+def complete_ns(state: State, settings: Settings, now_ns: int) -> int:
+    """Time up to which the records of exporters that send, and whose clocks agree, have come [ns].
+
+    An exporter is waited for until it is silent for longer than usual, and never longer than
+    records may wait for their export.
+    """
+    latest_ns = state.watermark_ns or 0
+    found = [
+        one.until_ns - one.disorder_ns
+        for one in state.exporters.values()
+        if one.until_ns
+        and not one.disagreements
+        and now_ns <= one.seen_ns + _USUAL * one.gap_ns + SECOND_NS
+    ]
+    least_ns = latest_ns - settings.window_ns // _SHARE
+    return min(latest_ns, max(min(found, default=latest_ns), least_ns))
 
 
 def _smooth(mean: int, value: int, count: int) -> int:

@@ -66,8 +66,7 @@ class Health:
 
     def saw(self, read: int, refused: int, reason: str, files: list[str]) -> None:
         """Take note of what came from the source, and why records are no use."""
-        self.read += read
-        self.refused += refused
+        self.read, self.refused = self.read + read, self.refused + refused
         self.refusal = reason if refused else self.refusal
         self.files += files
 
@@ -91,20 +90,18 @@ class Health:
                 f"{counted(len(self.files), 'file')} cannot be read, such as {self.files[0]}"
             )
         elif self.refused > _REFUSED_SHARE * self.read:
-            found[REFUSED] = (
-                f"{percent(self.refused / max(self.read, 1))} of the records are no use: most are "
-                f"{self.refusal}"
-            )
-        elif not self.read and REFUSED in state.blind:
-            found[REFUSED] = state.blind[REFUSED].text  # nothing has shown that it is over
+            share = percent(self.refused / max(self.read, 1))
+            found[REFUSED] = f"{share} of the records are no use: most are {self.refusal}"
         behind_ns = lag_ns(state)
         if self.read and behind_ns is not None and behind_ns > settings.lag_ns:
             found[LAG] = f"the latest record is {duration(behind_ns)} old"
         elif behind_ns is not None and behind_ns < -settings.ahead_ns:
-            text = f"the latest record is {duration(-behind_ns)} ahead of this machine's clock"
-            found[LAG] = text
-        elif not self.read and LAG in state.blind:
-            found[LAG] = state.blind[LAG].text
+            found[LAG] = (
+                f"the latest record is {duration(-behind_ns)} ahead of this machine's clock"
+            )
+        if not self.read:  # nothing has shown that these are over
+            kept = {one: state.blind[one].text for one in (REFUSED, LAG) if one in state.blind}
+            found = kept | found
         if time.monotonic() > self._dropped_s + settings.quiet_ns / SECOND_NS:
             self.dropped = 0
         if self.dropped:
@@ -114,9 +111,9 @@ class Health:
         found |= {name: text for name, text in own.items() if text}
         return found | of_exporters(state, settings, self.started_ns)
 
-    def looked(self) -> None:
-        """Begin to count again; a round may take long, and what comes meanwhile waits."""
-        if self.read:
+    def looked(self, is_behind: bool) -> None:
+        """Begin to count again; what comes while the monitor is behind waits."""
+        if self.read or is_behind:
             self.latest_s = time.monotonic()
         self.read = self.refused = 0
         self.files = []

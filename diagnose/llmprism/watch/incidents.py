@@ -88,12 +88,12 @@ def _announced(
             incident.labels = {**incident.labels, "severity": severity}
             incident.stage = "open"
             yield _event("opened", incident)
-    elif incident.stage == "open" and policy.is_worse(severity, incident.labels["severity"]):
-        yield "resolved", of_incident(incident, incident.end_ns)
-        incident.labels = {**incident.labels, "severity": severity}
-        yield _event("opened", incident)
-    elif incident.stage == "open" and _is_material(incident):
-        yield _event("updated", incident)
+    elif incident.stage == "open":
+        is_worse = policy.is_worse(severity, incident.labels["severity"])
+        if is_worse:
+            incident.labels = {**incident.labels, "severity": severity}
+        if is_worse or _is_material(incident):
+            yield _event("updated", incident)
 
 
 def _is_whole(

@@ -26,11 +26,11 @@ from llmprism.io.nics import named_by_nic
 from llmprism.io.topology import Topology
 from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival
+from llmprism.watch.logging import reason_of
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from prism_common.errors import UserError
 
-_LONGEST = 300  # characters of a reason
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 LONG, OUT_OF_STEP = "long", "out_of_step"
 _REASONS = {
@@ -52,7 +52,6 @@ class Intake:
     records : those to keep.
     fates : numbers of records by what became of them.
     unread : files that could not be read, with the reason.
-    came : what came of each exporter, before any record was set aside.
     latest_ns : time up to which exporters whose clocks agree have sent [ns]; None if none has.
     """
 
@@ -60,7 +59,6 @@ class Intake:
     notes: Notes
     fates: dict[str, int] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
-    came: dict[str, Arrival] = field(default_factory=dict)
     latest_ns: int | None = None
 
     @property
@@ -87,10 +85,9 @@ def take_in(
     for file in files:
         try:
             tables += list(records_of([file], options, notes))
-        except UserError as error:
-            unread.append(str(error.problems[0]).partition("\n")[0])
         except Exception as error:  # a reader's mistake costs one file, and not the monitor
-            unread.append(f"{file}: {type(error).__name__}: {error}"[:_LONGEST].partition("\n")[0])
+            named = "" if isinstance(error, UserError) else f"{file}: "
+            unread.append(named + reason_of(error))
     records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     records = named_by_nic(records, topology)
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
@@ -114,7 +111,7 @@ def take_in(
     kept = records.filter(pa.array(keep))
     kept, latest_ns = _in_step(kept, came, settings, state, now_ns)
     fates[OUT_OF_STEP] = int(np.count_nonzero(keep)) - kept.num_rows
-    return Intake(kept, notes, {KEPT: kept.num_rows, **fates}, unread, came, latest_ns)
+    return Intake(kept, notes, {KEPT: kept.num_rows, **fates}, unread, latest_ns)
 
 
 def _in_step(
@@ -130,6 +127,7 @@ def _in_step(
     wrong = exporters.out_of_step(state, found)
     if wrong:
         records = records.filter(pa.array(~exporters.of_exporters(records, wrong)))
-    moving = exporters.arrivals(records)
-    latest = [one.latest_ns for name, one in moving.items() if name not in found.ahead()]
-    return records, max(latest, default=None)
+    ahead = found.ahead()
+    moving = {name: one for name, one in exporters.arrivals(records).items() if name not in ahead}
+    exporters.advance(state, moving, settings)
+    return records, max((one.latest_ns for one in moving.values()), default=None)

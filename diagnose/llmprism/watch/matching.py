@@ -4,9 +4,10 @@ A finding continues an incident of the same job and the same place if their time
 less than the quiet period apart: a fault that returns at once is one incident. What a habit
 explains is over with its step, and no fault continues it. The incident of the same cause comes
 first; but a window may know the cause of an incident better than the one before, so one of another
-cause follows, if no finding has its own. A job stops only once at a time, so all findings that say
-so are one incident, and another one than what made it slow before. A switch that is slow only where
-a server below it is, is not reported beside that server.
+cause follows, if no finding has its own. So does one at another place that began at the same step:
+windows may differ in which of several like parts is slow. A job stops only once at a time, so all
+findings that say so are one incident, and another one than what made it slow before. A switch that
+is slow only where a server below it is, is not reported beside that server.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def matched(
     """
     findings = _one_stop(findings)
     found: dict[int, Incident] = {}
-    for same_cause in (True, False):
+    for way in (_SAME, _OTHER_CAUSE, _OTHER_PLACE):
         for row, finding in enumerate(findings):
             if row in found:
                 continue
-            incident = _known(finding, parts, state, quiet_ns, same_cause)
-            if incident is not None and (same_cause or incident not in found.values()):
+            incident = _known(finding, parts, state, quiet_ns, way)
+            if incident is not None and (way == _SAME or incident not in found.values()):
                 found[row] = incident
     return [(finding, found.get(row)) for row, finding in enumerate(findings)]
 
@@ -71,8 +72,11 @@ def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(one["start_ns"] <= other["end_ns"] and other["start_ns"] <= one["end_ns"])
 
 
+_SAME, _OTHER_CAUSE, _OTHER_PLACE = range(3)
+
+
 def _known(
-    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, same_cause: bool
+    finding: Mapping[str, Any], parts: Parts, state: State, quiet_ns: int, way: int
 ) -> Incident | None:
     """The incident that a finding continues, the latest of several."""
     place, job, is_stop = place_of(finding, parts), str(finding["job"]), _is_stop(finding)
@@ -82,13 +86,19 @@ def _known(
         for one in state.incidents
         if one.job == job
         and is_stop == (one.cause in policy.STOPS)
-        and (one.place == place or is_stop)
+        and (one.place == place or is_stop or (way == _OTHER_PLACE and _began_with(one, finding)))
         and start_ns <= one.end_ns + _apart_ns(one, quiet_ns)
         and end_ns >= one.start_ns - _apart_ns(one, quiet_ns)
         and (one.stage != "resolved" or start_ns <= one.end_ns)
-        and (not same_cause or one.labels["alertname"] == alert_name(finding))
+        and (way == _OTHER_CAUSE or one.labels["alertname"] == alert_name(finding))
     ]
     return max(same, key=lambda one: (one.place == place, one.end_ns), default=None)
+
+
+def _began_with(one: Incident, finding: Mapping[str, Any]) -> bool:
+    """Whether an incident began at the step of a finding, and has not lasted longer."""
+    first, last = int(finding["first_step"]), int(finding["last_step"])
+    return abs(one.first_step - first) <= 1 and one.last_step <= last + 1
 
 
 def _apart_ns(one: Incident, quiet_ns: int) -> int:

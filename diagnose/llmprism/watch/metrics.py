@@ -9,7 +9,8 @@ own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -21,14 +22,23 @@ from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.diagnosing import FAILED, INSUFFICIENT
 from llmprism.watch.health import EXITS, NOT_WRITTEN
 from llmprism.watch.listening import Listener
+from llmprism.watch.policy import SEVERITIES
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
-from llmprism.watch.state import Exporter, State
+from llmprism.watch.state import State
 from llmprism.watch.view import View
 
-_SEVERITIES = ("critical", "warning", "info")
 _JOB = "training_job"
+_OFFSET = "End of the latest record of an exporter minus the time at which it came."
+_OF_JOBS = {
+    "step_seconds": ("Median length of a step of a job in the last window.", "step_ns"),
+    "waiting_ratio": ("Share of its steps that the ranks of a job wait.", "waiting"),
+    "coverage_ratio": ("Share of the steps of the ranks of a job that were found.", "coverage"),
+    "confidence_ratio": ("Confidence in the layout of a job.", "confidence"),
+    "gpus": ("GPUs of a job.", "gpus"),
+    "last_step": ("Number of the last step of a job.", "last_step"),
+}
 
 
 class Metrics(Listener, Collector):
@@ -75,142 +85,94 @@ class Metrics(Listener, Collector):
         yield from self._of_records()
         yield from self._of_diagnosis()
         yield from self._of_alerts()
-        yield from _of_exporters(self._state)
+        yield from self._of_exporters()
         if self._shown is not None:
-            yield from _of_jobs(self._shown)
-            yield from _of_leaves(self._shown.whole)
+            yield from _of_shown(self._shown)
 
     def _of_records(self) -> Iterator[Metric]:
-        fates = CounterMetricFamily(
-            "llmprism_records", "Flow records by what became of them.", labels=["fate"]
-        )
-        for fate, count in sorted(self._state.fates.items()):
-            fates.add_metric([fate], count)
-        yield fates
-        dropped = "Datagrams that the kernel dropped before the monitor read them."
-        yield CounterMetricFamily("llmprism_udp_dropped_packets", dropped, self._dropped)
-        watermark_ns = self._state.watermark_ns
-        if watermark_ns is not None:
-            yield GaugeMetricFamily(
-                "llmprism_latest_record_timestamp_seconds",
-                "Time up to which records have come, on the clock of the records.",
-                watermark_ns / SECOND_NS,
-            )
-            yield GaugeMetricFamily(
-                "llmprism_lag_seconds",
-                "Age of the latest record.",
-                time.time() - watermark_ns / SECOND_NS,
-            )
+        state = self._state
+        yield _total("records", "Flow records by what became of them.", state.fates, "fate")
+        text = "Datagrams that were dropped before the monitor read them."
+        yield _total("udp_dropped_packets", text, self._dropped)
+        if state.watermark_ns is not None:
+            latest_s = state.watermark_ns / SECOND_NS
+            text = "Time up to which records have come, on the clock of the records."
+            yield _gauge("latest_record_timestamp_seconds", text, latest_s)
+            yield _gauge("lag_seconds", "Age of the latest record.", time.time() - latest_s)
 
     def _of_diagnosis(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "llmprism_windows_diagnosed", "Windows that were diagnosed.", self._diagnosed
-        )
-        yield CounterMetricFamily(
-            "llmprism_windows", "Windows, diagnosed, followed or passed over.", self._state.windows
-        )
-        failed = CounterMetricFamily(
-            "llmprism_windows_without_diagnosis",
-            "Windows that should have been diagnosed and were not, by reason.",
-            labels=["reason"],
-        )
-        for reason in (FAILED, INSUFFICIENT):
-            failed.add_metric([reason], self._state.failures.get(reason, 0))
-        yield failed
-        yield CounterMetricFamily(
-            "llmprism_state_failures", "Times that the disk did not take the state.", self._failures
-        )
+        yield _total("windows_diagnosed", "Windows that were diagnosed.", self._diagnosed)
+        text = "Windows, diagnosed, followed or passed over."
+        yield _total("windows", text, self._state.windows)
+        failures = {name: self._state.failures.get(name, 0) for name in (FAILED, INSUFFICIENT)}
+        text = "Windows that should have been diagnosed and were not, by reason."
+        yield _total("windows_without_diagnosis", text, failures, "reason")
+        text = "Times that the disk did not take the state."
+        yield _total("state_failures", text, self._failures)
         if self._shown is not None:
-            yield GaugeMetricFamily(
-                "llmprism_diagnosis_duration_seconds",
-                "Time that the last diagnosis of a window took.",
-                self._shown.latest.took_s,
-            )
+            text = "Time that the last diagnosis of a window took."
+            yield _gauge("diagnosis_duration_seconds", text, self._shown.latest.took_s)
 
     def _of_alerts(self) -> Iterator[Metric]:
-        blind = GaugeMetricFamily(
-            "llmprism_blind", "Whether the monitor may not see, by reason.", labels=["reason"]
-        )
-        for name in EXITS:
-            blind.add_metric([name], float(name in self._state.blind))
-        blind.add_metric([NOT_WRITTEN], float(self._not_written))
-        yield blind
-        incidents = GaugeMetricFamily(
-            "llmprism_open_incidents", "Incidents that are open.", labels=["severity"]
-        )
-        opened = [one for one in self._state.incidents if one.stage == "open"]
-        for severity in _SEVERITIES:
-            count = sum(one.labels["severity"] == severity for one in opened)
-            incidents.add_metric([severity], count)
-        yield incidents
-        hiccups = CounterMetricFamily(
-            "llmprism_hiccups", "Findings that were not worth an alert, by job.", labels=[_JOB]
-        )
-        for job, count in sorted(self._state.hiccups.items()):
-            hiccups.add_metric([job], count)
-        yield hiccups
+        blind = {name: name in self._state.blind for name in EXITS}
+        text = "Whether the monitor may not see, by reason."
+        yield _gauge("blind", text, blind | {NOT_WRITTEN: self._not_written}, "reason")
+        incidents = self._state.incidents
+        opened = Counter(one.labels["severity"] for one in incidents if one.stage == "open")
+        counts = {name: opened[name] for name in reversed(SEVERITIES)}
+        yield _gauge("open_incidents", "Incidents that are open.", counts, "severity")
+        text = "Findings that were not worth an alert, by job."
+        yield _total("hiccups", text, self._state.hiccups, _JOB)
         if self._alertmanagers:
-            posts = CounterMetricFamily(
-                "llmprism_alert_posts", "Posts to Alertmanager by outcome.", labels=["outcome"]
-            )
-            posts.add_metric(["sent"], sum(one.sent for one in self._alertmanagers))
-            posts.add_metric(["failed"], sum(one.failed for one in self._alertmanagers))
-            yield posts
+            posts = {
+                name: sum(getattr(one, name) for one in self._alertmanagers)
+                for name in ("sent", "failed")
+            }
+            yield _total("alert_posts", "Posts to Alertmanager by outcome.", posts, "outcome")
+
+    def _of_exporters(self) -> Iterator[Metric]:
+        every = sorted(self._state.exporters.items())
+        offsets = {name: one.offset_ns / SECOND_NS for name, one in every}
+        yield _gauge("exporter_clock_offset_seconds", _OFFSET, offsets, "exporter")
+        seen = {name: one.seen_ns / SECOND_NS for name, one in every}
+        text = "When records of an exporter came last, on this machine's clock."
+        yield _gauge("exporter_last_seen_timestamp_seconds", text, seen, "exporter")
+        records = {name: one.records for name, one in every}
+        yield _total("exporter_records", "Records that came of an exporter.", records, "exporter")
+        text = "Gaps in its sequence: datagrams of NetFlow v9, records of others."
+        yield _total("exporter_lost", text, {name: one.lost for name, one in every}, "exporter")
 
 
-_OF_EXPORTERS: dict[str, tuple[str, Callable[[Exporter], float]]] = {
-    "clock_offset_seconds": (
-        "End of the latest record of an exporter minus the time at which it came.",
-        lambda one: one.offset_ns / SECOND_NS,
-    ),
-    "last_seen_timestamp_seconds": (
-        "When records of an exporter came last, on this machine's clock.",
-        lambda one: one.seen_ns / SECOND_NS,
-    ),
-    "records_total": ("Records that came of an exporter.", lambda one: one.records),
-    "lost_total": (
-        "Gaps in the sequence of an exporter: datagrams of NetFlow v9, records of others.",
-        lambda one: one.lost,
-    ),
-}
-
-
-def _of_exporters(state: State) -> Iterator[Metric]:
-    for name, (text, value) in _OF_EXPORTERS.items():
-        plain = name.removesuffix("_total")
-        kind = CounterMetricFamily if plain != name else GaugeMetricFamily
-        metric = kind(f"llmprism_exporter_{plain}", text, labels=["exporter"])
-        for exporter, one in sorted(state.exporters.items()):
-            metric.add_metric([exporter], value(one))
-        yield metric
-
-
-def _of_jobs(shown: Shown) -> Iterator[Metric]:
-    figures = {
-        "step_seconds": ("Median length of a step of a job in the last window.", "step_ns"),
-        "waiting_ratio": ("Share of its steps that the ranks of a job wait.", "waiting"),
-        "coverage_ratio": ("Share of the steps of the ranks of a job that were found.", "coverage"),
-        "confidence_ratio": ("Confidence in the layout of a job.", "confidence"),
-        "gpus": ("GPUs of a job.", "gpus"),
-        "last_step": ("Number of the last step of a job.", "last_step"),
-    }
-    for name, (text, attribute) in figures.items():
-        metric = GaugeMetricFamily(f"llmprism_job_{name}", text, labels=[_JOB])
+def _of_shown(shown: Shown) -> Iterator[Metric]:
+    """The figures of jobs, and of leaves in the last window that was diagnosed as a whole."""
+    for name, (text, attribute) in _OF_JOBS.items():
         unit = SECOND_NS if attribute.endswith("_ns") else 1
-        for job in shown.jobs:
-            value = getattr(job, attribute)
-            if value is not None:
-                metric.add_metric([job.name], value / unit)
-        yield metric
-
-
-def _of_leaves(view: View) -> Iterator[Metric]:
+        pairs = ((job.name, getattr(job, attribute)) for job in shown.jobs)
+        known = {job: value / unit for job, value in pairs if value is not None}
+        yield _gauge(f"job_{name}", text, known, _JOB)
     for place, side in enumerate(("sent", "received")):
-        metric = GaugeMetricFamily(
-            f"llmprism_leaf_{side}_bytes_per_second",
-            f"What the NICs of a leaf {side} in the last window that was diagnosed as a whole.",
-            labels=["leaf"],
-        )
-        for leaf, rates in view.leaf_rates.items():
-            metric.add_metric([leaf], rates[place])
-        yield metric
+        rates = {leaf: both[place] for leaf, both in shown.whole.leaf_rates.items()}
+        text = f"What the NICs of a leaf {side} in the last window that was diagnosed as a whole."
+        yield _gauge(f"leaf_{side}_bytes_per_second", text, rates, "leaf")
+
+
+_Values = Mapping[str, float] | float
+
+
+def _total(name: str, text: str, values: _Values, label: str = "") -> Metric:
+    """What only grows; with a ``label``, a value for each of its values."""
+    return _filled(CounterMetricFamily, name, text, values, label)
+
+
+def _gauge(name: str, text: str, values: _Values, label: str = "") -> Metric:
+    return _filled(GaugeMetricFamily, name, text, values, label)
+
+
+def _filled(kind: Any, name: str, text: str, values: _Values, label: str) -> Metric:
+    labels: Iterable[str] = [label] if label else []
+    metric = kind(f"llmprism_{name}", text, labels=labels)
+    each = values if isinstance(values, Mapping) else {"": values}
+    for key, value in each.items():
+        metric.add_metric([key] if label else [], float(value))
+    found: Metric = metric
+    return found

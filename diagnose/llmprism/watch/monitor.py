@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
@@ -18,13 +19,14 @@ from llmprism.ingest.starts import ExporterMemory, Starts
 from llmprism.watch.alerts import Alert
 from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.diagnosing import Diagnoser
-from llmprism.watch.exporters import Coverage
+from llmprism.watch.exporters import Coverage, complete_ns
 from llmprism.watch.exporters import forget as forget_exporters
 from llmprism.watch.following import Followed, count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import closed, forget, resolved, take_findings
 from llmprism.watch.intake import SET_ASIDE, take_in
 from llmprism.watch.listening import Listener
+from llmprism.watch.logging import reason_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
@@ -34,9 +36,9 @@ from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part
-from prism_common.errors import UserError
 
 WAIT_S = 1.0  # for records, before health is looked at
+ROUND_S = 5.0  # for windows, before health is looked at
 
 
 class Monitor:
@@ -61,11 +63,12 @@ class Monitor:
         self._lost_before = {name: one.lost for name, one in folder.state.exporters.items()}
         self._is_interrupted: Callable[[], bool] = lambda: False
         self._failed = ""
+        self._taken: Taken | None = None  # whose windows are not all diagnosed yet
 
     def run(
         self, is_over: Callable[[], bool], is_interrupted: Callable[[], bool] = lambda: False
     ) -> int:
-        """Watch until the source ends or ``is_over``, asked after each round; return the exit code.
+        """Watch until the source ends, or ``is_over`` when no window waits; return the exit code.
 
         ``is_interrupted`` is asked before each window as well: then the monitor ends at once, and
         goes on with that window when it is started again.
@@ -80,7 +83,7 @@ class Monitor:
                 self._tell_failure(f"{error.filename or self._folder.path}: {error.strerror}")
                 time.sleep(WAIT_S)
                 is_end = False
-            if is_end or is_over() or is_interrupted():
+            if is_end or is_interrupted() or (self._taken is None and is_over()):
                 break
         self._source.close()
         return 1 if self._failed else exit_code(self._folder.state)
@@ -92,33 +95,50 @@ class Monitor:
     def _round(self) -> bool:
         """Take what has come, and do what follows from it; return whether it was the last."""
         self._deliver()
+        taken = self._taken or self._received()
+        until_s = time.monotonic() + ROUND_S
+        while (span := self._next(taken.is_end)) and time.monotonic() < until_s:
+            if self._is_interrupted():
+                break
+            is_last = taken.is_end and span.end_ns >= (self._folder.state.watermark_ns or 0)
+            turn = self._tracker.follow(span, self._folder.state.jobs)
+            if turn.is_due or is_last:
+                self._diagnose(span, Turn() if is_last else turn, is_last)
+            else:
+                self._follow(span, turn.steps)
+            self._deliver()
+        self._taken = taken if span else None
+        self._look(taken)
+        return taken.is_end and span is None
+
+    def _received(self) -> Taken:
+        """What has come, which is stored."""
         taken = self._take()
         self._network.refresh()
-        self._tracker.cover(self._network.topology)  # also of records of before a restart
+        if self._tracker.cover(self._network.topology):
+            self._add_stored()
         if taken.files or taken.refused:
             self._keep(taken)
         self._source.stored(taken)
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
-        while not self._is_interrupted() and (span := self._next(taken.is_end)):
-            known = self._folder.state.jobs
-            turn = Turn() if taken.is_end else self._tracker.follow(span, known)
-            if turn.is_due:
-                self._diagnose(span, turn, taken.is_end)
-            else:
-                self._follow(span, turn.steps)
-            self._deliver()
-        self._look(taken)
-        return taken.is_end
+        return taken
+
+    def _add_stored(self) -> None:
+        """Let the tracker have the stored records that no window had."""
+        state = self._folder.state
+        since_ns = state.cursor_ns or 0
+        parts = [one for one in state.parts if one.last_ns > since_ns]
+        for table in read_parts(parts, self._folder.parts, COLUMNS):
+            self._tracker.add(table.filter(pc.greater(table["end_ns"], since_ns)))
 
     def _take(self) -> Taken:
         """What has come; nothing if the source cannot be read."""
         position = self._folder.state.position
         try:
             taken = self._source.take(position, WAIT_S)
-        except (OSError, UserError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error.problems[0])
-            self._health.source = f"the source cannot be read: {reason or error}"
+        except Exception as error:
+            self._health.source = f"the source cannot be read: {reason_of(error)}"
             time.sleep(WAIT_S)
             return Taken(position=position)
         self._health.source = ""
@@ -140,10 +160,11 @@ class Monitor:
             if found.records.num_rows:
                 name = f"{state.commit}.parquet"
                 folder = self._folder.parts
-                gap_ns = settings.window_ns // 2
-                part = write_part(found.records, found.notes, folder, name, state.jobs, gap_ns)
+                part = write_part(found.records, found.notes, folder, name, state.jobs)
                 state.parts.append(part)
             latest_ns = taken.watermark_ns or found.latest_ns
+            for one in state.exporters.values():
+                one.until_ns = max(one.until_ns, taken.watermark_ns or 0)
             if found.records.num_rows and latest_ns is not None:
                 state.watermark_ns = max(state.watermark_ns or latest_ns, latest_ns)
         self._coverage.add(found.records)
@@ -158,14 +179,17 @@ class Monitor:
                 state.exporters[name].lost = self._lost_before.get(name, 0) + lost
 
     def _next(self, is_end: bool) -> Span | None:
-        return next_span(self._folder.state, self._settings, is_end)
+        state, settings = self._folder.state, self._settings
+        complete = complete_ns(state, settings, time.time_ns())
+        until_ns = (state.watermark_ns or 0) if is_end else complete
+        later_ns = self._tracker.later_ns(state.cursor_ns or 0)
+        return next_span(state, settings, until_ns, later_ns, is_end)
 
-    def _diagnose(self, span: Span, turn: Turn, is_end: bool) -> None:
+    def _diagnose(self, span: Span, turn: Turn, is_last: bool) -> None:
         """Diagnose a window, and store what follows from it.
 
         A method may fail in any way: then the window is passed over, and the next one is tried.
         """
-        is_last = is_end and span.end_ns >= (self._folder.state.watermark_ns or 0)
         followed: Followed | None = None
         try:
             followed, turn = self._diagnosed(span, turn, is_last)
@@ -252,7 +276,7 @@ class Monitor:
         self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
         state, settings = self._folder.state, self._settings
         reasons = self._health.reasons(state, settings, taken.is_end)
-        self._health.looked()
+        self._health.looked(is_behind=self._taken is not None)
         if reasons.keys() != state.blind.keys():
             with self._folder.commit() as state:
                 forget_exporters(state, time.time_ns())

@@ -14,7 +14,7 @@ from pathlib import Path
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import fetched, read_names
 from llmprism.io.topology import ScheduledJob
-from prism_common.errors import UserError
+from llmprism.watch.logging import reason_of
 
 _AGAIN_S = 60.0
 
@@ -79,9 +79,8 @@ class KnownNames:
         self._stamp, self._read_s = self._present(), time.monotonic()
         try:
             self.scheduled, self.problem = jobs_of(self.names.jobs), ""
-        except (UserError, OSError) as error:
-            reason = error.problems[0] if isinstance(error, UserError) else error
-            self.problem = f"the names of jobs are those of before: {reason}".split("\n")[0]
+        except Exception as error:  # whatever others wrote, the monitor goes on
+            self.problem = f"the names of jobs are those of before: {reason_of(error)}"
 
     def _present(self) -> object:
         """What changes when the names may have changed."""
@@ -89,8 +88,13 @@ class KnownNames:
         if place.startswith(("http://", "https://")):
             is_due = time.monotonic() >= self._read_s + _AGAIN_S
             return object() if is_due else self._stamp
-        try:
-            found = Path(place).stat()
-        except OSError:
-            return self._stamp
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stamp_of(Path(place)) or self._stamp
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

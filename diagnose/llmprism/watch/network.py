@@ -6,8 +6,8 @@ from pathlib import Path
 
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
-from llmprism.watch.names import KnownNames, Names
-from prism_common.errors import UserError
+from llmprism.watch.logging import reason_of
+from llmprism.watch.names import KnownNames, Names, stamp_of
 
 
 class Network:
@@ -27,7 +27,7 @@ class Network:
 
     def __init__(self, path: Path, names: Names | None = None) -> None:
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp_of(path)
         self.names = KnownNames(names or Names())
         self._adopt(read_topology(path))
         self.names.read(self._switches)
@@ -35,14 +35,14 @@ class Network:
     def refresh(self) -> None:
         """Read files again that have changed; one that is wrong changes nothing."""
         self.names.refresh()
-        stamp = _stamp(self._path)
+        stamp = stamp_of(self._path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
             self._adopt(read_topology(self._path))
-        except UserError as error:
-            self.problem = f"the topology is that of before: {error.problems[0]}".split("\n")[0]
+        except Exception as error:  # whatever others wrote, the monitor goes on
+            self.problem = f"the topology is that of before: {reason_of(error)}"
 
     def reload(self, names: Names) -> None:
         """Read all again.
@@ -53,7 +53,7 @@ class Network:
         """
         topology, fresh = read_topology(self._path), KnownNames(names)
         fresh.read(frozenset(one.name for one in topology.switches))
-        self._stamp, self.names = _stamp(self._path), fresh
+        self._stamp, self.names = stamp_of(self._path), fresh
         self._adopt(topology)
 
     @property
@@ -66,11 +66,3 @@ class Network:
         self.parts = Parts.of(self.content)
         self.servers = {end.address: end.server for end in topology.endpoints}
         self.leaf_of = {end.address: end.switch for end in topology.endpoints if end.switch}
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -14,13 +14,12 @@ from typing import Any
 import typer
 
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
-from llmprism.watch.extras import with_monitor
 from llmprism.watch.history.recording import History
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
-from llmprism.watch.settings import Settings
+from llmprism.watch.settings import Settings, with_monitor
 from llmprism.watch.sources import Source
 from llmprism.watch.state import State
 from llmprism.watch.state_folder import StateFolder, compact

@@ -1,8 +1,10 @@
-"""What a monitor is given: the length of its window, and the bounds beyond which it is blind."""
+"""What a monitor is given: its window, the bounds beyond which it is blind, optional packages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from prism_common.errors import Problem, UserError
@@ -59,3 +61,17 @@ class Settings:
     def young_ns(self) -> int:
         """Time for which a job has only just begun [ns]."""
         return self.window_ns // _YOUNG
+
+
+def with_monitor(module: str, asked_by: str = "") -> ModuleType:
+    """A module that needs the packages of the extra ``monitor``; ``asked_by`` is an option.
+
+    Raises
+    ------
+    UserError : a package is missing.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        what, how = f"the package {error.name} is missing", "pip install 'llmprism[monitor]'"
+        raise UserError(Problem(what, asked_by, how)) from error

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from pydantic import ConfigDict
 
-VERSION = 3
+VERSION = 4
 """Of the file of the state; a monitor reads its own version and those before."""
 _CLOSED = ConfigDict(extra="forbid")
 
@@ -24,7 +24,6 @@ class Part:
     Attributes
     ----------
     first_ns, last_ns : start of the first record, and end of the last one [ns].
-    stretches : first and last time of each stretch of records [ns]; longer gaps are between them.
     notes : how the records were cut, as their sources tell.
     named : observation points that records name themselves.
     groups : of each row group, the mark of the job whose addresses all of its records have; empty
@@ -37,9 +36,8 @@ class Part:
     last_ns: int
     notes: dict[str, list[int]] = field(default_factory=dict)
     groups: list[str] = field(default_factory=list)
-    stretches: list[tuple[int, int]] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
-    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # such as of version 3
 
 
 @dataclass
@@ -174,6 +172,8 @@ class Exporter:
     takes : number of times that records of it came.
     records, lost : records that came, and units of its sequence that did not.
     disagreements : times in a row that its clock did not agree with those of the others.
+    until_ns : end of the latest record that moved the window [ns].
+    disorder_ns : by which its records come later than others that end after them [ns].
     """
 
     latest_ns: int = 0
@@ -184,6 +184,8 @@ class Exporter:
     lost: int = 0
     rate_per_s: float = 0.0
     disagreements: int = 0
+    until_ns: int = 0
+    disorder_ns: int = 0
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     @property

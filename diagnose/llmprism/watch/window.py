@@ -27,14 +27,17 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, Part, State
 from llmprism.watch.state_folder import force_names
 
-_MOST_STRETCHES = 64
 _GROUP = 1_000  # records of each job, at least, in a part that is divided
 _CUTS = ("idle_gap_ns", "active_timeout_ns")
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time, from ``start_ns`` up to ``end_ns`` [ns]."""
+    """A stretch of time, from ``start_ns`` up to ``end_ns`` [ns].
+
+    Its records are those that start and end in it: none that ends later has come if records come in
+    the order in which they end.
+    """
 
     start_ns: int
     end_ns: int
@@ -46,12 +49,8 @@ def write_part(
     folder: Path,
     name: str,
     jobs: Sequence[KnownJob],
-    gap_ns: int,
 ) -> Part:
-    """Write records as a part, and force it to the disk.
-
-    Where no record is for longer than ``gap_ns``, one stretch of records ends and another begins.
-    """
+    """Write records as a part, and force it to the disk."""
     path, groups = folder / name, _by_job(records, jobs)
     with path.open("wb") as file:
         with pq.ParquetWriter(
@@ -65,20 +64,8 @@ def write_part(
     cuts = {cut: sorted(getattr(notes, cut)) for cut in _CUTS}
     first, last = pc.min(records["start_ns"]).as_py(), pc.max(records["end_ns"]).as_py()
     marks = [mark for mark, _ in groups]
-    stretches = _stretches(records, gap_ns)
     named = sorted(notes.named_points)
-    return Part(name, records.num_rows, int(first), int(last), cuts, marks, stretches, named)
-
-
-def _stretches(records: pa.Table, gap_ns: int) -> list[tuple[int, int]]:
-    """First and last time of each stretch of records [ns]; if they are many, the last is long."""
-    order = np.argsort(records["start_ns"].to_numpy(), kind="stable")
-    start = records["start_ns"].to_numpy()[order]
-    end = np.maximum.accumulate(records["end_ns"].to_numpy()[order])
-    begins = np.flatnonzero(start[1:] > end[:-1] + gap_ns)[: _MOST_STRETCHES - 1] + 1
-    firsts = start[np.concatenate(([0], begins))].tolist()
-    lasts = end[np.concatenate((begins - 1, [-1]))].tolist()
-    return [*zip(firsts, lasts, strict=True)]
+    return Part(name, records.num_rows, int(first), int(last), cuts, marks, named)
 
 
 def _by_job(records: pa.Table, jobs: Sequence[KnownJob]) -> list[tuple[str, pa.Table]]:
@@ -104,31 +91,32 @@ def _by_job(records: pa.Table, jobs: Sequence[KnownJob]) -> list[tuple[str, pa.T
     ]
 
 
-def next_span(state: State, settings: Settings, is_last: bool) -> Span | None:
-    """The next window; None if the records have not advanced by a stride.
+def next_span(
+    state: State, settings: Settings, until_ns: int, later_ns: int | None, is_last: bool
+) -> Span | None:
+    """The next window; None if records have not come up to its end.
 
-    The first one is as long as the pause between two diagnoses, at least. A monitor that is behind
-    moves by half a window, so that each record is in two windows. Where no record is for a while,
-    the window moves to the next one. The last window of all need not be a stride ahead.
+    All windows end at multiples of a stride. So where they lie depends on the times of records
+    alone, and not on when these arrive. The first one is as long as the pause between two
+    diagnoses, at least. Where no record is for more than half of a window, the window moves to the
+    next one. The last window of all ends with the records.
+
+    ``until_ns`` is the time up to which records have come, and ``later_ns`` the end of the first
+    one that no window had.
     """
-    if state.watermark_ns is None or not state.parts:
+    if not state.parts or later_ns is None:
         return None
-    window_ns, least_ns = settings.window_ns, settings.stride_ns
-    if state.cursor_ns is None:
-        least_ns = settings.pause_ns
-        begin_ns = min(part.first_ns for part in state.parts)
-        end_ns = min(state.watermark_ns, begin_ns + window_ns)
-    else:
-        stretches = (
-            one for part in state.parts for one in part.stretches or [(part.first_ns, part.last_ns)]
-        )
-        later = [first for first, last in stretches if last > state.cursor_ns]
-        begin_ns = max(min(later, default=state.cursor_ns), state.cursor_ns)
-        end_ns = min(state.watermark_ns, begin_ns + window_ns // 2)
-    advanced = end_ns - (begin_ns if state.cursor_ns is None else state.cursor_ns)
-    if advanced < (1 if is_last else least_ns):
-        return None
-    return Span(end_ns - window_ns, end_ns)
+    since_ns = state.cursor_ns
+    if since_ns is None:
+        since_ns = min(part.first_ns for part in state.parts) + settings.pause_ns
+    elif later_ns > since_ns + settings.window_ns // 2:
+        since_ns = later_ns - 1
+    end_ns = (since_ns // settings.stride_ns + 1) * settings.stride_ns
+    if end_ns > until_ns:
+        if not is_last or until_ns <= (state.cursor_ns or 0):
+            return None
+        end_ns = until_ns
+    return Span(end_ns - settings.window_ns, end_ns)
 
 
 @dataclass
@@ -160,7 +148,7 @@ def write_window(
     target: Path,
     without: Sequence[KnownJob] = (),
 ) -> Seen:
-    """Write the records that start in a window as a flow table, in bounded memory.
+    """Write the records of a window as a flow table, in bounded memory.
 
     Those from or to addresses of the jobs ``without`` are not written.
     """
@@ -193,9 +181,8 @@ def _inside(
         if without:
             first, last = max(part.first_ns, span.start_ns), min(part.last_ns, span.end_ns)
             seen.recorded_ns = min(seen.recorded_ns[0], first), max(seen.recorded_ns[1], last)
-        start = records["start_ns"]
-        inside = pc.and_(pc.greater_equal(start, span.start_ns), pc.less(start, span.end_ns))
-        records = records.filter(inside)
+        begins = pc.greater_equal(records["start_ns"], span.start_ns)
+        records = records.filter(pc.and_(begins, pc.less_equal(records["end_ns"], span.end_ns)))
         seen.add(records)
         yield records
 

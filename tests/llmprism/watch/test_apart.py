@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.state import State
 from llmprism.watch.view import View
-from watching import SETTINGS, Watched, put
+from watching import SETTINGS, Watched
 
 STEPS = 40
 SLOW = {(1, step): 1.4 for step in range(24, 30)}
@@ -50,19 +50,7 @@ def _watched(world: Any, folder: Path) -> tuple[Watched, Seen]:
     """Watch records that come in pieces of a stride."""
     seen, history = Seen(), History(folder / "state" / "history", 36_500)
     one = Watched(folder, replace(SETTINGS, stride_ns=SECOND_NS), [seen, history])
-    one.begin(world.topology)
-    ordered = world.flows.sort_values("end_ns", kind="stable")
-    piece = (ordered["end_ns"] - ordered["end_ns"].min()) // SECOND_NS
-    later: Iterator[pd.DataFrame] = (own for _, own in ordered.groupby(piece))
-    names = iter(range(1_000_000))
-
-    def arrive() -> None:
-        if (own := next(later, None)) is not None:
-            put(own, one.incoming, f"{next(names)}.parquet")
-
-    arrive()
-    one.round(int(piece.max()) + 2, arrive)
-    return one, seen
+    return one.by_strides(world), seen
 
 
 def _have_all_steps(seen: Seen, history: Path) -> None:

@@ -25,7 +25,7 @@ SETTING = Settings(window_ns=120 * S)
 def arrive(state: State, second: int, ahead_s: dict[str, int]) -> None:
     """Records of each exporter come, whose clocks are so far ahead."""
     now_ns = NOW_NS + second * S
-    came = {name: Arrival(now_ns + s * S, now_ns + s * S, 10) for name, s in ahead_s.items()}
+    came = {name: Arrival(*3 * (now_ns + s * S,), 10) for name, s in ahead_s.items()}
     exporters.note(state, came, now_ns)
     exporters.count_disagreements(state, came, exporters.clocks(state.exporters, SETTING, now_ns))
 

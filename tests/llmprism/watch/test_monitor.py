@@ -7,12 +7,14 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from llmprism.pipeline import diagnose
 from llmprism.watch.monitor import Monitor
@@ -22,13 +24,9 @@ from llmprism.watch.sources import open_source
 from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from processes import started, wait_until
-from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put
+from watching import LLMPRISM, Watched, events_in, pieces, put
 
 DAY_NS = 86_400 * SECOND_NS
-
-
-def _whole(world: Any, tmp_path: Path) -> Any:
-    return diagnose(*world.save(tmp_path / "whole"))
 
 
 def test_findings_and_numbers_of_steps_are_those_of_all_records(
@@ -37,10 +35,10 @@ def test_findings_and_numbers_of_steps_are_those_of_all_records(
     for number, records in enumerate(pieces(world.flows, 5)):
         put(records, watched.incoming, f"{number}.parquet")
         state = watched.round()
-    whole = _whole(world, tmp_path)
+    whole = diagnose(*world.save(tmp_path / "whole"))
     finding = whole.findings.iloc[0]
     assert watched.happened() == [("opened", "SlowGpu"), ("resolved", "SlowGpu")]
-    first, last = watched.events
+    first, *_, last = watched.events
     assert first["labels"] == last["labels"]
     assert last["labels"]["culprit"] == finding["culprit"]
     assert (last["first_step"], last["last_step"]) == (14, 17)
@@ -237,11 +235,22 @@ def test_a_job_on_other_servers_gets_its_own_name(
     assert {job.name: job.servers for job in second.jobs} == names
 
 
-def test_windows_that_show_no_steps_yet_stop_nothing(world: Any, watched: Watched) -> None:
-    first = list(pieces(world.flows, 34))[:3]
-    watched.settings = replace(SETTINGS, stride_ns=SECOND_NS // 10)
-    for number, records in enumerate(first):
-        put(records, watched.incoming, f"{number}.parquet")
-        state = watched.round()
-    assert state.fates["kept"] == sum(len(records) for records in first)
-    assert state.cursor_ns is not None
+@pytest.mark.slow
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_is_found_does_not_depend_on_how_records_arrive(
+    world: Any, tmp_path_factory: Any, data: st.DataObject
+) -> None:
+    """In any parts, a little out of order, taken together or one by one, with starts between."""
+    count = data.draw(st.integers(1, 9))
+    most_ns = data.draw(st.sampled_from([1, SECOND_NS // 2]))
+    delays = np.random.default_rng(count).integers(0, most_ns, len(world.flows))
+    order = (world.flows["end_ns"] + delays).argsort(kind="stable")
+    watched = Watched(tmp_path_factory.mktemp("arrival"))
+    watched.begin(world.topology)
+    for number, rows in enumerate(np.array_split(order, count)):
+        put(world.flows.iloc[rows], watched.incoming, f"{number}.parquet")
+        if data.draw(st.booleans()) or number == count - 1:
+            watched.round()
+    assert watched.happened() == [("opened", "SlowGpu"), ("resolved", "SlowGpu")]
+    assert (watched.events[-1]["first_step"], watched.events[-1]["last_step"]) == (14, 17)

@@ -1,7 +1,7 @@
 """Alerts: one for each incident, and one for each reason why the monitor does not see.
 
-The labels identify an alert and never change, so they hold names and no quantities. All that
-changes is in the annotations.
+The labels identify an alert, so they hold names and no quantities. Only the severity can rise; all
+else that changes is in the annotations.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from llmprism.watch.logging import rfc3339
 from llmprism.watch.state import Blindness, Incident, short_name
-from llmprism.watch.times import rfc3339
 
 _NS, _MS = 1_000_000_000, 1_000
 
@@ -59,8 +59,8 @@ class Alert:
         }
 
 
-def of_incident(incident: Incident, end_ns: int | None = None) -> Alert:
-    """The alert of an incident; ``end_ns`` if it goes on as an alert of another severity [ns]."""
+def of_incident(incident: Incident) -> Alert:
+    """The alert of an incident."""
     figures: dict[str, Any] = {
         "first_step": incident.first_step,
         "last_step": incident.last_step,
@@ -70,8 +70,7 @@ def of_incident(incident: Incident, end_ns: int | None = None) -> Alert:
     }
     annotations = {"summary": incident.sentence}
     annotations |= {name: f"{value:g}" for name, value in figures.items()}
-    if incident.stage == "resolved":
-        end_ns = incident.end_ns
+    end_ns = incident.end_ns if incident.stage == "resolved" else None
     figures["incident"] = incident.key
     return Alert(incident.labels, annotations, incident.start_ns, end_ns, figures)
 

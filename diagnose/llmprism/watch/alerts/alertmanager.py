@@ -19,14 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib import request
-from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from llmprism.watch.alerts import Alert, of_blindness, of_incident
 from llmprism.watch.listening import Listener
-from llmprism.watch.logging import LOGGER
+from llmprism.watch.logging import LOGGER, reason_of, rfc3339
 from llmprism.watch.state import Blindness, State
-from llmprism.watch.times import rfc3339
 from prism_common.errors import Problem, UserError
 
 AGAIN_S, LASTS_S, LEAST_OPEN_S = 60.0, 300.0, 90.0
@@ -142,6 +140,11 @@ class Alertmanager(Listener):
         self._thread.join(3 * _TIMEOUT_S)
 
     def _update(self, opened: Sequence[Alert], ended: Sequence[Alert]) -> None:
+        """Take over alerts; one of an incident that became worse goes on under other labels."""
+        present = {one.id: one.identity for one in opened if one.id}
+        for identity, known in self._alerts.items():
+            if present.get(known.alert.id, identity) != identity and not known.is_over:
+                known.alert, known.is_over = replace(known.alert, end_ns=time.time_ns()), True
         for alert in opened:
             known = self._alerts.setdefault(alert.identity, _Sent(alert))
             known.alert, known.is_over = alert, False
@@ -204,9 +207,9 @@ class Alertmanager(Listener):
                 self.sent += 1
                 self.problem, self._failing_s = "", 0.0
                 return True
-        except (URLError, OSError, ValueError) as error:
+        except Exception as error:  # an answer may be anything, also no HTTP
             self.failed += 1
-            text = f"{self._url}: {getattr(error, 'reason', error)}"
+            text = f"{self._url}: {reason_of(error)}"
             if not self._failing_s:
                 self._failing_s = time.monotonic()
                 LOGGER.warning("a post to Alertmanager failed, and is tried again: %s", text)

@@ -54,7 +54,7 @@ def history(
     """Answer a question."""
     with user_errors(debug):
         from llmprism.ingest.options import parse_time
-        from llmprism.watch.extras import with_monitor
+        from llmprism.watch.settings import with_monitor
 
         times = (("--from", from_time), ("--to", to_time))
         from_ns, to_ns = (parse_time(text, name) if text else None for name, text in times)

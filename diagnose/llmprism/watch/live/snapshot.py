@@ -10,9 +10,9 @@ from llmprism.page.cards import cards_of
 from llmprism.page.close_up import close_ups
 from llmprism.page.delays import delay_map
 from llmprism.part_names import condensed
+from llmprism.watch.logging import rfc3339
 from llmprism.watch.shown import Shown
 from llmprism.watch.state import Exporter, Incident, State
-from llmprism.watch.times import rfc3339
 from llmprism.watch.view import JobFigures
 
 _STEPS = 60  # lengths of steps that are drawn

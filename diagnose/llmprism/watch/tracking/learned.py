@@ -81,11 +81,10 @@ def learned_from(
 ) -> Learned:
     """What a diagnosis teaches; ``others`` are jobs that were not diagnosed, and stay as they are.
 
-    ``records`` are all of its jobs that are stored: those of the window, and later ones. Only jobs
-    with ``habits``, though it be none, are followed.
+    ``records`` are all of its jobs that are stored. Only jobs with ``habits``, though it be none,
+    are followed.
     """
-    inside = records.end_ns < span.end_ns
-    window = records.where(inside & (records.end_ns >= span.start_ns))
+    window = records.where((records.end_ns <= span.end_ns) & (records.end_ns >= span.start_ns))
     seen = np.isin(np.arange(len(numbers.addresses)), numbers.sources(window.lane))
     for one in others.values():
         seen[one.members] = True
@@ -102,9 +101,7 @@ def learned_from(
         if name in habits:
             own = window.take(found.rows(place))
             one.progress = progress_of(diagnosis, name, ends[name], own, numbers, habits[name])
-    learned = Learned(numbers, subjects, seen)
-    learned.take(records.where(~inside), fresh)
-    return learned
+    return Learned(numbers, subjects, seen)
 
 
 def _subjects(

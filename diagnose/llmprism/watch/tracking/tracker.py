@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from llmprism.watch.policy import HICCUP, PERSISTS
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, State
 from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
-from llmprism.watch.tracking.records import Numbers, joined
+from llmprism.watch.tracking.records import Numbers, Records, joined
 from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
 
@@ -65,6 +66,8 @@ class Tracker:
 
     settings: Settings
     _topology: Topology | None = None
+    _numbers: Numbers = field(default_factory=lambda: Numbers(()))
+    _later: Records = field(default_factory=lambda: joined([]))  # in order of their ends
     _learned: Learned | None = None
     _whole_ns: int = 0  # end of the last window that was diagnosed as a whole
     _changed: frozenset[str] = frozenset()
@@ -76,21 +79,35 @@ class Tracker:
         self._learned = None
         self._until_ns = until_ns
 
-    def cover(self, topology: Topology) -> None:
-        """Follow jobs in this network; if it is another one than before, forget everything."""
-        if topology is not self._topology:
-            self._topology = topology
-            self.forget()
+    def cover(self, topology: Topology) -> bool:
+        """Follow jobs in this network; if it is another one than before, forget everything.
+
+        Return whether it is: then the records that no window had have to be added again.
+        """
+        if topology is self._topology:
+            return False
+        self._topology, self._numbers = topology, Numbers(topology.addresses)
+        self._later = joined([])
+        self.forget()
+        return True
 
     def add(self, table: pa.Table) -> None:
-        """Take in records that have come."""
-        if self._learned is not None:
-            records = self._learned.numbers.of(table)
-            self._learned.take(records, self._learned.subjects)
+        """Take in records that have come; they count in the window in which they end."""
+        later = joined([self._later, self._numbers.of(table)])
+        self._later = later.take(np.argsort(later.end_ns, kind="stable"))
+
+    def later_ns(self, time_ns: int) -> int | None:
+        """End of the first record that ends after a time [ns]; None if there is none."""
+        ends_ns = self._later.end_ns
+        place = int(np.searchsorted(ends_ns, time_ns, side="right"))
+        return int(ends_ns[place]) if place < ends_ns.size else None
 
     def follow(self, span: Span, known: Sequence[KnownJob]) -> Turn:
         """Count the steps up to the end of a window, and say what has to be diagnosed."""
-        learned = self._learned
+        learned, ended = self._learned, self._later.end_ns <= span.end_ns
+        if learned is not None:
+            learned.take(self._later.where(ended), learned.subjects)
+        self._later = self._later.where(~ended)
         if learned is None and span.end_ns < self._until_ns:
             return Turn(is_due=False)
         if learned is None or span.end_ns >= self._whole_ns + CALM * self.settings.window_ns:
@@ -122,10 +139,9 @@ class Tracker:
         turn: Turn,
     ) -> None:
         """Learn from the diagnosis of a turn; ``tables`` have all stored records of its jobs."""
-        assert self._topology is not None
         settings, others = self.settings, turn.others
         before = self._learned.subjects if self._learned is not None else {}
-        numbers = self._learned.numbers if self._learned else Numbers(self._topology.addresses)
+        numbers = self._numbers
         records = joined([numbers.of(table) for table in tables])
         kept = {name: one for name, one in before.items() if name in others}
         shown = Span(max(span.start_ns, turn.since_ns), span.end_ns)
@@ -141,8 +157,8 @@ class Tracker:
         self._growing = frozenset(growing)
         open_at = {one.job for one in state.incidents if one.stage != "resolved"}
         open_at |= {NONE} if open_at.difference(self._learned.subjects) else set()
-        stored = sum(one.records for one in state.parts)
-        least_ns = int(RECORD_NS * stored / SHARE)  # as if all were diagnosed together
+        rate = sum(one.records_per_ns for one in self._learned.subjects.values())
+        least_ns = int(RECORD_NS * rate * settings.window_ns / SHARE)  # as if all were together
         unexplained = self._changed.difference(followed.diagnosis.findings["job"])
         for name, one in self._learned.subjects.items():
             if name not in others:

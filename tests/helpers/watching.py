@@ -100,14 +100,16 @@ class Watched:
 
         return self.watch_until(is_over)
 
-    def watch_until(self, is_over: Callable[[], bool]) -> State:
+    def watch_until(
+        self, is_over: Callable[[], bool], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> State:
         """Start a monitor, and end it after the round in which ``is_over`` holds."""
         folder = StateFolder(self.folder / "state")
         try:
             source = open_source(self.source or str(self.incoming), folder.path)
             network = Network(self.topology, self.names)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
-            self.exits.append(monitor.run(is_over))
+            self.exits.append(monitor.run(is_over, is_interrupted))
             return folder.state
         finally:
             folder.close()

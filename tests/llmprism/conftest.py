@@ -248,7 +248,7 @@ def together(*worlds: World) -> World:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> Callable[..., World]:
     """Make the world of one job; arguments are the fields of Plan."""
     return lambda **fields: build(Plan(**fields))

@@ -201,26 +201,26 @@ def out_of_step(state: State, found: Clocks) -> frozenset[str]:
     return frozenset(name for name in found.ahead() if state.exporters[name].disagreements >= AGAIN)
 
 
-def problems(
-    state: State, settings: Settings, now_ns: int, started_ns: int
-) -> dict[tuple[str, str], str]:
-    """What is wrong with each exporter now, by the name of the alert and that of the exporter.
+def problems(state: State, settings: Settings, now_ns: int, started_ns: int) -> dict[str, str]:
+    """What is wrong with each exporter now, by the names of the alert and of the exporter.
 
-    None is silent for longer than the monitor runs, since ``started_ns``.
+    None is silent for longer than the monitor runs, since ``started_ns`` [ns].
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[str, str] = {}
     present = clocks(state.exporters, settings, now_ns)
     for name, one in state.exporters.items():
         if one.disagreements >= AGAIN:
             away_ns = present.away_ns(name)
             side = "ahead of" if away_ns > 0 else "behind"
-            found[CLOCK, name] = (
+            found[f"{CLOCK}/{name}"] = (
                 f"the clock of exporter {name} is {duration(abs(away_ns))} {side} those of the "
                 "others"
             )
         silent_ns = now_ns - max(one.seen_ns, started_ns)
         if name not in present.offsets_ns and present.offsets_ns and silent_ns > _patience_ns(one):
-            found[SILENT, name] = f"exporter {name} has sent nothing for {duration(silent_ns)}"
+            found[f"{SILENT}/{name}"] = (
+                f"exporter {name} has sent nothing for {duration(silent_ns)}"
+            )
     return found
 
 

@@ -77,11 +77,13 @@ class Health:
             self._dropped_s = time.monotonic()
         self._all_dropped = dropped
 
-    def reasons(self, state: State, settings: Settings, is_end: bool) -> dict[str, str]:
+    def reasons(
+        self, state: State, settings: Settings, is_end: bool, is_behind: bool = False
+    ) -> dict[str, str]:
         """The reasons why the monitor is blind now, with what to say of them."""
         found: dict[str, str] = {}
         silent_s = time.monotonic() - self.latest_s
-        if silent_s > settings.silence_s and not self.read and not is_end:
+        if silent_s > settings.silence_s and not (self.read or is_end or is_behind):
             found[NO_RECORDS] = f"no record has come for {duration(silent_s * 1e9)}"
         if is_end and state.watermark_ns is None:
             found[NO_RECORDS] = "no record has come"
@@ -109,7 +111,7 @@ class Health:
         own = {TOPOLOGY: self.topology, NO_DIAGNOSIS: self.diagnosis}
         own |= {SOURCE: self.source, NOT_SENT: self.posts}
         found |= {name: text for name, text in own.items() if text}
-        return found | of_exporters(state, settings, self.started_ns)
+        return found | exporters.problems(state, settings, time.time_ns(), self.started_ns)
 
     def looked(self, is_behind: bool) -> None:
         """Begin to count again; what comes while the monitor is behind waits."""
@@ -122,15 +124,6 @@ class Health:
 def lag_ns(state: State) -> int | None:
     """Age of the latest record, on this machine's clock [ns]."""
     return None if state.watermark_ns is None else time.time_ns() - state.watermark_ns
-
-
-def of_exporters(state: State, settings: Settings, started_ns: int) -> dict[str, str]:
-    """What is wrong with exporters, by the name of the alert and that of the exporter.
-
-    One is not silent for longer than this monitor runs, since ``started_ns`` [ns].
-    """
-    found = exporters.problems(state, settings, time.time_ns(), started_ns)
-    return {f"{name}/{exporter}": text for (name, exporter), text in found.items()}
 
 
 def _blindness(name: str, text: str, now_ns: int) -> Blindness:

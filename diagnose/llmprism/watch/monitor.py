@@ -95,6 +95,7 @@ class Monitor:
     def _round(self) -> bool:
         """Take what has come, and do what follows from it; return whether it was the last."""
         self._deliver()
+        is_behind = self._taken is not None
         taken = self._taken or self._received()
         until_s = time.monotonic() + ROUND_S
         while (span := self._next(taken.is_end)) and time.monotonic() < until_s:
@@ -108,7 +109,7 @@ class Monitor:
                 self._follow(span, turn.steps)
             self._deliver()
         self._taken = taken if span else None
-        self._look(taken)
+        self._look(taken, is_behind)
         return taken.is_end and span is None
 
     def _received(self) -> Taken:
@@ -269,14 +270,14 @@ class Monitor:
         state.parts = [one for one in state.parts if one.last_ns > span.start_ns]
         forget(state, span.start_ns - self._settings.quiet_ns)
 
-    def _look(self, taken: Taken) -> None:
-        """Look whether the monitor is blind."""
+    def _look(self, taken: Taken, is_behind: bool) -> None:
+        """Look whether the monitor is blind; while it is behind, it has not asked for records."""
         self._health.topology = self._network.problem or self._network.names.problem
         self._health.lost(taken.dropped)
         self._health.posts = "; ".join(one.problem for one in self._listeners if one.problem)
         state, settings = self._folder.state, self._settings
-        reasons = self._health.reasons(state, settings, taken.is_end)
-        self._health.looked(is_behind=self._taken is not None)
+        reasons = self._health.reasons(state, settings, taken.is_end, is_behind)
+        self._health.looked(is_behind)
         if reasons.keys() != state.blind.keys():
             with self._folder.commit() as state:
                 forget_exporters(state, time.time_ns())

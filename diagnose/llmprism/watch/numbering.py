@@ -27,7 +27,7 @@ from llmprism.watch.window import Span
 
 ENOUGH = 16  # steps: so many are seldom the micro-batches of few steps
 _LEAST = 4  # steps, and
-_GROWN = 1.5  # times as many as at first show that these are the steps
+GROWN = 1.5  # times as many as at first show that these are the steps
 _MARGIN = 3.0  # steps from an end of what is shown to the first one or from the last one
 _MOSTLY = 0.5  # of the steps of an overlap have to agree
 _FEWEST = 3  # steps that show another place,
@@ -80,7 +80,7 @@ def _is_long(ends_ns: pd.Series, first_count: int, shown: Span, was_so: bool) ->
     ``was_so`` is whether a window before has divided it so.
     """
     count, margin_ns = len(ends_ns), _MARGIN * period_of(ends_ns, 0.0)
-    is_grown = count >= max(_LEAST, _GROWN * first_count)
+    is_grown = count >= max(_LEAST, GROWN * first_count)
     is_full = bool(ends_ns.iloc[0] <= shown.start_ns + margin_ns)
     is_over = was_so and bool(ends_ns.iloc[-1] < shown.end_ns - margin_ns)
     return is_grown or is_full or is_over or count >= ENOUGH

@@ -100,16 +100,6 @@ def test_an_alert_that_opens_and_resolves_at_once_is_sent_as_open_first(
     assert [one["labels"] for one in first.alerts] == [one["labels"] for one in second.alerts]
 
 
-def test_a_resolved_alert_is_about_the_whole_incident(world: Any, watched: Watched) -> None:
-    for number, records in enumerate(pieces(world.flows, 6)):
-        put(records, watched.incoming, f"{number}.parquet")
-        watched.round()
-    last = watched.events[-1]
-    assert (last["event"], last["first_step"], last["last_step"]) == ("resolved", 14, 17)
-    assert "step 14" in last["annotations"]["summary"]
-    assert "step 17" in last["annotations"]["summary"]
-
-
 def test_silence_and_lag_are_alerts_with_exits_of_their_own(world: Any, watched: Watched) -> None:
     watched.settings = replace(SETTINGS, silence_s=0.5)
     watched.round(rounds=2)

@@ -15,10 +15,7 @@ import pytest
 
 from llmprism import methods
 from llmprism.pipeline import diagnose
-from llmprism.watch.monitor import Monitor
-from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.sources import open_source
 from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from watching import SETTINGS, Watched, pieces, put
@@ -77,13 +74,8 @@ def test_an_empty_stretch_is_jumped_over(world: Any, watched: Watched) -> None:
 def test_it_ends_between_windows_if_asked_to(world: Any, watched: Watched) -> None:
     watched.settings = replace(SETTINGS, window_ns=4 * SECOND_NS)
     put(world.flows, watched.incoming, "0.parquet")
-    folder = StateFolder(watched.folder / "state")
-    source = open_source(str(watched.incoming), folder.path)
-    monitor = Monitor(source, Network(watched.topology), folder, watched.settings)
     asked = iter([False, False])
-    monitor.run(lambda: False, lambda: next(asked, True))
-    state = folder.state
-    folder.close()
+    state = watched.watch_until(lambda: False, lambda: next(asked, True))
     assert state.windows <= 2
     assert state.cursor_ns is not None
     assert state.watermark_ns is not None

@@ -169,13 +169,11 @@ def test_a_habit_ends_when_its_steps_are_usual_again() -> None:
     assert known.habits == []
 
 
-def test_slow_steps_at_random_are_no_habit() -> None:
-    steps = np.random.default_rng(5).choice(200, 12, replace=False).tolist()
-    assert job(steady(200, dict.fromkeys(steps, 1.0))).habits == []
-
-
-def test_a_fault_that_lasts_is_no_habit_of_every_second_step() -> None:
-    assert job(steady(200, dict.fromkeys(range(150, 190), 1.0))).habits == []
+@pytest.mark.parametrize(
+    "slow", [np.random.default_rng(5).choice(200, 12, replace=False).tolist(), [*range(150, 190)]]
+)
+def test_slow_steps_at_random_or_in_a_row_are_no_habit(slow: list[int]) -> None:
+    assert job(steady(200, dict.fromkeys(slow, 1.0))).habits == []
 
 
 def test_a_job_that_stops_is_worth_an_alert_after_three_steps_and_longer_than_its_pauses() -> None:

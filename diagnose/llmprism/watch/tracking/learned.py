@@ -119,5 +119,5 @@ def _subjects(
         if has_ended(ends_ns, span.end_ns):
             idle[codes] = True
         else:
-            found[job] = Subject(codes, span.end_ns, period_of(ends_ns, 0.0))
+            found[job] = Subject(codes, span.end_ns, period_of(ends_ns, 0.0), len(ends_ns))
     return found, idle

@@ -31,6 +31,7 @@ class Subject:
     members : codes of its addresses, shape (members,).
     since_ns : end of the window of its last diagnosis [ns].
     period_ns : usual length of its steps [ns]; 0 if none is known.
+    steps : of the window of its last diagnosis.
     progress : its steps; None if it has none, or cannot be followed.
     bound : rate of traffic from outside above which it has changed [bytes/ns].
     records_per_ns : that it sends.
@@ -40,6 +41,7 @@ class Subject:
     members: Ints
     since_ns: int
     period_ns: float = 0.0
+    steps: int = 0
     progress: Progress | None = None
     bound: float = 0.0
     records_per_ns: float = 0.0

@@ -3,9 +3,10 @@
 A job is diagnosed if it changes, and from time to time, twice as late each time if nothing has
 changed: at first in the next stride; in the end, after CALM windows if it has no open incident, and
 after half a window otherwise, so that each record is in two windows. A job with steps but without a
-pattern is diagnosed 30 times in the time of one window, or once in a step. However many records a
-window has, diagnoses for these reasons take at most half of the time. A job with an incident of few
-steps is diagnosed with its next step, which shows whether it persists.
+pattern is diagnosed 30 times in the time of one window, or once in a step; while its steps are too
+few for a pattern, when they are half as many again, since they do not count before. However many
+records a window has, diagnoses for these reasons take at most half of the time. A job with an
+incident of few steps is diagnosed with its next step, which shows whether it persists.
 
 The others are followed meanwhile. Jobs that share a server are diagnosed together, and what belongs
 to no job is diagnosed with them. After CALM windows, all are.
@@ -22,10 +23,12 @@ import pyarrow as pa
 
 from llmprism.io.topology import Topology
 from llmprism.watch.following import SETTLED, Followed
+from llmprism.watch.numbering import GROWN
 from llmprism.watch.policy import HICCUP, PERSISTS
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, State
 from llmprism.watch.tracking.learned import NO_STEPS, Learned, learned_from
+from llmprism.watch.tracking.patterns import FEWEST
 from llmprism.watch.tracking.records import Numbers, Records, joined
 from llmprism.watch.tracking.subjects import NONE, Subject
 from llmprism.watch.window import Span
@@ -178,7 +181,8 @@ class Tracker:
         if name == NONE and not self._learned.has_rest:
             return CALM * self.settings.window_ns
         if name != NONE and one.progress is None:
-            return max(self.settings.pause_ns, int(one.period_ns))
+            few = one.steps if one.steps < FEWEST else 0
+            return max(self.settings.pause_ns, int(max((GROWN - 1) * few, 1) * one.period_ns))
         return self.settings.stride_ns if old is None else 2 * old.pause_ns
 
 

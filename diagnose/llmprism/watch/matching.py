@@ -4,10 +4,11 @@ A finding continues an incident of the same job and the same place if their time
 less than the quiet period apart: a fault that returns at once is one incident. What a habit
 explains is over with its step, and no fault continues it. The incident of the same cause comes
 first; but a window may know the cause of an incident better than the one before, so one of another
-cause follows, if no finding has its own. So does one at another place that began at the same step:
-windows may differ in which of several like parts is slow. A job stops only once at a time, so all
-findings that say so are one incident, and another one than what made it slow before. A switch that
-is slow only where a server below it is, is not reported beside that server.
+cause follows, if no finding has its own. So does one at another place that began at the same step,
+if none at its own place did: windows may differ in which of several like parts is slow. A job stops
+only once at a time, so all findings that say so are one incident, and another one than what made it
+slow before. A switch that is slow only where a server below it is, is not reported beside that
+server.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ def matched(
             if row in found:
                 continue
             incident = _known(finding, parts, state, quiet_ns, way)
-            if incident is not None and (way == _SAME or incident not in found.values()):
+            if incident is None:
+                continue
+            rivals = [findings[at] for at, one in found.items() if one is incident]
+            if way == _OTHER_PLACE:
+                rivals = [one for one in rivals if _began_with(incident, one)]
+            if way == _SAME or not rivals:
                 found[row] = incident
     return [(finding, found.get(row)) for row, finding in enumerate(findings)]
 

@@ -116,6 +116,8 @@ class Tracker:
         if learned is None or span.end_ns >= self._whole_ns + CALM * self.settings.window_ns:
             return Turn()
         steps = learned.steps_until(span.end_ns)
+        counted = steps["job"].map({one.name: one.last_step for one in known})
+        steps = steps[steps["step"] > counted]  # the last step of a diagnosis may be complete
         subjects = learned.subjects.items()
         self._changed = frozenset(name for name, one in subjects if one.has_changed(span.end_ns))
         due = self._changed.union(name for name, one in subjects if one.is_due(span.end_ns))

@@ -94,10 +94,10 @@ class Health:
         elif self.refused > _REFUSED_SHARE * self.read:
             share = percent(self.refused / max(self.read, 1))
             found[REFUSED] = f"{share} of the records are no use: most are {self.refusal}"
-        behind_ns = lag_ns(state)
-        if self.read and behind_ns is not None and behind_ns > settings.lag_ns:
+        behind_ns = time.time_ns() - state.watermark_ns if state.watermark_ns else 0
+        if self.read and behind_ns > settings.lag_ns:
             found[LAG] = f"the latest record is {duration(behind_ns)} old"
-        elif behind_ns is not None and behind_ns < -settings.ahead_ns:
+        elif behind_ns < -settings.ahead_ns:
             found[LAG] = (
                 f"the latest record is {duration(-behind_ns)} ahead of this machine's clock"
             )
@@ -121,24 +121,15 @@ class Health:
         self.files = []
 
 
-def lag_ns(state: State) -> int | None:
-    """Age of the latest record, on this machine's clock [ns]."""
-    return None if state.watermark_ns is None else time.time_ns() - state.watermark_ns
-
-
-def _blindness(name: str, text: str, now_ns: int) -> Blindness:
-    _, slash, exporter = name.partition("/")
-    if slash:
-        return Blindness(text, now_ns, {"exporter": exporter}, "warning")
-    return Blindness(text, now_ns)
-
-
 def take_reasons(state: State, reasons: dict[str, str]) -> Iterator[tuple[str, Alert]]:
     """Bring the state up to date with the present reasons; yield the events."""
     now_ns = time.time_ns()
     for name, text in reasons.items():
         if name not in state.blind:
-            state.blind[name] = _blindness(name, text, now_ns)
+            exporter = name.partition("/")[2]
+            labels = {"exporter": exporter} if exporter else {}
+            severity = "warning" if exporter else "critical"
+            state.blind[name] = Blindness(text, now_ns, labels, severity)
             yield "opened", of_blindness(name, state.blind[name])
         state.blind[name].text = text
     for name in [one for one in state.blind if one not in reasons]:

@@ -64,7 +64,7 @@ def test_an_empty_stretch_is_jumped_over(world: Any, watched: Watched) -> None:
     early = early.assign(
         start_ns=early["start_ns"] - 300 * DAY_NS, end_ns=early["end_ns"] - 300 * DAY_NS
     )
-    put(pd.concat([early, world.flows.head(200)]), watched.incoming, "0.parquet")
+    put(pd.concat([early, world.flows.head(600)]), watched.incoming, "0.parquet")
     state = watched.round()
     assert state.windows < 20
     assert state.cursor_ns is not None

@@ -168,19 +168,20 @@ def _watch(context: typer.Context, values: dict[str, Any]) -> int:
     from llmprism.watch import logging
     from llmprism.watch.configuring import Reloading, configured
     from llmprism.watch.network import Network
-    from llmprism.watch.running import Signals, run
+    from llmprism.watch.running import Signals, refuse_wrong, run
     from llmprism.watch.sources import open_source
     from llmprism.watch.state_folder import StateFolder
 
     given = configured(values)
     methods.check(given.settings.method)
     network = Network(given.topology, given.names)
+    with workers_at(given.settings.cluster):
+        pass  # a wrong address is an error now, and an alert later
     if values["check_config"]:
+        refuse_wrong(given.source, given.state, given.outputs)
         typer.echo("the configuration is right", err=True)
         return 0
     logging.begin(values["log_format"], values["quiet"])
-    with workers_at(given.settings.cluster):
-        pass  # a wrong address is an error now, and an alert later
     signals = Signals.caught()
     folder = StateFolder(given.state)
     records = open_source(given.source, folder.path)

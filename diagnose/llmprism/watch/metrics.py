@@ -24,10 +24,9 @@ from llmprism.watch.health import EXITS, NOT_WRITTEN
 from llmprism.watch.listening import Listener
 from llmprism.watch.policy import SEVERITIES
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
-from llmprism.watch.view import View
+from llmprism.watch.view import Shown, View, shown_after
 
 _JOB = "training_job"
 _OFFSET = "End of the latest record of an exporter minus the time at which it came."

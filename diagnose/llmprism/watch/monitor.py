@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
 from llmprism.ingest.starts import ExporterMemory, Starts
-from llmprism.watch.alerts import Alert
-from llmprism.watch.alerts.lines import AlertLines
+from llmprism.watch.alerts import Alert, AlertLines
 from llmprism.watch.diagnosing import Diagnoser
 from llmprism.watch.exporters import Coverage, complete_ns
 from llmprism.watch.exporters import forget as forget_exporters

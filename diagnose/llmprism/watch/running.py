@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import threading
@@ -9,20 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
 
-from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
+from llmprism.io.sources import STANDARD_INPUT
+from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager, place_for
 from llmprism.watch.history.recording import History
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings, with_monitor
-from llmprism.watch.sources import Source
+from llmprism.watch.sources import Source, open_source
 from llmprism.watch.state import State
-from llmprism.watch.state_folder import StateFolder, compact
+from llmprism.watch.state_folder import StateFolder, compact, refuse_folder
+from prism_common.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,29 @@ def _listening(outputs: Outputs) -> Iterator[list[Listener]]:
         yield listeners
 
 
+def _page_of(outputs: Outputs, address: str) -> tuple[str, int, str]:
+    """Host and port of the page, and the token that requests need."""
+    serving = with_monitor("llmprism.watch.live.serving", "--serve")
+    host, port = serving.address_of(address)
+    return host, port, serving.token_for(host, outputs.token_file)
+
+
+def refuse_wrong(source: str, state: Path, outputs: Outputs) -> None:
+    """Raise what a start would, but for a port in use: a monitor may run already."""
+    refuse_folder(state)
+    for url in outputs.alertmanagers:
+        place_for(url)
+    if outputs.serve is not None:
+        _page_of(outputs, outputs.serve)
+    try:
+        with TemporaryDirectory() as folder:
+            if source != STANDARD_INPUT:
+                open_source(source, Path(folder)).close()
+    except UserError as error:
+        if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+            raise
+
+
 def _served(
     outputs: Outputs, address: str, senders: list[Alertmanager], stack: ExitStack
 ) -> tuple[list[Listener], str]:
@@ -111,8 +138,7 @@ def _served(
     metrics = with_monitor("llmprism.watch.metrics", "--serve").Metrics(senders)
     serving = with_monitor("llmprism.watch.live.serving", "--serve")
     live = application.Live()
-    host, port = serving.address_of(address)
-    token = serving.token_for(host, outputs.token_file)
+    host, port, token = _page_of(outputs, address)
     app = application.application(live, metrics, token)
     url = stack.enter_context(serving.served(app, host, port))
     stack.callback(live.end)  # before the server ends

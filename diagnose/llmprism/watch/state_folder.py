@@ -61,11 +61,11 @@ class StateFolder:
         self.path = path
         self.own = OwnFolder(path, NAMES, _OTHER)
         path.mkdir(parents=True, exist_ok=True)
-        self._refuse_others_files()
+        _refuse_others_files(path)
         self._lock = self._locked()
         try:
             self.own.refuse_in_the_way()
-            self.state = self._read()
+            self.state = _read(path / _FILE)
             os.pwrite(self._lock, _WORDS, 0)
             self.parts.mkdir(exist_ok=True)
             self._remove_unfinished()
@@ -111,46 +111,58 @@ class StateFolder:
         """Let another monitor use the folder."""
         os.close(self._lock)
 
-    def _read(self) -> State:
-        path = self.path / _FILE
-        if not path.exists():
-            return State()
-        how = "name another folder with --state, or remove this one to begin again"
-        try:
-            found = _STATE.validate_json(path.read_bytes())
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            what = f"this is no state of a monitor of this version: {where}: {first['msg']}"
-            raise UserError(Problem(what, str(path), how)) from error
-        if found.version > VERSION:
-            what = f"a later version wrote this state ({found.version}, and {VERSION} is known)"
-            raise UserError(Problem(what, str(path), how))
-        if not all(f"records/{part.name}" in _RECORDS for part in found.parts):
-            raise UserError(Problem("its records are not in its folder", str(path), how))
-        found.version = VERSION
-        return found
-
-    def _refuse_others_files(self) -> None:
-        """Refuse a folder with files in which no monitor has worked.
-
-        Monitors of before had an empty lock: then the state shows whose the folder is.
-        """
-        names = {one.name for one in self.path.iterdir()}
-        lock = self.path / _LOCK
-        is_marked = is_regular(lock) and lock.stat().st_size > 0  # its words are looked at later
-        if is_marked or not names or (names == {_LOCK} and is_regular(lock)):
-            return
-        if not (is_regular(lock) and is_regular(self.path / _FILE) and self._read().commit):
-            what = f"holds {min(names)!r}, and no monitor has worked here"
-            raise UserError(Problem(what, str(self.path), _OTHER))
-
     def _locked(self) -> int:
         try:
             return lock_file(self.path / _LOCK, lambda words: words in (b"", _WORDS))
         except BusyError as error:
             what, how = "another monitor works in this folder", "end it, or name another folder"
             raise UserError(Problem(what, str(self.path), how)) from error
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a folder that :class:`StateFolder` refuses, and touch nothing."""
+    if path.exists():
+        _refuse_others_files(path)
+        OwnFolder(path, NAMES, _OTHER).refuse_in_the_way()
+        _read(path / _FILE)
+    above = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise UserError(Problem("no folder can be made or written here", str(path), _OTHER))
+
+
+def _read(path: Path) -> State:
+    if not path.exists():
+        return State()
+    how = "name another folder with --state, or remove this one to begin again"
+    try:
+        found = _STATE.validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        what = f"this is no state of a monitor of this version: {where}: {first['msg']}"
+        raise UserError(Problem(what, str(path), how)) from error
+    if found.version > VERSION:
+        what = f"a later version wrote this state ({found.version}, and {VERSION} is known)"
+        raise UserError(Problem(what, str(path), how))
+    if not all(f"records/{part.name}" in _RECORDS for part in found.parts):
+        raise UserError(Problem("its records are not in its folder", str(path), how))
+    found.version = VERSION
+    return found
+
+
+def _refuse_others_files(path: Path) -> None:
+    """Refuse a folder with files in which no monitor has worked.
+
+    Monitors of before had an empty lock: then the state shows whose the folder is.
+    """
+    names = {one.name for one in path.iterdir()}
+    lock = path / _LOCK
+    is_marked = is_regular(lock) and lock.stat().st_size > 0  # its words are looked at later
+    if is_marked or not names or (names == {_LOCK} and is_regular(lock)):
+        return
+    if not (is_regular(lock) and is_regular(path / _FILE) and _read(path / _FILE).commit):
+        what = f"holds {min(names)!r}, and no monitor has worked here"
+        raise UserError(Problem(what, str(path), _OTHER))
 
 
 def write_durably(path: Path, content: bytes) -> None:

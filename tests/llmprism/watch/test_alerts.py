@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from llmprism.watch.alerts import AlertLines
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
-from llmprism.watch.alerts.lines import AlertLines
 from llmprism.watch.metrics import Metrics
 from llmprism.watch.settings import SECOND_NS
 from prism_common.errors import UserError

@@ -15,9 +15,8 @@ import pytest
 from llmprism.watch.history.recording import History
 from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
-from llmprism.watch.shown import Shown, shown_after
 from llmprism.watch.state import State
-from llmprism.watch.view import View
+from llmprism.watch.view import Shown, View, shown_after
 from watching import SETTINGS, Watched
 
 STEPS = 40

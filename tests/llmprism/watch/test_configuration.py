@@ -43,17 +43,19 @@ def test_a_file_has_the_words_of_options_and_the_command_line_comes_first(tmp_pa
     text = "source: '-'\ntopology: topology.json\nstate: monitor\nwindow: 2m\nevery: 5s\n"
     text += "external-labels: {cluster: a}\nalertmanager: [http://am-1:9093, http://am-2:9093]\n"
     assert asked(tmp_path, text) == (0, "the configuration is right\n")
-    code, output = asked(tmp_path, text, "--every", "90s")
-    assert (code, "half of --window" in output) == (1, True)
     assert not (tmp_path / "monitor").exists()
-
-
-@pytest.mark.parametrize(
-    ("window", "code"), [("90s", 0), ("2m", 0), ("1.5h", 0), ("1d", 0), ("2w", 1), ("-1m", 1)]
-)
-def test_times_have_units_from_seconds_to_days(window: str, code: int, tmp_path: Path) -> None:
-    text = f"source: '-'\ntopology: topology.json\nstate: monitor\nwindow: '{window}'\n"
-    assert asked(tmp_path, text)[0] == code
+    for wrong, reason in (
+        ("--every 90s", "half of --window"),
+        ("--serve 0.0.0.0:80", "needs a token"),
+        ("--serve 8080 --token-file none", "none"),
+        ("--alertmanager http://[::1", "no address"),
+        (f"--state {tmp_path}/topology.json", "topology.json"),
+        ("udp://[::1", "no port"),
+    ):
+        code, output = asked(tmp_path, text, *wrong.split())
+        assert (code, reason in output) == (1, True)
+    for window, code in {"90s": 0, "2m": 0, "1.5h": 0, "1d": 0, "2w": 1, "-1m": 1}.items():
+        assert asked(tmp_path, text, f"--window={window}")[0] == code
 
 
 def test_all_mistakes_of_a_file_are_named_with_their_lines(tmp_path: Path) -> None:
@@ -61,8 +63,7 @@ def test_all_mistakes_of_a_file_are_named_with_their_lines(tmp_path: Path) -> No
     assert code == 1
     assert "watch.yaml:2: no option is called 'windwo'" in output
     assert "watch.yaml:5: 'window' is there twice" in output
-    assert asked(tmp_path, "a: [\n")[0] == 1
-    assert asked(tmp_path, "- a\n")[0] == 1
+    assert [asked(tmp_path, text)[0] for text in ("a: [\n", "- a\n")] == [1, 1]
     code, output = asked(tmp_path, "source: '-'\n")
     assert (code, "--topology, --state must be given" in output) == (2, True)
 

@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib import request
@@ -74,6 +75,16 @@ class _Sent:
     is_over: bool = False
 
 
+def place_for(url: str) -> str:
+    """Where to post alerts to; an error of the user if the URL is no address."""
+    with suppress(ValueError):  # a port that is no number, or half of an IPv6 address
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return url.rstrip("/") + "/api/v2/alerts"
+    how = "write it as http://alertmanager:9093"
+    raise UserError(Problem(f"{url!r} is no address", "--alertmanager", how))
+
+
 class Alertmanager(Listener):
     """Sends what is open, and what was resolved.
 
@@ -85,11 +96,7 @@ class Alertmanager(Listener):
     def __init__(
         self, url: str, addresses: Addresses | None = None, least_open_s: float = LEAST_OPEN_S
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            how = "write it as http://alertmanager:9093"
-            raise UserError(Problem(f"{url!r} is no address", "--alertmanager", how))
-        self._url = url.rstrip("/") + "/api/v2/alerts"
+        self._url = place_for(url)
         self.addresses = addresses or Addresses()
         self._least_open_s = least_open_s
         self._alerts: dict[tuple[tuple[str, str], ...], _Sent] = {}

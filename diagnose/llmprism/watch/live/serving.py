@@ -21,6 +21,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from llmprism.io.sources import read_text
 from llmprism.watch.live.application import is_local
 from prism_common.errors import Problem, UserError
 
@@ -49,7 +50,7 @@ def token_for(host: str, file: Path | None) -> str:
     UserError : other machines could ask, and there is no token.
     """
     if file is not None:
-        token = file.read_text(encoding="utf-8").strip()
+        token = read_text(file, 1 << 20).strip()
         if token:
             return token
         raise UserError(Problem("there is no token in it", str(file)))

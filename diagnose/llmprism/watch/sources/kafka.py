@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.messages import Messages
@@ -126,12 +125,11 @@ def _time_of(message: Any) -> int:
 @register("kafka", "kafka://BROKER:PORT/TOPIC", lambda text: text.startswith("kafka://"))
 def open_kafka(text: str, folder: Path) -> KafkaTopic:
     """Open a topic; several brokers are separated by commas."""
-    parts = urlsplit(text)
-    topic = parts.path.strip("/")
-    if not parts.netloc or not topic or "/" in topic:
+    brokers, _, topic = text.removeprefix("kafka://").rstrip("/").partition("/")
+    if not brokers or not topic or "/" in topic:
         how = "write it as kafka://broker:9092/topic"
         raise UserError(Problem("this names no topic of Kafka", text, how))
     try:
-        return KafkaTopic(parts.netloc, topic, folder / "spool")
+        return KafkaTopic(brokers, topic, folder / "spool")
     except ModuleNotFoundError as error:
         raise UserError(Problem(f"the package {error.name} is missing", text, _EXTRA)) from error

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from llmprism.watch.logging import reason_of
 from llmprism.watch.sources import Taken, register
 from llmprism.watch.sources.captured import NETFLOW, SFLOW, Captured
 from llmprism.watch.sources.directory import Directory
@@ -100,10 +101,9 @@ def _bound(host: str, port: int) -> socket.socket:
     made.settimeout(_WAIT_S)
     try:
         made.bind((host, port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: of a name that no host can have
         made.close()
-        reason = error.strerror or str(error)
-        what = f"cannot receive on {host or 'any address'}, port {port}: {reason}"
+        what = f"cannot receive on {host or 'any address'}, port {port}: {reason_of(error)}"
         raise UserError(Problem(what, "SOURCE", "name another port")) from error
     return made
 
@@ -111,11 +111,11 @@ def _bound(host: str, port: int) -> socket.socket:
 @register("udp", "udp://HOST:PORT (NetFlow, IPFIX, sFlow)", lambda text: text.startswith("udp://"))
 def open_udp(text: str, folder: Path) -> UdpPort:
     """Open a port; without a host, on all addresses of this machine."""
-    parts = urlsplit(text)
     try:
-        port = parts.port
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
     except ValueError:
         port = None
     if port is None:
         raise UserError(Problem("there is no port in it", text, "write it as udp://0.0.0.0:2055"))
-    return UdpPort(parts.hostname or "", port, folder / "spool")
+    return UdpPort(host, port, folder / "spool")

@@ -64,9 +64,18 @@ from llmprism.numerics.memory import give_back
 from prism_common.progress import Progress
 
 
-def phases_of(flows: FlowTable, topology: Topology, connections: Connections, job: Job) -> Phases:
-    """The phases of ``job``, with what runs inside servers."""
-    phases = find_phases(flows, connections, job)
+def phases_of(
+    flows: FlowTable,
+    topology: Topology,
+    connections: Connections,
+    job: Job,
+    sizes: Mapping[str, int],
+) -> Phases:
+    """The phases of ``job``, with what runs inside servers.
+
+    ``sizes``: places along each axis of the layout that is given.
+    """
+    phases = find_phases(flows, connections, job, sizes)
     phases = with_hidden_hops(flows, topology, connections, phases)
     return with_wide_groups(topology, connections, phases)
 
@@ -112,12 +121,12 @@ class Prism:
                 stepless[f"job-{i}"] = one
                 continue
             progress(0.5 + 0.4 * i / (i + 1 + len(jobs)), "reconstructing timelines")
-            looked = self._look_into(flows, topology, connections, one, f"job-{i}")
             number = int(member[one.endpoints].max())
+            sizes = topology.jobs[number].layout if number >= 0 else {}
+            looked = self._look_into(flows, topology, connections, one, f"job-{i}", sizes)
             if number >= 0:
                 odd = contradictions(topology, member, number, *exchanged)
-                layout = as_given(looked.layout, topology.jobs[number].layout, odd)
-                looked = replace(looked, layout=layout)
+                looked = replace(looked, layout=as_given(looked.layout, sizes, odd))
             found.append(looked)
             del one
             give_back()
@@ -152,10 +161,16 @@ class Prism:
         return with_shown(flows, connections, with_silent(jobs, topology, flows))
 
     def _look_into(
-        self, flows: FlowTable, topology: Topology, connections: Connections, job: Job, name: str
+        self,
+        flows: FlowTable,
+        topology: Topology,
+        connections: Connections,
+        job: Job,
+        name: str,
+        sizes: Mapping[str, int],
     ) -> DiagnosedJob:
         """Work out kinds, pipelines, timeline and layout of one job."""
-        phases = phases_of(flows, topology, connections, job)
+        phases = phases_of(flows, topology, connections, job, sizes)
         pipelines = find_pipelines(flows, connections, phases)
         phases = with_late_gathers(flows, connections, phases, pipelines)
         replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)

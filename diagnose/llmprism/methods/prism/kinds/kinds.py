@@ -20,7 +20,7 @@ Every class of a component is one of these:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,26 +46,32 @@ from prism_common.threads import in_threads
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
 LONG = 5  # members of a line that is no tree of an all-reduce
+EXCHANGED = ("tp", "ep", "cp")  # kinds of exchanges of the passes
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
-def kinds_of(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
+def kinds_of(
+    connections: Connections, part: Part, nodes: int, sizes: Mapping[str, int]
+) -> list[KindOf]:
     """Kind and confidence of each class of ``part``.
 
-    What only unseen endpoints receive is of the kind of what it resembles.
+    What only unseen endpoints receive is of the kind of what it resembles. ``sizes``: places along
+    each axis that is given.
     """
     sided = one_sided(connections, part.component.classes)
     seen = [i for i in range(len(part.component.classes)) if i not in sided]
     if not sided or not seen:
-        return _kinds_of_seen(connections, part, nodes)
+        return _kinds_of_seen(connections, part, nodes, sizes)
     classes, step_of = part.component.classes, part.stepping.step_of
     component = replace(part.component, classes=tuple(classes[i] for i in seen))
     stepping = replace(part.stepping, step_of=tuple(step_of[i] for i in seen), reference=0)
-    judged = _kinds_of_seen(connections, Part(component, stepping), nodes)
+    judged = _kinds_of_seen(connections, Part(component, stepping), nodes, sizes)
     return judged + [resembling(connections, classes[i], step_of[i], judged) for i in sided]
 
 
-def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[KindOf]:
+def _kinds_of_seen(
+    connections: Connections, part: Part, nodes: int, sizes: Mapping[str, int]
+) -> list[KindOf]:
     """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     own = list(zip(classes, stepping.step_of, strict=True))
@@ -77,7 +83,10 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Kin
         for one, step in own
     ]
     halved = halving(connections, classes, whole)
-    pipeline, guessed = _pipeline(connections, own, characters, halved)
+    single = sizes.get("pp") == 1
+    pipeline, guessed = (
+        (set(), False) if single else _pipeline(connections, own, characters, halved)
+    )
     chains = joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
     for i, (one, step) in enumerate(own):
@@ -96,7 +105,24 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Kin
     if pipeline:
         messages = [own[i] for i in sorted(pipeline)]
         judged = within_passes(connections, judged, messages, stepping.count)
-    return found + alike_in_all_stages(connections, judged)
+    return _allowed(found + alike_in_all_stages(connections, judged), sizes)
+
+
+def _allowed(kinds: Sequence[KindOf], sizes: Mapping[str, int]) -> list[KindOf]:
+    """The kinds that given ``sizes`` of a layout allow: an axis of one place moves nothing.
+
+    An exchange of the passes is then along the one axis of those that is longer, or else it moves
+    gradients. Gradients are there if there are replicas.
+    """
+    longer = [axis for axis in EXCHANGED if sizes.get(axis, 2) > 1]
+    along = longer[0] if len(longer) == 1 else "dp"
+    changed = [
+        replace(one, kind=along) if one.kind in EXCHANGED and one.kind not in longer else one
+        for one in kinds
+    ]
+    if sizes.get("dp", 1) == 1 or any(one.kind == "dp" for one in changed):
+        return changed
+    return [replace(one, kind="dp") if one.kind == "other" else one for one in changed]
 
 
 def _pipeline(

@@ -82,9 +82,14 @@ class Phases:
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 
-def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
-    """Put all parts of ``job`` on one count of steps, with the kind of each class."""
-    classes, firsts, count = _on_one_count(flows, connections, job)
+def find_phases(
+    flows: FlowTable, connections: Connections, job: Job, sizes: Mapping[str, int]
+) -> Phases:
+    """Put all parts of ``job`` on one count of steps, with the kind of each class.
+
+    ``sizes``: places along each axis of the layout that is given.
+    """
+    classes, firsts, count = _on_one_count(flows, connections, job, sizes)
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     group_of = np.zeros(len(flows.addresses), np.int64)
     group_of[job.endpoints] = np.maximum(group, 0)
@@ -110,14 +115,14 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
 
 
 def _on_one_count(
-    flows: FlowTable, connections: Connections, job: Job
+    flows: FlowTable, connections: Connections, job: Job, sizes: Mapping[str, int]
 ) -> tuple[list[KindOf], Ints, int]:
     """Classes with steps counted over all epochs, first step of each epoch, and number of steps."""
     classes: list[KindOf] = []
     firsts, count = [], 0
     for epoch in job.epochs:
         firsts.append(count)
-        for kinds in in_threads(partial(_kinds, flows, connections, count), epoch):
+        for kinds in in_threads(partial(_kinds, flows, connections, count, sizes), epoch):
             classes += kinds
         count += max(part.stepping.count for part in epoch)
     first = max(part.stepping.count for part in job.epochs[0])
@@ -125,10 +130,12 @@ def _on_one_count(
     return with_gradients_last(flows, classes, job.endpoints, first), np.array(firsts), count
 
 
-def _kinds(flows: FlowTable, connections: Connections, before: int, part: Part) -> list[KindOf]:
+def _kinds(
+    flows: FlowTable, connections: Connections, before: int, sizes: Mapping[str, int], part: Part
+) -> list[KindOf]:
     return [
         KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
-        for one in kinds_of(connections, part, len(flows.addresses))
+        for one in kinds_of(connections, part, len(flows.addresses), sizes)
     ]
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from llmprism.methods.prism.culprits.base import HypothesesOf
 from llmprism.methods.prism.culprits.network import network
-from llmprism.methods.prism.culprits.units import servers, stages, units
-from llmprism.methods.prism.culprits.whole import imbalance, unexplained, whole_job
+from llmprism.methods.prism.culprits.units import (
+    imbalance,
+    servers,
+    stages,
+    unexplained,
+    units,
+    whole_job,
+)
 
 KINDS: dict[str, HypothesesOf] = {
     "unit": units,

@@ -15,7 +15,6 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.classes.sizes import is_of_one_size
-from llmprism.methods.prism.kinds.axes import apart, union
 from llmprism.methods.prism.kinds.characters import Character, Set, character_of
 from llmprism.methods.prism.kinds.dense import (
     MANY,
@@ -24,7 +23,7 @@ from llmprism.methods.prism.kinds.dense import (
     main_class,
     period_of_begins,
 )
-from llmprism.methods.prism.kinds.members import COUPLE, is_closed, is_ring, partners
+from llmprism.methods.prism.kinds.members import COUPLE, apart, is_closed, is_ring, partners, union
 from llmprism.methods.prism.kinds.parameters import unless_parameters
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.kinds.axes import ALIKE
+from llmprism.methods.prism.kinds.members import ALIKE
 from llmprism.methods.prism.parameters import EQUAL, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.graph import largest_group

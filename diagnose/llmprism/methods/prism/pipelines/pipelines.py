@@ -21,7 +21,6 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.kinds.unseen import places_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases, joined
-from llmprism.methods.prism.pipelines.first_backward import backward_of_first_ns
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
 from llmprism.methods.prism.pipelines.last_stage import (
     Answers,
@@ -37,7 +36,10 @@ from llmprism.methods.prism.pipelines.micro_batches import (
     divided,
     messages_of_a_step,
 )
-from llmprism.methods.prism.pipelines.middle_stages import forward_of_middle_ns
+from llmprism.methods.prism.pipelines.middle_stages import (
+    backward_of_first_ns,
+    forward_of_middle_ns,
+)
 from llmprism.methods.prism.pipelines.stage_passes import (
     forward_of_first_ns,
     lead_from_answers_ns,

@@ -14,9 +14,9 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.first_backward import BACKWARD
 from llmprism.methods.prism.pipelines.first_messages import answered_beyond_usual, first_two
 from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE, usual_size
+from llmprism.methods.prism.pipelines.middle_stages import BACKWARD
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median

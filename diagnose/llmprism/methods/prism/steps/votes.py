@@ -25,8 +25,7 @@ from llmprism.methods.prism.parameters import EQUAL, FEWEST, QUARTER, SMALL
 from llmprism.methods.prism.records.repeated_sizes import MOST, are_messages
 from llmprism.methods.prism.steps.assignment import is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
-from llmprism.methods.prism.steps.gradients import lacks_gradients
-from llmprism.methods.prism.steps.paused import is_paused
+from llmprism.methods.prism.steps.paused import is_paused, lacks_gradients
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Bools, Ints

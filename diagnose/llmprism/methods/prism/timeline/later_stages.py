@@ -20,9 +20,8 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.parameters import NEARLY
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.first_backward import BACKWARD
 from llmprism.methods.prism.pipelines.micro_batches import are_whole, usual_size
-from llmprism.methods.prism.pipelines.middle_stages import SINGLE
+from llmprism.methods.prism.pipelines.middle_stages import BACKWARD, SINGLE
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.timeline.pauses import PAUSE
 from llmprism.methods.prism.timeline.timeline import Ranks

@@ -223,6 +223,8 @@ def _report_given(diagnosis: Diagnosis, network: Topology) -> None:
         for axis, size in evidence.get("records_show", {}).items():
             line = f"{row['job']}: {axis} is given as {row[axis]}, and records show {size}"
             typer.echo(line, err=True)
+        if kinds := ", ".join(evidence.get("kinds_excluded", [])):
+            typer.echo(f"{row['job']}: records look like {kinds}, which is given as 1", err=True)
         for name, what in MEMBERS_DIFFER.items():
             if servers := ", ".join(evidence.get(name, [])):
                 typer.echo(printable(f"{row['job']}: {what}: {servers}"), err=True)

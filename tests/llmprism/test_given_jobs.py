@@ -40,26 +40,30 @@ def diagnose(tmp_path: Path) -> Callable[[str, list[str], str], str]:
 
 
 @pytest.fixture
-def servers() -> list[str]:
-    """Servers of the first of two jobs."""
+def servers() -> dict[str, list[str]]:
+    """Servers of each of two jobs: A has replicas only, and B stages as well."""
     ranks = pd.read_parquet(CAPTURE / "truth" / "ranks.parquet")
-    return sorted(ranks.loc[ranks["job"] == ranks["job"].min(), "server"].unique())
+    return {str(job): sorted(set(own)) for job, own in ranks.groupby("job")["server"]}
 
 
 def test_given_members_and_sizes_are_taken_and_contradictions_printed(
     diagnose, servers, tmp_path: Path
 ) -> None:
-    assert "dp is given as 8, and records show" in diagnose(",dp", servers, ",8")
+    assert "dp is given as 8, and records show" in diagnose(",dp", servers["A"], ",8")
     jobs, layouts = (pd.read_parquet(tmp_path / "tables" / f"{n}.parquet") for n in TABLES)
     (name,) = jobs.loc[jobs["name"] == "llama", "job"].unique()
-    assert set(jobs.loc[jobs["job"] == name, "server"]) == set(servers)
+    assert set(jobs.loc[jobs["job"] == name, "server"]) == set(servers["A"])
     layout = layouts.set_index("job").loc[name]
-    assert layout["dp"] == 8
-    assert json.loads(layout["evidence"])["given"] == ["members", "dp"]
+    assert (layout["dp"], json.loads(layout["evidence"])["given"]) == (8, ["members", "dp"])
 
 
 def test_members_that_are_missing_in_the_list_or_in_the_topology_are_printed(diagnose, servers):
-    *listed, missing = servers
+    *listed, missing = servers["A"]
     printed = diagnose("", [*listed, "gpu77"], "")
     assert "given as members, and not in the topology: gpu77\n" in printed
     assert f"taken as members, as they exchange as much with given ones: {missing}\n" in printed
+
+
+def test_an_axis_of_one_place_moves_nothing(diagnose, servers, tmp_path: Path) -> None:
+    assert "records look like pp, which is given as 1" in diagnose(",pp", servers["B"], ",1")
+    assert "pp" not in set(pd.read_parquet(tmp_path / "tables" / "pairs.parquet")["kind"])

@@ -9,7 +9,8 @@ import pytest
 from llmprism.io.notes import json_object
 
 
-def test_an_object_is_read(tmp_path: Path) -> None:
+def test_an_object_is_read_and_a_missing_file_and_a_folder_are_empty(tmp_path: Path) -> None:
+    assert json_object(tmp_path / "note.json") == json_object(tmp_path) == {}
     (tmp_path / "note.json").write_text('{"rows": 3}')
     assert json_object(tmp_path / "note.json") == {"rows": 3}
 
@@ -18,8 +19,3 @@ def test_an_object_is_read(tmp_path: Path) -> None:
 def test_anything_else_is_empty(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "note.json").write_bytes(content)
     assert json_object(tmp_path / "note.json") == {}
-
-
-def test_a_missing_file_and_a_folder_are_empty(tmp_path: Path) -> None:
-    assert json_object(tmp_path / "note.json") == {}
-    assert json_object(tmp_path) == {}

@@ -126,7 +126,8 @@ class Prism:
             looked = self._look_into(flows, topology, connections, one, f"job-{i}", sizes)
             if number >= 0:
                 odd = contradictions(topology, member, number, *exchanged)
-                looked = replace(looked, layout=as_given(looked.layout, sizes, odd))
+                layout = as_given(looked.layout, sizes, odd, looked.phases.classes)
+                looked = replace(looked, layout=layout)
             found.append(looked)
             del one
             give_back()

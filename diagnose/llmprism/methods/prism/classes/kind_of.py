@@ -15,12 +15,17 @@ class KindOf:
     """Kind and confidence of a class of connections, and the step of each of its records.
 
     It may be the part of a class that is in one stage.
+
+    Attributes
+    ----------
+    shown : the kind that records show, where a layout is given that excludes it.
     """
 
     one: TrafficClass
     kind: str
     confidence: float
     step: Codes
+    shown: str = ""
 
     @property
     def connections(self) -> Ints:

@@ -32,21 +32,19 @@ from llmprism.methods.prism.kinds.characters import PASSES, Character, character
 from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import kinds_of_collectives
 from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
-from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
-from llmprism.methods.prism.kinds.stages import by_stage, lines
+from llmprism.methods.prism.kinds.same_exchanges import EXCHANGES, alike_in_all_stages
+from llmprism.methods.prism.kinds.stages import by_stage, lines, within_passes
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
-from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER, SMALL
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
-from llmprism.numerics.arrays import Codes
+from llmprism.numerics.arrays import INTS, Codes
 from llmprism.numerics.graph import components
 from prism_common.threads import in_threads
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
 LONG = 5  # members of a line that is no tree of an all-reduce
-EXCHANGED = ("tp", "ep", "cp")  # kinds of exchanges of the passes
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
@@ -83,10 +81,9 @@ def _kinds_of_seen(
         for one, step in own
     ]
     halved = halving(connections, classes, whole)
-    single = sizes.get("pp") == 1
-    pipeline, guessed = (
-        (set(), False) if single else _pipeline(connections, own, characters, halved)
-    )
+    pipeline, guessed = _pipeline(connections, own, characters, halved)
+    passes = [own[i] for i in sorted(pipeline)]
+    pipeline = pipeline if sizes.get("pp") != 1 else set()
     chains = joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
     for i, (one, step) in enumerate(own):
@@ -103,9 +100,13 @@ def _kinds_of_seen(
         lambda each: kinds_of_collectives(connections, each, stepping.count, nodes), stages
     )
     if pipeline:
-        messages = [own[i] for i in sorted(pipeline)]
-        judged = within_passes(connections, judged, messages, stepping.count)
-    return _allowed(found + alike_in_all_stages(connections, judged), sizes)
+        judged = within_passes(connections, judged, passes, stepping.count)
+    kinds = _allowed(found + alike_in_all_stages(connections, judged), sizes)
+    excluded = [] if pipeline else [one.connections for one, _ in passes]
+    chosen = np.concatenate([INTS, *excluded])
+    return [
+        replace(one, shown="pp") if np.isin(one.connections, chosen).any() else one for one in kinds
+    ]
 
 
 def _allowed(kinds: Sequence[KindOf], sizes: Mapping[str, int]) -> list[KindOf]:
@@ -114,15 +115,16 @@ def _allowed(kinds: Sequence[KindOf], sizes: Mapping[str, int]) -> list[KindOf]:
     An exchange of the passes is then along the one axis of those that is longer, or else it moves
     gradients. Gradients are there if there are replicas.
     """
-    longer = [axis for axis in EXCHANGED if sizes.get(axis, 2) > 1]
-    along = longer[0] if len(longer) == 1 else "dp"
-    changed = [
-        replace(one, kind=along) if one.kind in EXCHANGED and one.kind not in longer else one
+    longer = [axis for axis in EXCHANGES if sizes.get(axis, 2) > 1]
+    into = dict.fromkeys({*EXCHANGES} - {*longer}, longer[0] if len(longer) == 1 else "dp")
+    if sizes.get("dp", 1) > 1 and "dp" not in {into.get(one.kind, one.kind) for one in kinds}:
+        into["other"] = "dp"
+    return [
+        replace(one, kind=into[one.kind], shown=one.kind.removeprefix("other"))
+        if one.kind in into
+        else one
         for one in kinds
     ]
-    if sizes.get("dp", 1) == 1 or any(one.kind == "dp" for one in changed):
-        return changed
-    return [replace(one, kind="dp") if one.kind == "other" else one for one in changed]
 
 
 def _pipeline(

@@ -22,6 +22,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.unseen import may_go_on
 from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
@@ -70,7 +71,10 @@ class Layout:
 
 
 def as_given(
-    layout: Layout, given: Mapping[str, int], contradictions: Mapping[str, object]
+    layout: Layout,
+    given: Mapping[str, int],
+    contradictions: Mapping[str, object],
+    classes: Sequence[KindOf],
 ) -> Layout:
     """``layout`` with sizes that an operator gives; its evidence has what records show instead."""
     sizes = {axis: getattr(layout, axis) for axis in AXES}
@@ -78,9 +82,11 @@ def as_given(
     evidence = {**layout.evidence, "given": ["members", *given], **contradictions}
     if not given:
         return replace(layout, evidence=evidence)
+    kinds = sorted({one.shown for one in classes if one.shown})
     evidence |= {"records_show": differ} if differ else {}
+    evidence |= {"kinds_excluded": kinds} if kinds else {}
     sure = layout.confidence if len(given) < len(AXES) else 1.0
-    sure = min(sure, CONTRADICTED) if differ else sure
+    sure = min(sure, CONTRADICTED) if differ or kinds else sure
     return replace(layout, **{**sizes, **given}, evidence=evidence, confidence=sure, is_stated=True)
 
 

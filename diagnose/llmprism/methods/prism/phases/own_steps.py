@@ -9,6 +9,7 @@ rank that is late, and wait.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -82,4 +83,4 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
     step = one.step.copy()
     size = one.traffic.size[known]
     step[known] = in_own_steps(place, own, size, count, firsts, counted=False)
-    return KindOf(one.one, one.kind, one.confidence, step)
+    return replace(one, step=step)

@@ -134,7 +134,7 @@ def _kinds(
     flows: FlowTable, connections: Connections, before: int, sizes: Mapping[str, int], part: Part
 ) -> list[KindOf]:
     return [
-        KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
+        replace(one, step=np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses), sizes)
     ]
 
@@ -222,7 +222,7 @@ def _without_next(classes: Sequence[KindOf], ends: Ints) -> list[KindOf]:
 def _renumbered(one: KindOf, kept: Bools, shift: Codes) -> KindOf:
     known = (one.step >= 0) & kept[np.maximum(one.step, 0)]
     step = np.where(known, shift[np.maximum(one.step, 0)], -1)
-    return KindOf(one.one, one.kind, one.confidence, step)
+    return replace(one, step=step)
 
 
 def moved(classes: Sequence[KindOf], kind: str) -> list[Moved]:

@@ -38,7 +38,8 @@ from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
-from llmprism.numerics.arrays import INTS, Bools, Ints
+from llmprism.numerics.arrays import INTS, Bools, Codes, Ints
+from llmprism.numerics.graph import components
 from prism_common.threads import in_threads
 
 LITTLE = 0.001  # of the rate of the busiest part
@@ -55,7 +56,7 @@ def find_jobs(
     idle = [part for part in parts if not part.stepping.count]
     label = together(connections, stepping, topology.servers, unknown=topology.servers_unknown)
     listed = np.array([given[part.component.endpoints].max() for part in stepping], np.int64)
-    label = np.where(listed >= 0, label.size + listed, label)
+    label = _as_listed(stepping, label, listed) if (listed >= 0).any() else label
     marked = dict.fromkeys(label.tolist())
     labelled = [
         [part for part, mark in zip(stepping, label, strict=True) if mark == one] for one in marked
@@ -73,6 +74,21 @@ def find_jobs(
         Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
         for job, unseen in zip(jobs, silent, strict=True)
     ]
+
+
+def _as_listed(parts: Sequence[Part], label: Codes, listed: Ints) -> Codes:
+    """Labels of parts that are together: those of a given job that take as many steps at a time.
+
+    Others of that job are attempts of it. Parts of different given jobs are apart. ``listed`` has
+    the given job of each part, or -1.
+    """
+    steps = [part.stepping for part in parts]
+    count, begin, end = np.array([(s.count, s.start_ns[0], s.end_ns[-1]) for s in steps]).T
+    joined = label[:, None] == label
+    at_once = (begin[:, None] <= end) & (begin <= end[:, None])
+    joined |= (listed >= 0) & at_once & (count[:, None] == count)
+    first, second = np.nonzero(joined & (listed[:, None] == listed))
+    return components(first.astype(np.int32), second.astype(np.int32), label.size)
 
 
 def job_of(parts: Sequence[Part], stepping: Sequence[Part]) -> Job:

@@ -67,8 +67,7 @@ def take_findings(
         incident.sentence = _sentence(incident, finding, parts, job)
         is_seen = is_last or _is_whole(incident, jobs[incident.job], followed, ends, span)
         yield from _announced(incident, jobs[incident.job], is_seen, span)
-    trained = diagnosis.steps.groupby("job")["end_ns"].max()
-    yield from resolved(trained, state, quiet_ns)
+    yield from resolved(diagnosis.steps, state, quiet_ns)
     yield from closed(state, span, settings)
 
 
@@ -240,11 +239,9 @@ def _sentence(one: Incident, finding: Mapping[str, Any], parts: Parts, job: JobF
     return finding_text(whole, parts, job).short
 
 
-def resolved(trained: pd.Series, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
-    """Resolve incidents whose jobs have trained without them for the quiet period.
-
-    ``trained`` is the end of the last step of each job [ns].
-    """
+def resolved(steps: pd.DataFrame, state: State, quiet_ns: int) -> Iterator[tuple[str, Alert]]:
+    """Resolve incidents whose jobs have taken steps without them for the quiet period."""
+    trained = steps.groupby("job")["end_ns"].max()
     for one in state.incidents:
         last_ns = trained.get(one.job)
         if one.stage == "open" and last_ns is not None and last_ns > one.end_ns + quiet_ns:

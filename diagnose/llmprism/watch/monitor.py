@@ -245,11 +245,11 @@ class Monitor:
         unseen = self._coverage.unseen(frozenset(lost))
         followed, span = view.followed, view.span
         yield from take_findings(followed, network, state, span, settings, is_last, unseen)
-        yield from resolved(_last_ends(view.steps), state, settings.quiet_ns)
+        yield from resolved(view.steps, state, settings.quiet_ns)
 
     def _quiet(self, steps: pd.DataFrame, state: State, span: Span) -> Iterator[tuple[str, Alert]]:
         """What is over, by the steps of jobs that were followed."""
-        yield from resolved(_last_ends(steps), state, self._settings.quiet_ns)
+        yield from resolved(steps, state, self._settings.quiet_ns)
         yield from closed(state, span, self._settings)
 
     def _follow(self, span: Span, steps: pd.DataFrame) -> None:
@@ -295,11 +295,6 @@ class Monitor:
             self._failed = text
             for listener in self._listeners:
                 listener.failed_to_store(text)
-
-
-def _last_ends(steps: pd.DataFrame) -> pd.Series:
-    """The end of the last step of each job [ns]."""
-    return steps.groupby("job")["end_ns"].max()
 
 
 def _add(state: State, events: Iterable[tuple[str, Alert]]) -> None:

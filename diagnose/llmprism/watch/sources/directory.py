@@ -24,7 +24,8 @@ from prism_common.errors import Problem, UserError
 from prism_common.folders import OwnFolder
 
 _UNFINISHED = (".*", "nfcapd.current*", "*.tmp", "*.partial", "*.part")
-_MOST_BYTES = 1 << 28  # taken together
+_LEAST_BYTES, _MOST_BYTES = 1 << 18, 1 << 28  # taken together
+_ROUND_S = 1.0  # to read and store what is taken: signals are looked at between
 _LOOK_S = 0.5
 
 Seen = dict[str, list[int]]
@@ -38,8 +39,8 @@ class Directory:
     """
 
     def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
-        self._path = path
-        self._own = own
+        self._path, self._own = path, own
+        self._at_once, self._taken = 4 * _LEAST_BYTES, (0.0, 0)  # bytes; when, and how many
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the files that are new, or were replaced."""
@@ -63,7 +64,11 @@ class Directory:
         return any(_seen(position).get(name) != stamp for name, stamp in self._listed())
 
     def stored(self, taken: Taken) -> None:
-        """Remove the files, if they are the monitor's own."""
+        """Remove the files, if they are the monitor's own; take as much as a round allows next."""
+        began_s, count = self._taken
+        if taken.files:
+            fitting = round(count * _ROUND_S / max(time.monotonic() - began_s, 1e-3))
+            self._at_once = min(max(fitting, _LEAST_BYTES), _MOST_BYTES)
         self._let_go(file.path.name for file in taken.files)
 
     def _let_go(self, names: Iterable[str]) -> None:
@@ -98,9 +103,10 @@ class Directory:
         total = 0
         for name in names:
             total += found[name][0]
-            if taken and total > _MOST_BYTES:
+            if taken and total > self._at_once:
                 break
             taken.append(name)
+            self._taken = time.monotonic(), total
         return taken
 
 

@@ -1,9 +1,9 @@
 """Files of the monitor's own, for what cannot be asked for again: standard input and datagrams.
 
-A thread appends what comes to a file, which gets its final name once a second or when it is large.
-The folder is then watched like any other one, and a file is removed when its records are stored.
-What a monitor that was killed had begun to write is taken as well. The files that wait have a
-quota: beyond it, nothing is written.
+A thread appends what comes to a file, which gets its final name once a second, or when it may take
+a second to read. The folder is then watched like any other one, and a file is removed when its
+records are stored. What a monitor that was killed had begun to write is taken as well. The files
+that wait have a quota: beyond it, nothing is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO
 from prism_common.folders import Names, OwnFolder
 
 ROTATE_S = 1.0
-_MOST_BYTES = 1 << 25
+_MOST_BYTES = 1 << 18
 MOST_SPOOLED_BYTES = 1 << 30
 """Of all files that wait; datagrams beyond that are lost, and counted; a writer has to wait."""
 _LOOK_S = 0.2  # between two looks at the quota

@@ -77,16 +77,16 @@ def find_jobs(
 
 
 def _as_listed(parts: Sequence[Part], label: Codes, listed: Ints) -> Codes:
-    """Labels of parts that are together: those of a given job that take as many steps at a time.
+    """Labels of parts that are together: those of a given job that take steps at the same time.
 
-    Others of that job are attempts of it. Parts of different given jobs are apart. ``listed`` has
-    the given job of each part, or -1.
+    Its parts before or after them are attempts of it. Parts of different given jobs are apart.
+    ``listed`` has the given job of each part, or -1.
     """
     steps = [part.stepping for part in parts]
-    count, begin, end = np.array([(s.count, s.start_ns[0], s.end_ns[-1]) for s in steps]).T
+    begin, end = np.array([(one.start_ns[0], one.end_ns[-1]) for one in steps]).T
     joined = label[:, None] == label
     at_once = (begin[:, None] <= end) & (begin <= end[:, None])
-    joined |= (listed >= 0) & at_once & (count[:, None] == count)
+    joined |= (listed >= 0) & at_once
     first, second = np.nonzero(joined & (listed[:, None] == listed))
     return components(first.astype(np.int32), second.astype(np.int32), label.size)
 

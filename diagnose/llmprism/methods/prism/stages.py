@@ -13,7 +13,8 @@ passes of a step take better than if all stages worked as long as the longest.
 
 The last stage of a healthy job has the output layer. Flows do not show layers, but gradients show
 parameters, and a pass takes as much work for each of them. So a stage with more gradients may take
-longer by as much.
+longer by as much. An output layer that is the embedding, too, shows in the gradients of the first
+stage. Where no gradients are seen, nothing tells it from an uneven division.
 """
 
 from __future__ import annotations
@@ -136,15 +137,23 @@ def passes_ns(work: Floats, micro_batches: int, hop_ns: float, *, at_once: bool)
 
 
 def _gradients(durations: Durations, stage: int) -> float:
-    """Gradients of a stage over those of the others, median [bytes]; 1 if it has fewer."""
+    """Gradients that a stage may work on, over those of the others, median [bytes]; at least 1.
+
+    Infinite for the last stage, if none are seen.
+    """
     job, connections = durations.job, durations.context.connections
     own = [one.one.connections for one in job.phases.classes if one.kind == "dp"]
     chosen = np.concatenate([np.empty(0, np.int64), *own])
     at = _stage_of_codes(durations)[connections.src[chosen]]
     total = connections.total_bytes[chosen].astype(np.float64)
     sent = np.bincount(at[at >= 0], total[at >= 0], job.pipelines.length)
-    others = float(np.median(np.delete(sent, stage)))
-    return max(1.0, float(sent[stage]) / others) if others > 0 else 1.0
+    is_last = stage == sent.size - 1
+    most = max(sent[stage], sent[0] * is_last)
+    others = np.delete(sent, stage)
+    others = others[others > 0]
+    if not others.size:
+        return np.inf if is_last else 1.0
+    return max(1.0, float(most / np.median(others)))
 
 
 def _stage_of_codes(durations: Durations) -> Ints:

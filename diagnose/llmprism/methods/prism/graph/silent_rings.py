@@ -12,7 +12,7 @@ then is silent. Along the ring this grows by a chunk for each rank of a server:
 * if the hops into a server and out of it have sent the same, all of its ranks are late.
 
 A rank that pauses in the middle of a collective has sent some chunks before, so its server is known
-only.
+only. A ring of which some hops go on waits for no rank: the others rest for a slow hop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from llmprism.io.topology import Topology, in_nic_order
 from llmprism.methods.prism.context import JobView
 from llmprism.methods.prism.graph.slots import Silences
-from llmprism.methods.prism.parameters import EXACT, FEWEST, MOSTLY_SILENT
+from llmprism.methods.prism.parameters import EXACT, MOSTLY_SILENT
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -41,14 +41,12 @@ class Late:
     Attributes
     ----------
     rank, slot, step, until_ns : who, where, and until when [ns]; arrays of equal length.
-    joins : when both ends of each hop have joined [ns], shape (hops, slots, steps).
     """
 
     rank: Ints
     slot: Ints
     step: Ints
     until_ns: Floats
-    joins: Floats
 
 
 def hops_in_order(src: Codes, dst: Codes) -> Ints:
@@ -126,17 +124,16 @@ def late_ranks(
     ``start`` and ``silences`` have shape (hops, slots, steps); without silences, and where no ring
     is silent, it is who is at the ends of a hop that begins last.
     """
-    joins, behind = start, (NONE, NONE, np.empty(0))
+    behind = NONE, NONE, np.empty(0)
     if silences is not None and np.isfinite(silences.sent).any():
         order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
-        joins = _joins_of(order, start, silences)
         behind = _behind_silences(homes, ends[0][order], order, start, silences)
     rank, at, until = behind
-    last_rank, last_at, last_until = _at_last_hop(homes, ends, joins.reshape(len(start), -1))
+    last_rank, last_at, last_until = _at_last_hop(homes, ends, start.reshape(len(start), -1))
     other = ~np.isin(last_at, at)
     slot, step = np.divmod(np.concatenate((at, last_at[other])), start.shape[2])
     ranks = np.concatenate((rank, last_rank[other]))
-    return Late(ranks, slot, step, np.concatenate((until, last_until[other])), joins)
+    return Late(ranks, slot, step, np.concatenate((until, last_until[other])))
 
 
 def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
@@ -149,25 +146,6 @@ def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
     for side in np.split(at, 2):
         np.minimum.at(first, side, np.nan_to_num(times, nan=np.inf))
     return members, first
-
-
-def _joins_of(order: Ints, start: Floats, silences: Silences) -> Floats:
-    """When both ends of each hop have joined: its begin, and what it rests alone [ns].
-
-    All have the shape (hops, slots, steps). A rank that is late again to each of many collectives
-    that follow at once makes the hop at its side rest, or both hops of its server; the others have
-    blocks enough to go on. Any other hops that rest wait for a slow one.
-    """
-    if order.size < FEWEST:
-        return start
-    joins: Floats = start + silences.rest_ns
-    with np.errstate(invalid="ignore"):
-        waited = joins - start.min(axis=0)
-        rests = waited > MOSTLY_SILENT * waited.max(axis=0)
-    ringed = rests[order]
-    beside = (ringed & np.roll(ringed, 1, axis=0)).sum(axis=0)
-    of_a_server = rests.sum(axis=0) - beside == 1
-    return np.where(rests & of_a_server & (beside < TWO), joins, start)
 
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.culprits import KINDS
-from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Rival, Scene
+from llmprism.methods.prism.culprits.base import UNKNOWN, Attribution, Hypothesis, Lost, Rival, Scene
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
@@ -52,7 +52,8 @@ class LocatedCulprit:
     lost_ns : what the steps of the window are longer by [ns].
     own_ns : what the culprit lost of that [ns].
     odds : log odds that the window is no chance.
-    share : of the posterior, for the culprit and all that names the same place.
+    share : of the posterior, for the culprit and all that names the same place; 1 where the finding
+        is no more than that the job is slow.
     """
 
     attribution: Attribution
@@ -126,7 +127,9 @@ def _judged(
         scene = Scene(lost.durations, window, affected, _rivals(left, fits))
         attribution = best.attributed(scene, best)
         if attribution is not None:
-            share = sum(r.share for r in scene.rivals if best.covers(r.hypothesis))
+            is_open = attribution.cause == UNKNOWN
+            own = (r.share for r in scene.rivals if is_open or best.covers(r.hypothesis))
+            share = sum(own)
             losses = float(lost.longer_ns[affected].sum()), float(best.lost_ns[affected].sum())
             return LocatedCulprit(attribution, scene, *losses, odds, share)
         left = [one for one in left if one.kind != best.kind]

@@ -17,13 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations, bounded_loss
-from llmprism.methods.prism.parameters import MOST_NAMED, QUARTER
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 SLOW = ("slow_gpu", "slow_server", "degraded_nvlink")
 PAUSED = ("gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server")
 """Causes of slow computation, and of pauses."""
+
+UNKNOWN = "unknown"
+"""The cause where a job is slow, and nothing says who is."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +171,6 @@ def hidden(scene: Scene, _: Hypothesis) -> Attribution | None:
     """
     if scene.window.first == scene.window.last:
         return None
-    durations = scene.durations
-    servers = [durations.server_name(one) for one in np.unique(durations.servers).tolist()]
-    few = {"one_of": servers} if len(servers) <= MOST_NAMED else {}
-    evidence = {"or_causes": [*SLOW, *PAUSED], **few}
-    name = durations.job.name
-    return Attribution("job", "slow_steps", "unknown", "job", name, evidence)
+    causes = {"or_causes": [*dict.fromkeys((*SLOW, *PAUSED))]}
+    name = scene.durations.job.name
+    return Attribution("job", "slow_steps", UNKNOWN, "job", name, causes)

@@ -54,34 +54,36 @@ def add_up(
 
 @compiled
 def take_waiting_out(
-    by: tuple[Codes, Ints], operation: Ints, together_ns: Floats,
-    times: tuple[Floats, Floats, Floats], normal: tuple[Floats, Ints],
+    by: tuple[Codes, Ints], together_ns: Floats, times: tuple[Floats, Floats],
+    normal: tuple[Floats, Ints],
 ) -> None:  # fmt: skip
-    """Take what each participation in a rendezvous waited out of its computation.
+    """Take what participations in a rendezvous waited for each other out of their computations.
 
-    ``by`` has the participations in order of their rendezvous, and where those of each begin.
-    ``normal`` as in :func:`add_up`.
+    Those that join at the same moment, within ``together_ns`` of each rendezvous, waited for the
+    one that computed as usual. ``by`` has the participations in order of their rendezvous, and
+    where those of each begin, ``times`` the computation and the join of each. ``normal`` as in
+    :func:`add_up`.
     """
-    (order, offsets), (median, kind) = by, normal
-    compute, begin, join = times
+    (order, offsets), (compute, join), (median, kind) = by, times, normal
     for met in range(offsets.size - 1):
         members = order[offsets[met] : offsets[met + 1]]
         if members.size < 2:
             continue
         for step in range(compute.shape[1]):
-            latest = -np.inf
-            for one in members:
-                if begin[operation[one], step] > latest:
-                    latest = begin[operation[one], step]
-            count, least = 0, np.inf
-            for one in members:
-                longer = compute[one, step] - median[one, kind[step]]
-                if np.isfinite(longer) and join[one, step] >= latest - together_ns[met]:
-                    count += 1
-                    least = min(least, longer)
-            if count < 2:
-                continue
-            for one in members:
-                waited = compute[one, step] - median[one, kind[step]] - least
-                if waited > 0 and join[one, step] >= latest - together_ns[met]:
-                    compute[one, step] -= waited
+            in_order = members[np.argsort(join[members, step])]
+            first = 0
+            while first < members.size and np.isfinite(join[in_order[first], step]):
+                until = join[in_order[first], step] + together_ns[met]
+                last, known, least = first, 0, np.inf
+                while last < members.size and join[in_order[last], step] <= until:
+                    one = in_order[last]
+                    longer = compute[one, step] - median[one, kind[step]]
+                    if np.isfinite(longer):
+                        known += 1
+                        least = min(least, longer)
+                    last += 1
+                for one in in_order[first:last]:
+                    waited = compute[one, step] - median[one, kind[step]] - least
+                    if known > 1 and waited > 0:
+                        compute[one, step] -= waited
+                first = last

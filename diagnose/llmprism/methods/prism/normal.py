@@ -242,6 +242,6 @@ def without_waiting(graph: StepGraph, usual: Usual, rendezvous: Rendezvous) -> F
     """
     nodes, compute = graph.nodes, graph.compute.copy()
     by = grouped(rendezvous.of[nodes.operation], len(nodes.begin))
-    times, normal = (compute, nodes.begin, nodes.join), (usual.median, usual.kind)
-    take_waiting_out((by.order, by.offsets), nodes.operation, rendezvous.together_ns, times, normal)
+    times, normal = (compute, nodes.join), (usual.median, usual.kind)
+    take_waiting_out((by.order, by.offsets), rendezvous.together_ns, times, normal)
     return compute

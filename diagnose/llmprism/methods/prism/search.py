@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.culprits import KINDS
-from llmprism.methods.prism.culprits.base import UNKNOWN, Attribution, Hypothesis, Lost, Rival, Scene
+from llmprism.methods.prism.culprits.base import (
+    UNKNOWN,
+    Attribution,
+    Hypothesis,
+    Lost,
+    Rival,
+    Scene,
+)
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,

@@ -266,14 +266,15 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
 def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Bools:
     """Steps that are longer since one unit lost what a quarter of its stage did not, (steps,).
 
-    That is no habit of the job.
+    That is no habit of the job. Units without events are not known to have lost nothing.
     """
+    seen = (compute.normal_ns > 0) | np.isfinite(own_ns).any(axis=1)
     bound_ns = np.maximum(np.nan_to_num(normal.longer_ns), 0.0)
     excess_ns = compute.excess * compute.normal_ns[:, None]
     lost = bounded_loss(excess_ns, own_ns, compute.normal_ns > 0, bound_ns)
     alone, stage = np.zeros(own_ns.shape[1]), job.pipelines.stage
     for one in np.unique(stage).tolist():
-        own = lost[stage == one]
+        own = lost[seen & (stage == one)]
         if len(own) > 1:
             alone = np.maximum(alone, own.max(axis=0) - np.quantile(own, QUARTER, axis=0))
     clear = bound_ns > HEALTHY_DEVIATIONS * normal.noise_ns

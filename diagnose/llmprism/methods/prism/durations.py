@@ -37,7 +37,6 @@ from llmprism.methods.prism.normal import (
 )
 from llmprism.methods.prism.parameters import (
     EQUAL,
-    GRAPH_WEIGHT,
     HEALTHY_DEVIATIONS,
     QUARTER,
     TOGETHER,
@@ -251,15 +250,11 @@ def _forget_at_once(graph: StepGraph, met: Ints) -> None:
 def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: Floats) -> Floats:
     """What each unit lost in each step [ns], shape (units, steps).
 
-    The mean of what the graph and its own work show, each no less than nothing and no more than
-    ``bound_ns``, shape (steps,). Units that are not ``in_graph`` have own work only, and where one
-    measure is unknown the other stands for it.
+    It is what the graph shows, and own work of units that are not ``in_graph`` or in steps in which
+    it knows nothing: no less than nothing, no more than ``bound_ns``, shape (steps,).
     """
-    graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
-    graph[~in_graph] = np.nan
-    both = GRAPH_WEIGHT * graph + (1 - GRAPH_WEIGHT) * own
-    either = np.where(np.isfinite(graph), graph, own)
-    lost: Floats = np.nan_to_num(np.where(np.isfinite(both), both, either))
+    known = in_graph[:, None] & np.isfinite(excess_ns)
+    lost: Floats = np.nan_to_num(np.clip(np.where(known, excess_ns, own_ns), 0.0, bound_ns))
     return lost
 
 

@@ -162,9 +162,6 @@ SAVED = 0.1
 """Of a step: what an even division has to save; for less, nobody starts the job again with another
 one."""
 
-GRAPH_WEIGHT = 0.6
-"""Of the graph beside own work, in what a unit lost: it knows collectives that are joined late."""
-
 FITS = 0.5
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
 that overlap with computation hide up to half of it. Where nothing hides, it is a tenth of that."""

@@ -1,10 +1,8 @@
 """What a kind of culprit is: what it lost in each step, how likely it is, and what it is called.
 
-Two measures say what a unit lost in a step: its own work by the order of events, and the excess of
-its edges in the graph. Each fails where the other does not: own work where computation overlaps
-with transfers, the graph where a parent is wrong. Neither can be more than the step is longer by.
-So the loss of a unit is the mean of both, each bounded by that
-(:func:`~llmprism.methods.prism.durations.bounded_loss`).
+A unit lost the excess of its edges in the graph. Where the graph does not know them, its own work
+by the order of events stands for it, though that may hold waiting. Nobody can have lost more than
+the step is longer by (:func:`~llmprism.methods.prism.durations.bounded_loss`).
 """
 
 from __future__ import annotations

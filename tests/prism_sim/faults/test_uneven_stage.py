@@ -81,10 +81,12 @@ def test_a_first_stage_that_works_while_it_would_wait_costs_little(tmp_path):
     assert uneven(long) == []
 
 
+@pytest.mark.parametrize("tied", ["false", "true"])
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
-def test_a_heavy_output_layer_is_no_finding(tmp_path, schedule):
+def test_a_heavy_output_layer_is_no_finding(tmp_path, schedule, tied):
     """Two layers of 12.6 million parameters each beside an output layer of 51 million."""
-    heavy = (JOB % (12, schedule, [1] * 4)).replace("vocab: 1000", "vocab: 50000")
+    vocab = f"vocab: 50000, tied_embeddings: {tied}"
+    heavy = (JOB % (12, schedule, [1] * 4)).replace("vocab: 1000", vocab)
     assert uneven(run(tmp_path / "heavy", heavy.replace("hidden: 2048", "hidden: 1024"))) == []
 
 

@@ -39,6 +39,7 @@ from llmprism.methods.prism.parameters import (
     EQUAL,
     HEALTHY_DEVIATIONS,
     QUARTER,
+    TELLS_APART,
     TOGETHER,
     TOGETHER_NS,
 )
@@ -250,11 +251,15 @@ def _forget_at_once(graph: StepGraph, met: Ints) -> None:
 def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: Floats) -> Floats:
     """What each unit lost in each step [ns], shape (units, steps).
 
-    It is what the graph shows, and own work of units that are not ``in_graph`` or in steps in which
-    it knows nothing: no less than nothing, no more than ``bound_ns``, shape (steps,).
+    It is what the graph shows; own work, which may hold waiting, tells only those apart that the
+    graph does not. Each is no less than nothing, and no more than ``bound_ns``, shape (steps,).
+    Where one is unknown, or a unit is not ``in_graph``, the other stands for it.
     """
-    known = in_graph[:, None] & np.isfinite(excess_ns)
-    lost: Floats = np.nan_to_num(np.clip(np.where(known, excess_ns, own_ns), 0.0, bound_ns))
+    graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
+    graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
+    lost: Floats = np.nan_to_num(
+        graph + TELLS_APART * (np.where(np.isfinite(own), own, graph) - graph)
+    )
     return lost
 
 

@@ -162,6 +162,9 @@ SAVED = 0.1
 """Of a step: what an even division has to save; for less, nobody starts the job again with another
 one."""
 
+TELLS_APART = 0.1
+"""Of own work beside the graph, in what a unit lost: what joins together has the same excess."""
+
 FITS = 0.5
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers
 that overlap with computation hide up to half of it. Where nothing hides, it is a tenth of that."""

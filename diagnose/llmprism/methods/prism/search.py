@@ -135,10 +135,9 @@ def _judged(
         attribution = best.attributed(scene, best)
         if attribution is not None:
             is_open = attribution.cause == UNKNOWN
-            own = (r.share for r in scene.rivals if is_open or best.covers(r.hypothesis))
-            share = sum(own)
+            shares = (r.share for r in scene.rivals if is_open or best.covers(r.hypothesis))
             losses = float(lost.longer_ns[affected].sum()), float(best.lost_ns[affected].sum())
-            return LocatedCulprit(attribution, scene, *losses, odds, share)
+            return LocatedCulprit(attribution, scene, *losses, odds, sum(shares))
         left = [one for one in left if one.kind != best.kind]
     return None
 

@@ -222,7 +222,7 @@ def _add_collective(
     """Add the operations of a collective; ``times`` have shape (connections, slots, steps)."""
     start, end = times
     late = late_ranks(homes, ends, start, silences)
-    members, begin = earliest(ends, start)
+    members, begin = earliest(ends, late.joins)
     arrive = np.full_like(begin, -np.inf)
     np.maximum.at(arrive, np.searchsorted(members, ends[1]), np.nan_to_num(end, nan=-np.inf))
     both = np.isin(members, ends[0]) & np.isin(members, ends[1])

@@ -12,7 +12,9 @@ then is silent. Along the ring this grows by a chunk for each rank of a server:
 * if the hops into a server and out of it have sent the same, all of its ranks are late.
 
 A rank that pauses in the middle of a collective has sent some chunks before, so its server is known
-only. A ring of which some hops go on waits for no rank: the others rest for a slow hop.
+only. A ring of which some hops go on waits for a rank only if it is late to every collective: the
+hops at its side begin later than the others by about as long as they rest each time. Hops that rest
+for a slow one begin with it.
 """
 
 from __future__ import annotations
@@ -41,12 +43,14 @@ class Late:
     Attributes
     ----------
     rank, slot, step, until_ns : who, where, and until when [ns]; arrays of equal length.
+    joins : when both ends of each hop have joined [ns], shape (hops, slots, steps).
     """
 
     rank: Ints
     slot: Ints
     step: Ints
     until_ns: Floats
+    joins: Floats
 
 
 def hops_in_order(src: Codes, dst: Codes) -> Ints:
@@ -124,16 +128,17 @@ def late_ranks(
     ``start`` and ``silences`` have shape (hops, slots, steps); without silences, and where no ring
     is silent, it is who is at the ends of a hop that begins last.
     """
-    behind = NONE, NONE, np.empty(0)
+    joins, behind = start, (NONE, NONE, np.empty(0))
     if silences is not None and np.isfinite(silences.sent).any():
         order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
+        joins = _joins_of(start, silences)
         behind = _behind_silences(homes, ends[0][order], order, start, silences)
     rank, at, until = behind
-    last_rank, last_at, last_until = _at_last_hop(homes, ends, start.reshape(len(start), -1))
+    last_rank, last_at, last_until = _at_last_hop(homes, ends, joins.reshape(len(start), -1))
     other = ~np.isin(last_at, at)
     slot, step = np.divmod(np.concatenate((at, last_at[other])), start.shape[2])
     ranks = np.concatenate((rank, last_rank[other]))
-    return Late(ranks, slot, step, np.concatenate((until, last_until[other])))
+    return Late(ranks, slot, step, np.concatenate((until, last_until[other])), joins)
 
 
 def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
@@ -146,6 +151,18 @@ def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
     for side in np.split(at, 2):
         np.minimum.at(first, side, np.nan_to_num(times, nan=np.inf))
     return members, first
+
+
+def _joins_of(start: Floats, silences: Silences) -> Floats:
+    """When both ends of each hop have joined [ns]: its begin, and what it rests if it begins late.
+
+    All have the shape (hops, slots, steps). A step has one begin that is later than its silences.
+    """
+    later = (start - start.min(axis=0)).max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        is_late = later > MOSTLY_SILENT * (silences.until_ns - silences.since_ns)
+    joins: Floats = np.where(is_late, start + silences.rest_ns, start)
+    return joins
 
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:

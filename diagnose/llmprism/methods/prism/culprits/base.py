@@ -170,5 +170,4 @@ def hidden(scene: Scene, _: Hypothesis) -> Attribution | None:
     if scene.window.first == scene.window.last:
         return None
     causes = {"or_causes": [*dict.fromkeys((*SLOW, *PAUSED))]}
-    name = scene.durations.job.name
-    return Attribution("job", "slow_steps", UNKNOWN, "job", name, causes)
+    return Attribution("job", "slow_steps", UNKNOWN, "job", scene.durations.job.name, causes)

@@ -14,14 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.culprits import KINDS
-from llmprism.methods.prism.culprits.base import (
-    UNKNOWN,
-    Attribution,
-    Hypothesis,
-    Lost,
-    Rival,
-    Scene,
-)
+from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Rival, Scene
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.parameters import (
     AS_LIKELY,
@@ -134,7 +127,7 @@ def _judged(
         scene = Scene(lost.durations, window, affected, _rivals(left, fits))
         attribution = best.attributed(scene, best)
         if attribution is not None:
-            is_open = attribution.cause == UNKNOWN
+            is_open = attribution.cause == "unknown"
             shares = (r.share for r in scene.rivals if is_open or best.covers(r.hypothesis))
             losses = float(lost.longer_ns[affected].sum()), float(best.lost_ns[affected].sum())
             return LocatedCulprit(attribution, scene, *losses, odds, sum(shares))

@@ -23,9 +23,6 @@ SLOW = ("slow_gpu", "slow_server", "degraded_nvlink")
 PAUSED = ("gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server")
 """Causes of slow computation, and of pauses."""
 
-UNKNOWN = "unknown"
-"""The cause where a job is slow, and nothing says who is."""
-
 
 @dataclass(frozen=True)
 class Attribution:
@@ -170,4 +167,4 @@ def hidden(scene: Scene, _: Hypothesis) -> Attribution | None:
     if scene.window.first == scene.window.last:
         return None
     causes = {"or_causes": [*dict.fromkeys((*SLOW, *PAUSED))]}
-    return Attribution("job", "slow_steps", UNKNOWN, "job", scene.durations.job.name, causes)
+    return Attribution("job", "slow_steps", "unknown", "job", scene.durations.job.name, causes)

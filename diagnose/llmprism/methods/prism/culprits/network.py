@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView
-from llmprism.methods.prism.culprits.base import UNKNOWN, Attribution, Hypothesis, Lost, Scene
+from llmprism.methods.prism.culprits.base import Attribution, Hypothesis, Lost, Scene
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.links import ARROW, crossed, culprit_of
 from llmprism.methods.prism.parameters import (
@@ -131,7 +131,7 @@ def named_of(
 
 def unnamed(part: Attribution, job: JobView) -> Attribution:
     """The job, where its transfers are slow and many parts explain that as well as ``part``."""
-    return Attribution("job", SYMPTOM, UNKNOWN, "job", job.name, part.evidence)
+    return Attribution("job", SYMPTOM, "unknown", "job", job.name, part.evidence)
 
 
 def seen_in(durations: Durations, inside: Bools, affected: Bools) -> dict[int, Seen]:

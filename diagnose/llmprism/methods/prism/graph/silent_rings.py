@@ -131,7 +131,9 @@ def late_ranks(
     joins, behind = start, (NONE, NONE, np.empty(0))
     if silences is not None and np.isfinite(silences.sent).any():
         order = hops_in_order(homes.servers[ends[0]], homes.servers[ends[1]])
-        joins = _joins_of(start, silences)
+        later = (start - start.min(axis=0)).max(axis=1, keepdims=True)  # in any slot of the step
+        is_late = later > MOSTLY_SILENT * (silences.until_ns - silences.since_ns)
+        joins = np.where(is_late, start + silences.rest_ns, start)
         behind = _behind_silences(homes, ends[0][order], order, start, silences)
     rank, at, until = behind
     last_rank, last_at, last_until = _at_last_hop(homes, ends, joins.reshape(len(start), -1))
@@ -151,18 +153,6 @@ def earliest(ends: tuple[Ints, Ints], times: Floats) -> tuple[Ints, Floats]:
     for side in np.split(at, 2):
         np.minimum.at(first, side, np.nan_to_num(times, nan=np.inf))
     return members, first
-
-
-def _joins_of(start: Floats, silences: Silences) -> Floats:
-    """When both ends of each hop have joined [ns]: its begin, and what it rests if it begins late.
-
-    All have the shape (hops, slots, steps). A step has one begin that is later than its silences.
-    """
-    later = (start - start.min(axis=0)).max(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        is_late = later > MOSTLY_SILENT * (silences.until_ns - silences.since_ns)
-    joins: Floats = np.where(is_late, start + silences.rest_ns, start)
-    return joins
 
 
 def _at_last_hop(homes: Homes, ends: tuple[Ints, Ints], start: Floats) -> tuple[Ints, Ints, Floats]:

@@ -38,8 +38,8 @@ from llmprism.methods.prism.normal import (
 from llmprism.methods.prism.parameters import (
     EQUAL,
     HEALTHY_DEVIATIONS,
+    OWN_WEIGHT,
     QUARTER,
-    TELLS_APART,
     TOGETHER,
     TOGETHER_NS,
 )
@@ -251,13 +251,13 @@ def _forget_at_once(graph: StepGraph, met: Ints) -> None:
 def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: Floats) -> Floats:
     """What each unit lost in each step [ns], shape (units, steps).
 
-    It is what the graph shows; own work, which may hold waiting, tells only those apart that the
-    graph does not. Each is no less than nothing, and no more than ``bound_ns``, shape (steps,).
-    Where one is unknown, or a unit is not ``in_graph``, the other stands for it.
+    The mean of what the graph and its own work show, each no less than nothing and no more than
+    ``bound_ns``, shape (steps,). Where one is unknown, or a unit is not ``in_graph``, the other
+    stands for it.
     """
     graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
     graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
-    lost: Floats = graph + TELLS_APART * np.where(np.isfinite(own), own - graph, 0.0)
+    lost: Floats = graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0)
     return np.nan_to_num(lost)
 
 

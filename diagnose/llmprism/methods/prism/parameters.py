@@ -162,8 +162,8 @@ SAVED = 0.1
 """Of a step: what an even division has to save; for less, nobody starts the job again with another
 one."""
 
-TELLS_APART = 0.1
-"""Of own work beside the graph, in what a unit lost: what joins together has the same excess."""
+OWN_WEIGHT = 0.4
+"""Of own work beside the graph, in what a unit lost: with less, captures name another rank."""
 
 FITS = 0.5
 """Deviation of the logarithm of what a culprit lost from what the steps are longer by: transfers

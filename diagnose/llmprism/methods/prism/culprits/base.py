@@ -1,8 +1,8 @@
 """What a kind of culprit is: what it lost in each step, how likely it is, and what it is called.
 
-A unit lost the excess of its edges in the graph. Its own work by the order of events may hold
-waiting: it only tells units apart that the graph does not. Nobody can have lost more than the step
-is longer by (:func:`~llmprism.methods.prism.durations.bounded_loss`).
+Own work by the order of events is wrong where computation overlaps with transfers, the graph where
+a parent is. So a unit lost the mean of both, each no more than the step is longer by
+(:func:`~llmprism.methods.prism.durations.bounded_loss`).
 """
 
 from __future__ import annotations

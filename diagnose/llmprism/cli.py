@@ -36,7 +36,7 @@ from prism_common.program import run_program
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
-    from llmprism.io.topology import Topology
+    from llmprism.io.topology import ScheduledJob, Topology
 
 MEMBERS_DIFFER = {
     "not_listed": "taken as members, as they exchange as much with given ones",
@@ -142,13 +142,13 @@ def run(
         typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)
     with user_errors(debug):
-        network = _given(topology, jobs)
+        network, known = _known(topology, jobs or names, are_facts=jobs is not None)
         diagnosis = _diagnosed(
             partial(
                 diagnose, flows, network, method,
                 records_at_once=at_once, limits=limits, cluster=cluster,
             ),
-            out, jobs or names, quiet,
+            out, known, jobs or names, quiet,
         )  # fmt: skip
     if not quiet:
         _report_intake(diagnosis, out)
@@ -161,25 +161,27 @@ def run(
     raise typer.Exit(diagnosis.verdict.exit_code)
 
 
-def _given(topology: Path, jobs: Path | None) -> Topology | Path:
-    """The network, with given jobs if there are any."""
+def _known(
+    topology: Path, names: Path | None, *, are_facts: bool
+) -> tuple[Topology | Path, list[ScheduledJob]]:
+    """The network, with the jobs of a scheduler if they are facts, and these jobs."""
     from llmprism.ingest.scheduler_jobs import read_names
     from llmprism.io.topology import read_topology
 
-    return replace(read_topology(topology), jobs=tuple(read_names(jobs))) if jobs else topology
+    known = read_names(names) if names else []
+    return (replace(read_topology(topology), jobs=tuple(known)) if are_facts else topology), known
 
 
 def _diagnosed(
-    diagnose: Callable[..., Diagnosis], out: str | None, names: Path | None, quiet: bool
-) -> Diagnosis:
+    diagnose: Callable[..., Diagnosis], out: str | None, known: list[ScheduledJob],
+    names: Path | None, quiet: bool,
+) -> Diagnosis:  # fmt: skip
     """Diagnose, and write the tables if a folder was given."""
     from llmprism.diagnosis import check_target
-    from llmprism.ingest.scheduler_jobs import read_names
     from prism_common.progress import reporting
 
     if out is not None:
         check_target(out)  # before the work
-    known = read_names(names) if names else []
     with reporting(quiet) as progress:
         diagnosis = diagnose(progress=progress)
     if names:

@@ -257,8 +257,7 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
     """
     graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
     graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
-    lost: Floats = graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0)
-    return np.nan_to_num(lost)
+    return np.nan_to_num(graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0))
 
 
 def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Bools:

@@ -149,8 +149,7 @@ def _gradients(durations: Durations, stage: int) -> float:
     sent = np.bincount(at[at >= 0], total[at >= 0], job.pipelines.length)
     is_last = stage == sent.size - 1
     most = max(sent[stage], sent[0] * is_last)
-    others = np.delete(sent, stage)
-    others = others[others > 0]
+    others = sent[(np.arange(sent.size) != stage) & (sent > 0)]
     if not others.size:
         return np.inf if is_last else 1.0
     return max(1.0, float(most / np.median(others)))

@@ -138,6 +138,8 @@ def run(
         flows, topology = flows / "flows.parquet", topology or flows / "topology.json"
     if topology is None:
         raise typer.BadParameter("name the network of these flows", param_hint="--topology")
+    if names and jobs:
+        raise typer.BadParameter("--jobs has the names too: give one of both", param_hint="--names")
     for path in methods.files_of(method) if methods.is_foreign(method) and not quiet else []:
         typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)

@@ -50,7 +50,7 @@ from llmprism.methods.prism.records.connections import Connections, find_connect
 from llmprism.methods.prism.records.joining import joining_pairs
 from llmprism.methods.prism.records.sampled import are_single_packets
 from llmprism.methods.prism.tables.by_job import tables_of
-from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
+from llmprism.methods.prism.tables.pair_table import DiagnosedJob
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.gathers import SHARDED, begun_by_gathers, with_late_gathers

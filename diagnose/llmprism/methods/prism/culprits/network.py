@@ -107,12 +107,17 @@ def name_part(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> Attri
 
 
 def named_of(
-    context: Context, odds: Mapping[str, float], evidence: Mapping[str, Any]
+    context: Context, shown: Mapping[str, float], evidence: Mapping[str, Any]
 ) -> Attribution:
-    """The likeliest part by its log ``odds``, and those that are nearly as likely.
+    """The likeliest part by the log odds ``shown``, and those that are nearly as likely.
 
     A NIC and the link to it are one part: records cannot tell them apart.
     """
+    prior = {
+        part: DIRECTED * (ARROW in part) + WHOLE_SWITCH * (culprit_of(context, part)[0] == "switch")
+        for part in shown
+    }
+    odds = {part: own - prior[part] for part, own in shown.items()}
     order = sorted(odds, key=lambda part: (-odds[part], part))
     best = odds[order[0]]
     near = [part for part in order if odds[part] > best - AS_LIKELY]
@@ -195,9 +200,6 @@ def log_odds(durations: Durations, seen: Sequence[Mapping[int, Seen]]) -> dict[s
         connections = durations.graph.nodes.communicators[number].connections.tolist()
         for part, crossing in _crossings(durations, connections).items():
             odds[part] = odds.get(part, 0.0) + _evidence(one, crossing)
-    for part in odds:
-        odds[part] -= DIRECTED * (ARROW in part)
-        odds[part] -= WHOLE_SWITCH * (culprit_of(durations.context, part)[0] == "switch")
     return odds
 
 

@@ -21,8 +21,7 @@ from llmprism.methods.prism.layout.inside_servers import UNKNOWN
 from llmprism.methods.prism.parameters import FEWEST
 from llmprism.methods.prism.phases.phases import LOST
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.tables.diagnosed import DiagnosedJob
-from llmprism.methods.prism.tables.pair_table import pairs_of
+from llmprism.methods.prism.tables.pair_table import DiagnosedJob, pairs_of
 from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 

@@ -12,7 +12,8 @@ that are seen agree, and with little confidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,15 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.jobs.repetition import answered
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.kinds.unseen import answers_of_unseen
+from llmprism.methods.prism.layout.layout import Layout
 from llmprism.methods.prism.parameters import HALF, QUARTER, SURE
 from llmprism.methods.prism.phases.moments import MISSING
-from llmprism.methods.prism.phases.phases import joined
+from llmprism.methods.prism.phases.phases import Phases, joined
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import LIGHT_BYTES, LIGHTER, Connections
 from llmprism.methods.prism.records.shapes import CONFIDENCE
-from llmprism.methods.prism.tables.diagnosed import DiagnosedJobs, members
 from llmprism.methods.prism.tables.without_steps import kinds_of
+from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
@@ -38,6 +41,31 @@ _ROW = ["src", "dst", "kind"]
 
 Kinds = tuple[NDArray[Any], Floats]
 """Kind and confidence of each connection."""
+
+
+@dataclass(frozen=True)
+class DiagnosedJob:
+    """All that is known of one job; ``dp_group`` includes the joins that NVLink hides.
+
+    ``steps_sure`` is the confidence of its steps.
+    """
+
+    name: str
+    phases: Phases
+    pipelines: Pipelines
+    ranks: Ranks
+    layout: Layout
+    dp_group: Ints
+    steps_sure: float = 1.0
+
+
+DiagnosedJobs = Sequence[DiagnosedJob]
+
+
+def members(found: DiagnosedJobs, stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
+    """Name and endpoint codes of every job, those with a timeline first."""
+    with_steps = [(one.name, one.phases.endpoints) for one in found]
+    return [*with_steps, *((name, one.endpoints) for name, one in stepless.items())]
 
 
 def pairs_of(

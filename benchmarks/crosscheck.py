@@ -15,15 +15,10 @@ import foreign_checks
 import gray_checks
 import peer
 import routing_checks
-from page import Section
+from prism_sim.render.pages import render_page, with_part
 
 PAGE = Path(__file__).parent.parent / "results" / "reference" / "fabric.md"
-OPENING = """# Checks of the fabric
-
-This page is made by `python benchmarks/crosscheck.py`, so do not edit it. The text says which
-figures of other tools are quoted and not computed here. Closed forms, exact fractions and rings
-chunk by chunk are compared in `tests/theory`, with every change.
-"""
+TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS = (
     foreign_checks.same_flows,
     foreign_checks.contention,
@@ -50,19 +45,12 @@ def main() -> int:
     if arguments.fixtures:
         foreign_checks.write_fixtures()
         return 0
-    parts = _parts(PAGE.read_text()) if arguments.only else {}
+    page = PAGE.read_text() if arguments.only else render_page(TEMPLATES, "opening")
     for section in chosen:
         print(f"{section.__name__} ...", file=sys.stderr, flush=True)
-        title, text = section()
-        parts[title] = text.rstrip() + "\n"
-    PAGE.write_text(OPENING + "".join(f"\n## {one}\n\n{text}" for one, text in parts.items()))
+        page = with_part(page, render_page(TEMPLATES, section.__name__, **section()))
+    PAGE.write_text(page)
     return 0
-
-
-def _parts(page: str) -> dict[str, str]:
-    """The sections of a page, by their titles."""
-    found = [Section(*part.split("\n\n", 1)) for part in page.split("\n## ")[1:]]
-    return {title: text.rstrip() + "\n" for title, text in found}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 import peer
 from flowset import read_answer, read_flow_set, write_answer, write_flow_set
-from page import Section, percent
 from prism_sim.cluster.program import Program
 from prism_sim.render.markdown import table
 from workloads import FIGURES, SPREAD, contended_rings, random_flows, strided_rings
@@ -40,7 +39,7 @@ def flow_sets() -> dict[str, Program]:
     return sets
 
 
-def same_flows() -> Section:
+def same_flows() -> dict[str, str]:
     """Compare the ends of all flows in SimGrid and here."""
     rows = []
     for name, program in flow_sets().items():
@@ -48,19 +47,7 @@ def same_flows() -> Section:
         rows.append([name, f"{len(program.template):,}", _ms(program.run()), percent(rough.max()),
                      percent(rough.mean()), percent(fine.max())])  # fmt: skip
     head = ["flows", "number", "last end [ms]", "largest", "mean", "largest, finer clocks"]
-    text = "Differences between the ends of flows here and in SimGrid, relative to SimGrid's:\n\n"
-    text += table(head, rows, numbers_right=True)
-    text += """
-The rest comes from the resolution of the clocks. Here an end is rounded up to the next nanosecond,
-and the next flow of a chain starts at that time, so a chain of k flows is up to k ns late. SimGrid
-joins events within 1 ns. The last column has neither effect: our time is in picoseconds, and
-SimGrid's `surf/precision` is 1e-12 s.
-
-SimGrid's model CM02 gives a flow a share in inverse proportion to the latency of its route, but
-flow sets assume plain max-min fairness. Therefore `ringbench.cpp` gives links a latency only if
-all flows on a link have the same latency. In all other cases it delays the starts of flows.
-"""
-    return Section("SimGrid 3.32, the same flows over the same paths", text)
+    return {"table": table(head, rows, numbers_right=True)}
 
 
 def _against_simgrid(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -81,7 +68,7 @@ def simgrid(program: Program, *options: str) -> NDArray[np.float64]:
         return read_answer(answer)
 
 
-def contention() -> Section:
+def contention() -> dict[str, str]:
     """Compare SimGrid's ends of the strided rings with ours over many hash seeds."""
     rows = []
     for gpus, theirs in FIGURES.items():
@@ -89,21 +76,14 @@ def contention() -> Section:
         rows.append([f"{gpus:,}", f"{theirs:g}", f"{ends.mean():.3f}", f"{np.median(ends):.3f}",
                      f"{ends.min():.3f}", f"{ends.max():.3f}"])  # fmt: skip
     head = ["GPUs", "SimGrid, its hash [ms]", "ours, mean", "median", "least", "most"]
-    text = table(head, rows, numbers_right=True)
-    text += """
-Times are from the first byte to the last, for eight strided rings of 1 GiB. Ours are over 20 hash
-seeds. With 64 NICs and 64 uplinks per leaf, the busiest uplink carries one, two or three rings,
-and the all-reduce takes one, two or three times as long. SimGrid's figures come from one seed, in
-which the busiest uplink carries two rings.
-"""
-    return Section("Collisions: eight strided rings", text)
+    return {"table": table(head, rows, numbers_right=True)}
 
 
 PUBLISHED = {4: 338.0, 16: 91.7, 64: 91.4, 256: 86.9, 1024: 35.5, 2048: 61.8}
 """Bus bandwidth of an all-reduce of 1 GiB on GH200 [GB/s], by GPUs (public nccl-tests)."""
 
 
-def nccl_tests() -> Section:
+def nccl_tests() -> dict[str, str]:
     """Compare the published row of nccl-tests with our rings on such nodes."""
     rows = []
     for gpus, published in PUBLISHED.items():
@@ -113,15 +93,7 @@ def nccl_tests() -> Section:
             row.append(f"{np.mean(ours):.1f} ({min(ours):.1f} to {max(ours):.1f})")
         rows.append(row)
     head = ["GPUs", "measured", "ours, links only", "ours, `efficiency: measured`"]
-    text = table(head, rows, numbers_right=True)
-    text += """
-The table has bus bandwidth in GB/s; ours is the mean and range over five hash seeds. The source
-does not name the machine. We assume the nodes of Alps (CSCS): four GH200, each with a NIC of
-200 Gbit/s, under leaves of 64 ports and four spines. Nothing is tuned to these figures. Real runs
-lose bandwidth to other jobs, to the protocol and to the placement, and they vary: 1,024 GPUs were
-slower than 2,048.
-"""
-    return Section("nccl-tests on GH200, 1 GiB", text)
+    return {"table": table(head, rows, numbers_right=True)}
 
 
 def _bus_gb_per_s(gpus: int, efficiency: str, seed: int) -> float:
@@ -143,6 +115,16 @@ def write_fixtures() -> None:
         write_flow_set(program, path, remark)
         ends = simgrid(read_flow_set(path))
         write_answer(ends, FIXTURES / f"{name}.ends.txt", f"SimGrid 3.32, CM02.\n{remark}")
+
+
+def percent(fraction: float) -> str:
+    """A fraction as a percentage of two significant digits.
+
+    >>> percent(0.00012345), percent(0.0)
+    ('0.012 %', '0 %')
+    """
+    value = 100 * float(fraction)
+    return f"{value:.2g} %" if abs(value) >= 1e-4 or value == 0 else f"{value:.1e} %"
 
 
 def _ms(end_ns: NDArray[np.int64]) -> str:

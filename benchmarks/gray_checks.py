@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -12,11 +10,9 @@ import numpy as np
 import pandas as pd
 
 from llmprism.pipeline import diagnose
-from page import Section
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulated
 
 SPINES, SERVERS = 64, 32
 BEFORE, STEPS = 6, 12
@@ -55,7 +51,7 @@ class Seen(NamedTuple):
     answer: str
 
 
-def gray_links() -> Section:
+def gray_links() -> dict[str, str]:
     """Set flow records and counters of a sprayed job beside the published figures of SprayCheck."""
     rows = []
     for transport in ("go_back_n", "selective_repeat"):
@@ -63,18 +59,7 @@ def gray_links() -> Section:
             seen = _seen(loss, transport)
             rows.append([transport.replace("_", "-"), f"{loss:.1%}", f"{seen.slower:+.2%}",
                          f"{seen.step:+.2%}", seen.answer])  # fmt: skip
-    text = table(
-        ["transport", "loss", "transfers", "steps", "flow records alone say"], rows,
-        numbers_right=False,
-    )  # fmt: skip
-    text += """
-Llama-3 70B (tp 8, pp 4, dp 8) on 256 GPUs, four leaves and 64 spines, adaptive routing for each
-burst; the link from leaf000 to spine07 loses packets from the seventh of twelve steps on.
-Transfers are those that leave leaf000: the median of their duration beside that of the steps
-before. They last longer by p W / 64 where NICs go back by a window of W = 100 packets, and by p /
-64 where they repeat the lost packet alone. Steps hide both here, and records name no spine: the
-diagnosis names nothing.
-"""
+    shown = table(["transport", "loss", "transfers", "steps", "flow records alone say"], rows)
     packets = {name: _packets(layout) for name, layout in LAYOUTS.items()}
     found = [
         [name, f"{count:,.0f}", f"{loss:.1%}", f"{_needed(loss, count):,}", *_drawn(loss, count)]
@@ -82,32 +67,16 @@ diagnosis names nothing.
         for loss in LOSSES
     ]
     head = ["layout", "packets", "loss", "iterations", "found in one", "in five", "false alarms"]
-    text += "\n" + table(head, found, numbers_right=True)
-    text += """
-Packets of 4,096 bytes cross each uplink of the leaf in one iteration. The leaf at the far end
-counts the packets of all flows by spine. A link that loses the share p of n packets delivers p n
-fewer, and random spraying alone has a deviation of sqrt(n): with a bound for all spines together
-of one false alarm in 100 iterations, and 99 % found, p sqrt(i n) has to be 5.9 after i
-iterations. Shares found are those of 2,000 drawn iterations (binomial packets). Switches that
-balance their queues deviate less than random ones, so these figures are on the safe side.
-
-SprayCheck (Krebs et al., arXiv 2605.03702, abstract) finds 1.5 % within one iteration and 0.5 %
-within five of Llama-3 70B over 64 spines, from counts in the data plane. Public are the model and
-the number of spines. Assumed here are two layouts, the number of GPUs and leaves, the size of
-packets, and a window of 100 packets for go-back-N. Its figures lie between those of the two
-layouts. Flow records alone never show which of the 64 links it is; counters of spines do.
-"""
-    text += "\n" + _wrong_links()
-    return Section("Gray links under spraying, beside SprayCheck", text)
+    return {
+        "seen": shown, "found": table(head, found, numbers_right=True), "wrong": _wrong_links(),
+    }  # fmt: skip
 
 
 def _seen(loss: float, transport: str) -> Seen:
     fault = {"kind": "lossy_link", "a": "leaf000", "b": "spine07", "probability": loss,
              "transport": transport, "job": "a", "from_step": BEFORE}  # fmt: skip
     values = _world(LAYOUTS["pipelines"], STEPS, [fault])
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        simulate(Scenario.model_validate(values), run)
+    with simulated(Scenario.model_validate(values)) as run:
         flows, steps = pd.read_parquet(run.flows), run.truth("steps")
         begun_ns = int(run.truth("faults")["start_ns"].iloc[0])
         findings = diagnose(run.flows, run.topology).findings
@@ -124,9 +93,7 @@ def _seen(loss: float, transport: str) -> Seen:
 def _packets(layout: dict[str, Any]) -> float:
     """Packets on each uplink of the first leaf in one iteration."""
     steps = 2
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        simulate(Scenario.model_validate(_world(layout, steps, [])), run)
+    with simulated(Scenario.model_validate(_world(layout, steps, []))) as run:
         flows = pd.read_parquet(run.flows)
     own = flows[flows["path"].astype(str).str.startswith("leaf000|")]
     return float(own["bytes"].sum() / steps / SPINES / PACKET)
@@ -192,13 +159,7 @@ def _wrong_links() -> str:
                 row[4] += int(((sure["culprit_kind"] == "link") & (sure["culprit"] != named)).any())
     head = ["routing", "worlds", "the link", "its leaf", "another link", "another link, surely"]
     rows = [[routing, *map(str, row)] for routing, row in counts.items()]
-    text = table(head, rows, numbers_right=True)
-    text += """
-What is named in small worlds whose link from leaf000 to spine01 has 15 % of its rate, or loses 5
-% of its packets, in five of sixteen steps: four seeds each, records with one path of every
-message. Surely is with a confidence of 0.9 or more.
-"""
-    return text
+    return table(head, rows, numbers_right=True)
 
 
 def _small(routing: Any, fault: dict[str, Any], seed: int) -> pd.DataFrame:
@@ -211,7 +172,5 @@ def _small(routing: Any, fault: dict[str, Any], seed: int) -> pd.DataFrame:
         "name": "small", "seed": seed, "cluster": cluster, "jobs": [job],
         "faults": [fault | place], "collector": {"effects": [{"kind": "paths", "split": "one"}]},
     }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        simulate(Scenario.model_validate(values), run)
+    with simulated(Scenario.model_validate(values)) as run:
         return diagnose(run.flows, run.topology).findings

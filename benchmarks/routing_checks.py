@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-from page import Section
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulated
 
 KINDS: dict[str, Any] = {
     "ecmp": "ecmp",
@@ -23,16 +19,12 @@ KINDS: dict[str, Any] = {
 }
 
 
-def routing() -> Section:
+def routing() -> dict[str, str]:
     """Compare the cost of each kind of routing with that of ecmp."""
     costs = _costs()
     rows = [[name, f"{cost:.2f}", f"{cost / costs['ecmp']:.2f}"] for name, cost in costs.items()]
-    text = table(["routing", "CPU time [s]", "of ecmp"], rows, numbers_right=True)
-    text += """
-CPU time of one process for a job on 512 GPUs with 64 uplinks a leaf, 20 steps: the median of five
-runs in turn. Messages that share links in another way end at other times, so the events differ too.
-"""
-    return Section("Routing", text)
+    head = ["routing", "CPU time [s]", "of ecmp"]
+    return {"table": table(head, rows, numbers_right=True)}
 
 
 def _costs() -> dict[str, float]:
@@ -46,9 +38,8 @@ def _costs() -> dict[str, float]:
                 "steps": 20, "compute_jitter": 0.01,
             }  # fmt: skip
             values = {"name": "cost", "cluster": {"servers": 64, "fabric": fabric}, "jobs": [job]}
-            with tempfile.TemporaryDirectory() as folder:
-                start_s = time.process_time()
-                simulate(Scenario.model_validate(values), Run(Path(folder)))
+            start_s = time.process_time()
+            with simulated(Scenario.model_validate(values)):
                 if run:  # the first one compiles
                     spent[name].append(time.process_time() - start_s)
     return {name: statistics.median(times) for name, times in spent.items()}

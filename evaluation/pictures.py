@@ -27,9 +27,8 @@ from prism_sim.loading.loader import load
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.paint import write_png
 from prism_sim.render.report import render_report
-from prism_sim.run_folder import Run
 from prism_sim.score import score_run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulated
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,9 +41,7 @@ LIVE, LIVE_S = (1_200, 980), 120  # size of the live page, and time to wait for 
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        simulate(load(ROOT / "scenarios" / "tiny" / "quickstart.yaml"), run)
+    with simulated(load(ROOT / "scenarios" / "tiny" / "quickstart.yaml")) as run:
         diagnose(run.flows, run.topology).write(run.diagnosis_folder)
         score_run(run)
         drawn = {name: FIGURES[name].draw(run) for name in FIGURES}

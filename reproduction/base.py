@@ -34,13 +34,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prism_sim.toolkit import Scenario, fingerprint, working_folder
+from llmprism import methods
+from llmprism.methods.paper import StagedMethod
+from llmprism.pipeline import diagnose
+from prism_sim.toolkit import Run, Scenario, fingerprint, score_run, simulated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from llmprism.methods.paper import StagedMethod
-    from prism_sim.toolkit import Run
 
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
@@ -151,22 +151,8 @@ def _sources(folder: Path) -> str:
 
 
 @contextmanager
-def simulated(scenario: Scenario) -> Iterator[Run]:
-    """Simulate ``scenario`` in a temporary folder and yield the run."""
-    from prism_sim.toolkit import Run, simulate
-
-    with working_folder() as folder:
-        run = Run(folder)
-        simulate(scenario, run)
-        yield run
-
-
-@contextmanager
 def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
     """Simulate ``scenario``, apply the published method, and yield the run and its score."""
-    from llmprism.pipeline import diagnose
-    from prism_sim.toolkit import score_run
-
     with simulated(scenario) as run:
         diagnose(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
         yield run, score_run(run).to_json()
@@ -174,9 +160,6 @@ def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
 
 def published_method() -> StagedMethod:
     """The published method; its stages can be run one by one."""
-    from llmprism import methods
-    from llmprism.methods.paper import StagedMethod
-
     method = methods.get(METHOD)
     assert isinstance(method, StagedMethod)
     return method

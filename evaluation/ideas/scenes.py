@@ -6,10 +6,8 @@ on as usual.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 
@@ -23,8 +21,7 @@ from llmprism.methods.prism.findings import find_findings
 from llmprism.methods.prism.method import Prism
 from prism_common.progress import silent
 from prism_sim.loading.loader import load
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulated
 
 
 @dataclass(frozen=True)
@@ -55,9 +52,7 @@ def scene(name: str) -> Scene:
         kept.append(context)
         return find_findings(context)
 
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        simulate(load(ROOT / "scenarios" / f"{name}.yaml"), run)
+    with simulated(load(ROOT / "scenarios" / f"{name}.yaml")) as run:
         topology = read_topology(run.topology)
         flows = place(load_flows(run.flows), topology)[0]
         tables = Prism(findings=keep)(flows, topology, silent)

@@ -9,7 +9,7 @@ watched it: one that went on with another version says so.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from evaluation.exam.intervals import Estimate, events, middle, share
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.judging import Judged, judge
-from evaluation.monitoring.lockstep import versions, watch
+from evaluation.monitoring.lockstep import Strides, versions, watch
 from evaluation.monitoring.streams import STREAMS, Stream
 from evaluation.paths import ROOT
 from llmprism.watch.settings import SECOND_NS, Settings
@@ -45,9 +45,9 @@ def result(stream: Stream, lasts_s: int, share: float) -> Judged:
     """Watch a share of a stream, and judge the alerts."""
     run = simulated(stream.scenario(lasts_s), RESULTS / "worlds")
     folder = FOLDER / f"{stream.name}-{_key(run.flows)}"
-    state = watch(run.flows, run.topology, folder, SETTINGS, share)
-    found = judge(run, state)
-    found.versions = versions(state.parent)
+    source = Strides(run.flows, folder / "strides", SETTINGS.stride_ns)
+    found = judge(run, watch(source, run.topology, folder, SETTINGS, share=share).path)
+    found.versions = versions(folder)
     return found
 
 
@@ -58,34 +58,6 @@ def _key(flows: Path) -> str:
     for column in table.columns:
         digest.update(column.to_numpy().tobytes())
     return digest.hexdigest()
-
-
-def versions_of(found: Iterable[Judged]) -> str:
-    """The versions of the code that watched the streams, in words."""
-    return ", ".join(f"`{one}`" for one in dict.fromkeys(v for it in found for v in it.versions))
-
-
-def rows(found: Sequence[tuple[Stream, Judged]]) -> list[str]:
-    """A row of the page for each stream."""
-    return [_row(stream, one) for stream, one in found]
-
-
-def _row(stream: Stream, one: Judged) -> str:
-    false = " / ".join(str(one.false[name]) for name in _SEVERITIES)
-    found = f"{one.faults - one.missed} of {one.faults}" if one.faults else "-"
-    delay = middle(one.delays)["value"]
-    cells = [
-        f"`{stream.name}`",
-        stream.purpose,
-        f"{one.watched_s / 60:.0f}",
-        f"{one.job_steps:,}",
-        false,
-        found,
-        "-" if delay is None else f"{delay:.1f}",
-        f"{one.wrong_first} of {one.named}" if one.named else "-",
-        f"{one.hiccups}",
-    ]
-    return f"| {' | '.join(cells)} |"
 
 
 def totals(found: Sequence[Judged]) -> dict[str, Estimate]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,14 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from evaluation.monitoring.lockstep import Pieces
+from evaluation.monitoring.lockstep import Pieces, watch
+from evaluation.monitoring.process import used_s
 from llmprism.diagnosis import Diagnosis
 from llmprism.pipeline import diagnose
-from llmprism.watch.history.recording import History
 from llmprism.watch.matching import alert_name, place_of
-from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Taken
-from llmprism.watch.state_folder import StateFolder
 
 _FILES = 12
 _CENTURY_NS = 2**61
@@ -70,16 +67,14 @@ def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
         quiet_ns=window_ns // 8,
         lag_ns=_CENTURY_NS,
     )
-    state, network = StateFolder(folder / "state"), Network(topology)
-    history = History(state.path / "history", 36_500)
-    began_s = _cpu_s()
-    Monitor(files, network, state, settings, [history]).run(lambda: False)
-    took_s = _cpu_s() - began_s
+    began_s = used_s()
+    state = watch(files, topology, folder, settings)
+    took_s = used_s() - began_s
     whole = diagnose(flows, topology)
-    parts = network.parts
+    parts = Network(topology).parts
     batch = {
         (alert_name(row), place_of(row, parts))
-        for row in ({str(k): v for k, v in one.items()} for one in _rows(whole))
+        for row in rows_of(whole)
         if not whole.verdict.doubted(str(row["job"]))
     }
     watched = {
@@ -96,9 +91,10 @@ def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     )
 
 
-def _rows(diagnosis: Diagnosis) -> list[dict[Any, Any]]:
-    rows: list[dict[Any, Any]] = diagnosis.findings.to_dict("records")
-    return rows
+def rows_of(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """The findings of a diagnosis."""
+    rows = diagnosis.findings.to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def _events(state: Path) -> Found:
@@ -130,8 +126,3 @@ def _same_steps(whole: pd.DataFrame, history: Path) -> float:
         ]
         same += max(counts, default=0)
     return same / len(ends)
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

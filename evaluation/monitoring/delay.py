@@ -8,10 +8,6 @@ when that second is over. In the first job, one GPU becomes slow.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +22,7 @@ import pyarrow.parquet as pq
 
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.fleet import GPUS, NS, Fleet, server_of, write_topology, written
+from evaluation.monitoring.process import Watching, watching
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 
@@ -64,72 +61,70 @@ class Delay:
     server: str = ""
     alerts: dict[tuple[str, str], float] = field(default_factory=dict)
 
+    @property
+    def is_met(self) -> bool:
+        """Whether the alert came in time."""
+        return self.alert_s is not None and self.alert_s <= self.limit_s
+
 
 def measure(jobs: int, folder: Path) -> Delay:
     """Watch so many jobs of 128 GPUs in ``folder``, a new one."""
-    folder.mkdir(parents=True)
+    incoming = folder / "incoming"
+    incoming.mkdir(parents=True)
     calm = simulated(load(_JOB, _CHANGES), RESULTS / "worlds")
     slow = simulated(
         load(_JOB, {**_CHANGES, "faults": [_FAULT | {"to_s": 220}]}), RESULTS / "worlds"
     )
-    step_s, slow_s = _step_s(calm), _first_slow_s(slow)
+    step_s, ends_s = float(_ends_s(calm).diff().median()), _ends_s(slow)
+    slow_s = float(ends_s[ends_s.diff() > 1.1 * ends_s.diff().median()].min())
     fleet = Fleet(calm, slow, jobs, step_s * NS)
     seconds = round(slow_s) + _AFTER_S
     paths = list(written(fleet, seconds, folder / "waiting"))
     found = Delay(jobs * GPUS, limit_s=2 * step_s + LATE_S, server=_server(slow))
     later = paths[_BEFORE_S:]
     found.records_per_s = sum(pq.read_metadata(one).num_rows for one in later) / len(later)
-    write_topology(calm, jobs, folder / "topology.json")
-    with _receiver(found) as url, _monitor(folder, url) as process:
-        found.learned_s = _learn(paths[:_BEFORE_S], fleet.begins_ns, folder, process)
-        used_s, began_s = _cpu_s(process.pid), time.time()
+    topology = folder / "topology.json"
+    write_topology(calm, jobs, topology)
+    with (
+        _receiver(found) as url,
+        watching(str(incoming), topology, folder, "--alertmanager", url) as monitor,
+    ):
+        found.learned_s = _learn(paths[:_BEFORE_S], fleet.begins_ns, incoming, monitor)
+        used_s, began_s = monitor.cpu_s(), time.time()
         slow_at_s = began_s + slow_s - _BEFORE_S
         for number, path in enumerate(later):
             time.sleep(max(began_s + number + 1 - time.time(), 0.0))
-            path.rename(folder / "incoming" / path.name)
-            if process.poll() is not None or _posted(found, slow_at_s) is not None:
+            path.rename(incoming / path.name)
+            if monitor.process.poll() is not None or _posted(found, slow_at_s) is not None:
                 break
         time.sleep(0 if found.alert_s is not None else 5)
         found.alert_s = _posted(found, slow_at_s)
-        found.cores = (_cpu_s(process.pid) - used_s) / (time.time() - began_s)
-        found.memory_bytes = _peak_bytes(process.pid)
+        found.cores = (monitor.cpu_s() - used_s) / (time.time() - began_s)
+        found.memory_bytes = monitor.memory_bytes("VmHWM")
     return found
-
-
-def _step_s(run: Run) -> float:
-    return float(_ends_s(run).diff().median())
-
-
-def _first_slow_s(run: Run) -> float:
-    """The end of the first slow step [s]."""
-    ends = _ends_s(run)
-    return float(ends[ends.diff() > 1.1 * ends.diff().median()].min())
 
 
 def _ends_s(run: Run) -> pd.Series:
     """The end of each step since the first record [s]."""
-    steps = pd.read_parquet(run.folder / "truth" / "steps.parquet")
     begin_ns = pd.read_parquet(run.flows, columns=["start_ns"])["start_ns"].min()
-    ends_ns = pd.Series(steps.groupby("step")["end_ns"].max())
+    ends_ns = pd.Series(run.truth("steps").groupby("step")["end_ns"].max())
     return ends_ns.sub(begin_ns).div(NS)
 
 
 def _server(run: Run) -> str:
     """The server of the slow GPU, in the first job."""
-    ranks = pd.read_parquet(run.folder / "truth" / "ranks.parquet")
+    ranks = run.truth("ranks")
     return server_of(str(ranks.loc[ranks["rank"] == _FAULT["rank"], "server"].iloc[0]), 0)
 
 
-def _learn(paths: list[Path], begins_ns: int, folder: Path, process: Any) -> float:
+def _learn(paths: list[Path], begins_ns: int, incoming: Path, monitor: Watching) -> float:
     """Let the monitor have the first records; return how long it took to know their jobs [s]."""
     began_s = time.time()
     for path in paths:
-        path.rename(folder / "incoming" / path.name)
+        path.rename(incoming / path.name)
     until_ns = begins_ns + (len(paths) - 5) * NS
-    while process.poll() is None and time.time() < began_s + _LEARNING_S:
-        path = folder / "state" / "state.json"
-        stored = json.loads(path.read_text()) if path.exists() else {}
-        if (stored.get("cursor_ns") or 0) >= until_ns:
+    while monitor.process.poll() is None and time.time() < began_s + _LEARNING_S:
+        if (monitor.stored().get("cursor_ns") or 0) >= until_ns:
             break
         time.sleep(0.5)
     return time.time() - began_s
@@ -139,21 +134,6 @@ def _posted(found: Delay, slow_at_s: float) -> float | None:
     """Seconds from the end of the slow step to the post about its server."""
     times = [at for (_, place), at in found.alerts.items() if place == found.server]
     return min(times) - slow_at_s if times else None
-
-
-@contextmanager
-def _monitor(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    (folder / "incoming").mkdir()
-    command = [sys.executable, "-m", "llmprism", "watch", str(folder / "incoming")]
-    command += ["--topology", str(folder / "topology.json"), "--state", str(folder / "state")]
-    command += ["--alertmanager", url, "--lag-bound", "2000000000s", "--quiet"]
-    with (folder / "errors").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
 
 
 @contextmanager
@@ -179,17 +159,3 @@ def _receiver(found: Delay) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-
-
-def _cpu_s(pid: int) -> float:
-    """CPU time of a process, with that of its children that have ended [s]."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def _peak_bytes(pid: int) -> int:
-    """The largest resident memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0

@@ -9,9 +9,10 @@ watched for a while; one that is not due can be neither missed nor late.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from evaluation.exam.truth import MATTERS
+from evaluation.monitoring.process import stored
 from llmprism.watch.policy import STOPS
 from prism_sim.faults import KINDS
 from prism_sim.run_folder import Run
@@ -28,8 +30,6 @@ _SEEN = 10.0  # usual steps of a fault before what was watched ended
 _LATE = 5.0  # usual steps: a delay that is named
 _EDGE = 2.0  # usual steps by which the times of an incident and a fault may differ
 _SEVERITIES = ("info", "warning", "critical")
-
-Row = dict[Hashable, Any]
 
 
 @dataclass
@@ -62,9 +62,14 @@ class Judged:
     notes: list[str] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
 
+    @property
+    def delay(self) -> float | None:
+        """The median of the delays."""
+        return median(self.delays) if self.delays else None
+
 
 @dataclass(frozen=True)
-class _Incident:
+class Incident:
     """One incident, by its events; times in [ns]."""
 
     cause: str
@@ -78,7 +83,7 @@ class _Incident:
 
 
 @dataclass(frozen=True)
-class _Fault:
+class Fault:
     """One fault, or a restart, which has no place; times in [ns]."""
 
     name: str
@@ -90,34 +95,62 @@ class _Fault:
     is_due: bool = True
 
 
+class Truth:
+    """Steps and faults of all jobs of a run, until a time.
+
+    Attributes
+    ----------
+    steps : end of each step by job and step [ns].
+    usual_ns : the usual step of each job [ns].
+    faults : faults, and restarts without one.
+    """
+
+    def __init__(self, run: Run, until_ns: int) -> None:
+        every = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
+        self.steps = every[every <= until_ns]
+        self.usual_ns = {
+            str(job): float(own.diff().median()) for job, own in self.steps.groupby(level=0)
+        }
+        self.faults = [
+            *_faults(run, self.steps, self.usual_ns), *_restarts(every, self.usual_ns, run)
+        ]  # fmt: skip
+
+    def reports(
+        self, incidents: Iterable[Incident]
+    ) -> tuple[dict[Fault, list[Incident]], list[Incident]]:
+        """The incidents about each fault, and those about none."""
+        reported: dict[Fault, list[Incident]] = {one: [] for one in self.faults}
+        false = []
+        for one in incidents:
+            hits = [fault for fault in self.faults if _is_about(one, fault, self.usual_ns)]
+            used = [fault for fault in hits if not fault.is_fault and reported[fault]]
+            for fault in hits:
+                reported[fault].append(one)
+            if len(used) == len(hits):
+                false.append(one)
+        return reported, false
+
+
 def judge(run: Run, state: Path) -> Judged:
     """Compare what a monitor has reported with the truth."""
-    stored = json.loads((state / "state.json").read_text(encoding="utf-8"))
-    every = run.truth("steps").groupby(["job", "step"])["end_ns"].max().sort_index()
-    steps = every[every <= stored["cursor_ns"]]
-    usual_ns = {str(job): float(own.diff().median()) for job, own in steps.groupby(level=0)}
-    found = Judged(job_steps=len(steps), hiccups=sum(stored["hiccups"].values()))
-    found.watched_s = (stored["cursor_ns"] - int(steps.min())) / 1e9
-    found.failures = sum(stored["failures"].values())
-    incidents, found.blind = _incidents(state, _names(run, stored))
-    faults = [*_faults(run, steps, usual_ns), *_restarts(every, usual_ns, run)]
-    reported: dict[_Fault, list[_Incident]] = {one: [] for one in faults}
-    for one in incidents:
-        hits = [fault for fault in faults if _is_about(one, fault, usual_ns)]
-        used = [fault for fault in hits if not fault.is_fault and reported[fault]]
-        for fault in hits:
-            reported[fault].append(one)
-        if not hits or len(used) == len(hits):
-            found.false[one.severity] += 1
-            found.notes.append(f"false: {one.cause} {one.place} in {one.job} ({one.severity})")
+    content = stored(state)
+    truth = Truth(run, content["cursor_ns"])
+    found = Judged(job_steps=len(truth.steps), hiccups=sum(content["hiccups"].values()))
+    found.watched_s = (content["cursor_ns"] - int(truth.steps.min())) / 1e9
+    found.failures = sum(content["failures"].values())
+    incidents, found.blind = incidents_of(run, state)
+    reported, false = truth.reports(incidents)
+    for one in false:
+        found.false[one.severity] += 1
+        found.notes.append(f"false: {one.cause} {one.place} in {one.job} ({one.severity})")
     for fault, own in reported.items():
         if fault.is_fault and fault.is_due:
-            _count(found, fault, own, steps, usual_ns[fault.job])
+            _count(found, fault, own, truth.steps, truth.usual_ns[fault.job])
     return found
 
 
 def _count(
-    found: Judged, fault: _Fault, reported: list[_Incident], steps: pd.Series, usual_ns: float
+    found: Judged, fault: Fault, reported: list[Incident], steps: pd.Series, usual_ns: float
 ) -> None:
     """Count a fault with the incidents about it."""
     found.faults += 1
@@ -148,24 +181,25 @@ def _first_slow_ns(ends: pd.Series, start_ns: int, usual_ns: float) -> float:
     return float(ends[slow if slow.any() else later].iloc[0])
 
 
-def _is_about(one: _Incident, fault: _Fault, usual_ns: Mapping[str, float]) -> bool:
+def _is_about(one: Incident, fault: Fault, usual_ns: Mapping[str, float]) -> bool:
     edge_ns = _EDGE * usual_ns.get(fault.job, 0.0)
     overlaps = one.start_ns <= fault.end_ns + edge_ns and one.end_ns >= fault.start_ns - edge_ns
     return one.job == fault.job and overlaps and (fault.is_fault or one.is_stop)
 
 
-def _names(run: Run, stored: Mapping[str, Any]) -> dict[str, str]:
-    """The true job of each job of the monitor, by the servers that they share."""
+def true_jobs(run: Run, servers: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """The true job of each job that was found, by the servers that they share."""
     ranks = run.truth("ranks")
     found = {}
-    for one in stored["jobs"]:
-        own = ranks[ranks["server"].astype(str).isin(one["servers"])]["job"].astype(str)
-        found[one["name"]] = str(own.mode().iloc[0]) if len(own) else ""
+    for name, shared in servers.items():
+        own = ranks[ranks["server"].astype(str).isin(shared)]["job"].astype(str)
+        found[name] = str(own.mode().iloc[0]) if len(own) else ""
     return found
 
 
-def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], int]:
+def incidents_of(run: Run, state: Path) -> tuple[list[Incident], int]:
     """The incidents that were reported, and the number of alerts that the monitor is blind."""
+    names = true_jobs(run, {one["name"]: one["servers"] for one in stored(state)["jobs"]})
     folder = state / "history" / "findings"
     if not folder.exists():
         return [], 0
@@ -180,7 +214,7 @@ def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], 
         ends = [_ns(one) for one in events["endsAt"].dropna()]
         cause = str(last["alertname"])
         found.append(
-            _Incident(
+            Incident(
                 cause=cause,
                 severity=str(severity),
                 job=names.get(str(first["job"]), str(first["job"])),
@@ -188,17 +222,22 @@ def _incidents(state: Path, names: Mapping[str, str]) -> tuple[list[_Incident], 
                 start_ns=min(_ns(one) for one in events["startsAt"]),
                 end_ns=max([*ends, int(events["time_ns"].min())]),
                 reported_ns=int(events["time_ns"].min()),
-                is_stop=cause.lower() in {one.replace("_", "") for one in STOPS},
+                is_stop=is_stop(cause),
             )
         )
     return found, blind
+
+
+def is_stop(cause: str) -> bool:
+    """Whether an alert of this name says that a job has stopped."""
+    return cause.lower() in {one.replace("_", "") for one in STOPS}
 
 
 def _ns(text: Any) -> int:
     return int(pd.Timestamp(text).value)
 
 
-def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_Fault]:
+def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[Fault]:
     """The faults that have begun; those are due that matter and were watched for a while."""
     servers = {
         end["address"]: end["server"]
@@ -216,11 +255,11 @@ def _faults(run: Run, steps: pd.Series, usual_ns: Mapping[str, float]) -> list[_
         is_due = is_seen and bool(KINDS[str(row["kind"])].stops_jobs or is_slow)
         culprit = str(row["culprit"])
         place = servers.get(culprit, culprit)
-        found.append(_Fault(str(row["kind"]), job, place, start_ns, end_ns, is_due=is_due))
+        found.append(Fault(str(row["kind"]), job, place, start_ns, end_ns, is_due=is_due))
     return found
 
 
-def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list[_Fault]:
+def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list[Fault]:
     """The times in which jobs took no steps although no fault says so."""
     stops = [
         (str(one["job"]), int(one["start_ns"])) for one in run.truth("faults").to_dict("records")
@@ -231,5 +270,5 @@ def _restarts(steps: pd.Series, usual_ns: Mapping[str, float], run: Run) -> list
         for step in ends.index[ends.diff() > _STOPPED * usual_ns.get(str(job), np.inf)]:
             before_ns, after_ns = int(ends.shift()[step]), int(ends[step])
             if not any(name == job and before_ns <= at <= after_ns for name, at in stops):
-                found.append(_Fault("restart", str(job), "", before_ns, after_ns, is_fault=False))
+                found.append(Fault("restart", str(job), "", before_ns, after_ns, is_fault=False))
     return found

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from evaluation.exam.log import commit
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.history.recording import History
+from llmprism.watch.listening import Listener
 from llmprism.watch.monitor import Monitor
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
@@ -80,30 +81,30 @@ class Strides(Pieces):
 
 
 def watch(
-    flows: Path,
+    source: Pieces,
     topology: Path,
     folder: Path,
     settings: Settings,
+    *listeners: Listener,
     share: float = 1.0,
-) -> Path:
-    """Watch a share of a recording; return the folder of the monitor's state.
+) -> StateFolder:
+    """Let a monitor watch a share of a source; its state and history are in ``folder``.
 
     A later call goes on behind what was watched before, and notes the version of the code if it is
     another one.
     """
-    source = Strides(flows, folder / "strides", settings.stride_ns)
-    state, network = StateFolder(folder / "state"), Network(topology)
+    state = StateFolder(folder / "state")
     history = History(state.path / "history", 36_500)
 
     def is_over() -> bool:
         return share < 1 and int(state.state.position or 0) >= share * len(source)
 
     try:
-        if is_over() or int(state.state.position or 0) >= len(source):
-            return state.path
-        _note_version(folder)
-        Monitor(source, network, state, settings, [history]).run(is_over)
-        return state.path
+        if not is_over() and int(state.state.position or 0) < len(source):
+            _note_version(folder)
+            everybody = [history, *listeners]
+            Monitor(source, Network(topology), state, settings, everybody).run(is_over)
+        return state
     finally:
         state.close()
 

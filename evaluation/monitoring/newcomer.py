@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from resource import RUSAGE_CHILDREN
 from typing import NamedTuple
 from urllib import request
 
+from evaluation.monitoring.process import cpu_s, stat, used_s
 from evaluation.paths import ROOT
 
 PHASES = (
@@ -31,7 +32,7 @@ PHASES = (
 SHOWN = "the page has a finding"
 _OWN = {"PATH", "HOME", "LANG"}  # variables of the shell; and those of pip
 _LIMIT_S = 300.0
-_SESSION, _TIMES = 3, slice(11, 15)  # fields of /proc/PID/stat after the name (proc(5))
+_SESSION = 3  # field of /proc/PID/stat after the name
 
 
 class Phase(NamedTuple):
@@ -60,10 +61,10 @@ def measure(folder: Path) -> Newcomer:
     """Clone the repository into ``folder``, and follow the README until a finding is shown."""
     names = {name for name in os.environ if name in _OWN or name.startswith("PIP_")}
     clean = {name: os.environ[name] for name in names} | {"MAKEFLAGS": ""}
-    began_s, before_s = time.monotonic(), _children_s()
+    began_s, before_s = time.monotonic(), used_s(RUSAGE_CHILDREN)
     clone = ["git", "clone", "--quiet", "--local", str(ROOT), str(folder)]
     subprocess.run(clone, check=True)
-    cloned_s = _children_s() - before_s
+    cloned_s = used_s(RUSAGE_CHILDREN) - before_s
     phases = [Phase(PHASES[0][0], time.monotonic() - began_s, cloned_s)]
     process = subprocess.Popen(
         ["make", "--no-print-directory", "live"], cwd=folder, env=clean, text=True,
@@ -81,7 +82,7 @@ def measure(folder: Path) -> Newcomer:
     finally:
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
-    return Newcomer(phases, _children_s() - before_s, os.getloadavg()[0])
+    return Newcomer(phases, used_s(RUSAGE_CHILDREN) - before_s, os.getloadavg()[0])
 
 
 def _wait(process: subprocess.Popen[str], reached: Callable[[str], None]) -> str:
@@ -112,15 +113,9 @@ def _wait_for_incident(url: str) -> None:
 
 def _session_s(session: int) -> float:
     """CPU time of the processes of a session, and of those that they have waited for [s]."""
-    ticks = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    found_s = 0.0
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
-            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
-            if int(fields[_SESSION]) == session:
-                ticks += sum(map(int, fields[_TIMES]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+            fields = stat(process)
+            found_s += cpu_s(fields) if int(fields[_SESSION]) == session else 0.0
+    return found_s

@@ -15,15 +15,11 @@ import numpy as np
 import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
-from evaluation.monitoring.lockstep import Pieces, Strides
-from llmprism.watch.history.recording import History
+from evaluation.monitoring.lockstep import Pieces, Strides, watch
 from llmprism.watch.listening import Listener
-from llmprism.watch.monitor import Monitor
-from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
 from llmprism.watch.state import State
-from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import CALM
 from llmprism.watch.view import View
 from prism_sim.loading.loader import load
@@ -86,9 +82,7 @@ def measure(folder: Path) -> Rates:
     """Watch the job in ``folder``."""
     run = simulated(load(_JOB, _CHANGES), RESULTS / "worlds")
     rounds = Rounds(run.flows, folder)
-    state = StateFolder(folder / "state")
-    listeners: list[Listener] = [History(state.path / "history", 36_500), rounds]
-    Monitor(rounds, Network(run.topology), state, SETTINGS, listeners).run(lambda: False)
+    watch(rounds, run.topology, folder, SETTINGS, rounds)
     stride = int(np.median(np.diff(rounds.borders)))
     diagnosed_s = float(np.max(rounds.diagnosed_s))  # that of a whole window
     return Rates(stride, stride / diagnosed_s, stride / float(np.median(rounds.followed_s)))

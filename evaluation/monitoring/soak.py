@@ -11,20 +11,21 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from resource import RUSAGE_CHILDREN
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
-from evaluation.monitoring.exporters import Exporter, by_exporter, encoded
+from evaluation.monitoring.comparing import rows_of
+from evaluation.monitoring.exporters import Exporter
+from evaluation.monitoring.judging import Incident, Truth, incidents_of, is_stop, true_jobs
+from evaluation.monitoring.process import Watching, stored, used_s, watching
 from llmprism.batches.chains import members_of
 from llmprism.pipeline import diagnose
 from llmprism.watch.matching import alert_name
@@ -36,7 +37,6 @@ HOUR_S = 3_600
 _RANKS = 4
 _MODEL = {"layers": 4, "hidden": 8192, "heads": 64, "vocab": 32_000, "sequence_length": 4_096}
 _EVERY_S, _WINDOW_S, _QUIET_S = 60, 2_400, 300
-_LATE_S = 2 * _WINDOW_S  # an alert comes while its fault lasts, or so much later
 _SETTLED_S = 60  # without any change of the state
 _PIECE_S = 20  # of the records' time, sent together
 
@@ -124,16 +124,18 @@ def soak(jobs: int, hours: float, speed: float, folder: Path, seed: int = 0) -> 
     """Simulate, send at ``speed`` times the pace of the records, and compare with the truth."""
     run = simulated(scenario(jobs, hours, seed), RESULTS / "worlds")
     found, port = Soak(), _free_port()
-    with _monitor(run, port, folder) as process:
-        _send(run, port, speed, folder / "state", process, found)
-        _wait_until_taken(folder / "state", found)
-        found.dropped = _dropped(port)
-        times = os.times()
-        process.send_signal(signal.SIGINT)
-        found.exit_code = process.wait(120)
-        after = os.times()
-        found.cpu_s = after.children_user + after.children_system
-        found.cpu_s -= times.children_user + times.children_system
+    options = ["--window", f"{_WINDOW_S}s", "--every", f"{_EVERY_S}s"]
+    options += ["--quiet-period", f"{_QUIET_S}s"]
+    with watching(f"udp://127.0.0.1:{port}", run.topology, folder, *options) as monitor:
+        while not (monitor.state / "spool").exists() and monitor.process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(2.0)  # the port is open soon after
+        _send(run, port, speed, monitor, found)
+        _wait_until_taken(monitor, found)
+        found.dropped, before_s = _dropped(port), used_s(RUSAGE_CHILDREN)
+        monitor.process.send_signal(signal.SIGINT)
+        found.exit_code = monitor.process.wait(120)
+        found.cpu_s = used_s(RUSAGE_CHILDREN) - before_s
     _judge(run, folder / "state", found)
     return found
 
@@ -144,34 +146,7 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-@contextmanager
-def _monitor(run: Run, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "llmprism", "watch", f"udp://127.0.0.1:{port}"]
-    command += ["--topology", str(run.topology), "--state", str(folder / "state"), "--quiet"]
-    command += ["--window", f"{_WINDOW_S}s", "--every", f"{_EVERY_S}s"]
-    command += ["--quiet-period", f"{_QUIET_S}s", "--lag-bound", "2000000000s"]
-    with (folder / "errors").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            while not (folder / "state" / "spool").exists() and process.poll() is None:
-                time.sleep(0.1)
-            time.sleep(2.0)  # the port is open soon after
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
-def _send(
-    run: Run,
-    port: int,
-    speed: float,
-    state: Path,
-    process: subprocess.Popen[bytes],
-    found: Soak,
-) -> None:
+def _send(run: Run, port: int, speed: float, monitor: Watching, found: Soak) -> None:
     """Send all records in order of their ends; exporters restart every sixth of the time."""
     flows = pd.read_parquet(run.flows).sort_values("end_ns", kind="stable")
     ends = json.loads(run.topology.read_text())["endpoints"]
@@ -182,45 +157,37 @@ def _send(
     piece = ((flows["end_ns"] - since_ns) // (_PIECE_S * 10**9)).to_numpy(np.int64)
     began_s, last, restarts = time.monotonic(), int(piece.max()), max(int(piece.max()) // 6, 1)
     for number, (_, own) in enumerate(flows.groupby(piece)):
-        for leaf, records in by_exporter(own, leaf_of):
+        for leaf, records in own.groupby(own["src"].astype(str).map(leaf_of)):
             if number % restarts == 0:
                 exporters[leaf].restart()
-            exporters[leaf].send(encoded(records))
+            exporters[leaf].send(records)
             found.sent += len(records)
         if number % max(last // 60, 1) == 0:
-            found.looks += _look(state, process, int(own["end_ns"].max()), since_ns)
+            found.looks += _look(monitor, int(own["end_ns"].max()), since_ns)
         wait_s = began_s + (number + 1) * _PIECE_S / speed - time.monotonic()
         time.sleep(max(wait_s, 0.0))
     for exporter in exporters.values():
         exporter.close()
 
 
-def _look(state: Path, process: subprocess.Popen[bytes], sent_ns: int, since_ns: int) -> list[Look]:
+def _look(monitor: Watching, sent_ns: int, since_ns: int) -> list[Look]:
     """How far behind the monitor is, and its memory; nothing before it has stored records."""
-    watermark_ns = _stored(state).get("watermark_ns")
+    watermark_ns = monitor.stored().get("watermark_ns")
     if not watermark_ns:
         return []
     lag_s = (sent_ns - watermark_ns) / 1e9
-    sizes = _resident_bytes(process.pid)
-    return [Look((sent_ns - since_ns) / 1e9, lag_s, *sizes, os.getloadavg()[0])]
+    own, files = (monitor.memory_bytes(name) for name in ("RssAnon", "RssFile"))
+    return [Look((sent_ns - since_ns) / 1e9, lag_s, own, files, os.getloadavg()[0])]
 
 
-def _resident_bytes(pid: int) -> tuple[int, int]:
-    """Resident memory of a process: its own, and pages of files (proc(5))."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    sizes = dict(line.split(":", 1) for line in lines)
-    own, files = (int(sizes[name].split()[0]) for name in ("RssAnon", "RssFile"))
-    return own * 1024, files * 1024
-
-
-def _wait_until_taken(state: Path, found: Soak) -> None:
+def _wait_until_taken(monitor: Watching, found: Soak) -> None:
     """Wait until nothing waits for the monitor, and it stores no more."""
     before, same = -1, 0
-    while same < _SETTLED_S and (found.kept < found.sent or _waits(state)):
-        stored = _stored(state)
-        found.kept = sum(stored.get("fates", {}).values())
-        commit = int(stored.get("commit", 0))
-        same = same + 1 if commit == before and not _waits(state) else 0
+    while same < _SETTLED_S and (found.kept < found.sent or _waits(monitor.state)):
+        content = monitor.stored()
+        found.kept = sum(content.get("fates", {}).values())
+        commit = int(content.get("commit", 0))
+        same = same + 1 if commit == before and not _waits(monitor.state) else 0
         before = commit
         time.sleep(1.0)
 
@@ -236,78 +203,29 @@ def _dropped(port: int) -> int:
     return sum(int(row[-1]) for row in rows if int(row[1].split(":")[1], 16) == port)
 
 
-def _stored(state: Path) -> dict[str, Any]:
-    path = state / "state.json"
-    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return stored
-
-
 def _judge(run: Run, state: Path, found: Soak) -> None:
     """Compare the alerts with the faults, and those with one diagnosis of all records."""
-    faults = pd.read_parquet(run.folder / "truth" / "faults.parquet").to_dict("records")
-    ranks = pd.read_parquet(run.folder / "truth" / "ranks.parquet")
-    job_of = dict(zip(ranks["server"].astype(str), ranks["job"].astype(str), strict=True))
-    jobs = {
-        one["name"]: {job_of.get(server) for server in one["servers"]}
-        for one in _stored(state).get("jobs", [])
-    }
-    met: set[tuple[int, str]] = set()
-    for alert in _alerts(state):
-        time_ns, cause = pd.Timestamp(alert["startsAt"]).value, alert["labels"]["alertname"]
-        hits = _hits(faults, jobs.get(alert["labels"]["job"], set()), time_ns)
-        met |= {(at, cause) for at in hits}
-        if not hits:
-            found.false.append(f"{cause} {alert['labels']['place']}")
-    shown = _shown_by_one_diagnosis(run, faults, job_of)
-    found.faults = len(faults)
-    for at, one in enumerate(faults):
-        name, alerts, causes = f"{one['kind']} {one['job']}", _of(at, met), _of(at, shown)
-        found.missed += [name] if not alerts else []
-        found.hidden += [name] if not alerts | causes else []
-        found.renamed += [name] if alerts and causes and not alerts & causes else []
+    truth = Truth(run, stored(state)["cursor_ns"])
+    alerts, false = truth.reports(incidents_of(run, state)[0])
+    shown, _ = truth.reports(_of_one_diagnosis(run))
+    found.false = [f"{one.cause} {one.place}" for one in false]
+    for fault in truth.faults:
+        name = f"{fault.name} {fault.job}"
+        causes, those = ({one.cause for one in of[fault]} for of in (alerts, shown))
+        found.faults += 1
+        found.missed += [name] if not causes else []
+        found.hidden += [name] if not causes | those else []
+        found.renamed += [name] if causes and those and not causes & those else []
 
 
-def _of(fault: int, causes: set[tuple[int, str]]) -> set[str]:
-    """The causes that were found for a fault."""
-    return {cause for at, cause in causes if at == fault}
-
-
-def _shown_by_one_diagnosis(
-    run: Run, faults: Sequence[dict[Hashable, Any]], job_of: Mapping[str, str]
-) -> set[tuple[int, str]]:
-    """The faults that one diagnosis of all records finds, with the causes that it names."""
-    whole = diagnose(run.flows, run.topology)
-    servers = Network(run.topology).servers
-    jobs = {
-        job: {job_of.get(servers[address]) for address in addresses}
-        for job, addresses in members_of(whole).items()
-    }
-    rows = [
-        {str(key): value for key, value in row.items()} for row in whole.findings.to_dict("records")
-    ]
-    return {
-        (at, alert_name(row))
-        for row in rows
-        for at in _hits(faults, jobs[str(row["job"])], int(row["start_ns"]))
-    }
-
-
-def _hits(
-    faults: Sequence[dict[Hashable, Any]], jobs: Collection[str | None], time_ns: int
-) -> set[int]:
-    """The faults that an alert about ``jobs`` from a time on may be about [ns]."""
-    return {at for at, one in enumerate(faults) if one["job"] in jobs and _fits(one, time_ns)}
-
-
-def _alerts(state: Path) -> list[dict[str, Any]]:
-    """The events that opened an alert about a job."""
-    path = state / "alerts.jsonl"
-    events = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [one for one in events if one["event"] == "opened" and one["labels"].get("job")]
-
-
-def _fits(fault: dict[Hashable, Any], time_ns: int) -> bool:
-    """Whether an alert from this time on may be about a fault [ns]."""
-    early_ns, late_ns = _QUIET_S * 10**9, _LATE_S * 10**9
-    begins: bool = fault["start_ns"] - early_ns <= time_ns <= fault["end_ns"] + late_ns
-    return begins
+def _of_one_diagnosis(run: Run) -> Iterator[Incident]:
+    """What one diagnosis of all records finds."""
+    whole, servers = diagnose(run.flows, run.topology), Network(run.topology).servers
+    members = members_of(whole).items()
+    jobs = true_jobs(run, {job: [servers[one] for one in own] for job, own in members})
+    for row in rows_of(whole):
+        cause, begin_ns = alert_name(row), int(row["start_ns"])
+        yield Incident(
+            cause, "", jobs[str(row["job"])], "", begin_ns, int(row["end_ns"]), begin_ns,
+            is_stop(cause),
+        )  # fmt: skip

@@ -37,7 +37,7 @@ from prism_sim.render.pages import render_page
 from prism_sim.run_folder import Run
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.score import score_run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulate, simulated
 
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
 LAB = ROOT / "tests" / "fixtures" / "lab"
@@ -144,9 +144,7 @@ SCORED = (
 
 def _scored(name: str, seed: int) -> dict[str, Any]:
     scenario = load(ROOT / "scenarios" / f"{name}.yaml", {"seed": seed})
-    with tempfile.TemporaryDirectory() as temporary:
-        run = Run(Path(temporary))
-        simulate(scenario, run)
+    with simulated(scenario) as run:
         diagnose(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
         return score_run(run).to_json()
 
@@ -174,10 +172,10 @@ def timeline() -> str:
     start = ops["start_ts"].astype(float)
     measured = _parts(ops["optype"], ops["step"], start, start + ops["duration"], MEASURED_PASSES)
     kind, begin, end = spans["kind"], spans["start_ns"] / 1e9, spans["end_ns"] / 1e9
-    simulated = _parts(kind, spans["step"], begin, end, ("fwd", "bwd", "opt"))
+    ours = _parts(kind, spans["step"], begin, end, ("fwd", "bwd", "opt"))
     rows = []
     for part, true_s in measured.items():
-        made_s = simulated[part]
+        made_s = ours[part]
         share = abs(made_s - true_s) / measured["first forward to last update"]
         shown = [
             f"{1000 * value:.1f}"

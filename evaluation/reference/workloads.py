@@ -7,10 +7,8 @@ layout. The closed forms use nothing of the simulator but the published sizes of
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulated
 from prism_sim.studies import pool
 from prism_sim.training.costs import step_flops
 
@@ -93,9 +91,7 @@ def outcome(run: PublishedRun) -> SimulatedRun:
     """Simulate ``run``."""
     scenario = scenario_of(run)
     job, cluster = job_of(scenario), scenario.cluster
-    with tempfile.TemporaryDirectory() as folder:
-        made = Run(Path(folder))
-        simulate(scenario, made)
+    with simulated(scenario) as made:
         step_s = _step_s(made, job, run)
         pairs = made.truth("pairs")
     whole = run.micro_batches or job.micro_batches

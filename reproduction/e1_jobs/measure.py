@@ -8,19 +8,20 @@ and its inferred job, after it. ``prism`` runs as a whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reproduction.base import OTHER_METHOD, Result, Trial, published_method, simulated
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from llmprism.io.flows import FlowTable, read_flows
+from llmprism.io.topology import Topology, read_topology
+from llmprism.pipeline import diagnose
+from prism_sim.toolkit import Job, ScoreTables, members, score_jobs, simulated
+from reproduction.base import OTHER_METHOD, Result, Trial, published_method
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from llmprism.io.flows import FlowTable
-    from llmprism.io.topology import Topology
-    from prism_sim.toolkit import Job
 
 KINDS = ("large", "small")
 """Jobs of at least two servers, as in the publication; and jobs of any size."""
@@ -42,10 +43,6 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 def measure(trial: Trial) -> Result:
     """Numbers of true, inferred and exact jobs and of clusters, and the labels of all NICs."""
-    from llmprism.io.flows import read_flows
-    from llmprism.io.topology import read_topology
-    from llmprism.pipeline import diagnose
-
     with simulated(trial.scenario) as run:
         topology = read_topology(run.topology)
         flows, _ = read_flows(run.flows, topology)
@@ -84,9 +81,6 @@ def measure(trial: Trial) -> Result:
 
 def _recognised(flows: FlowTable, topology: Topology) -> tuple[pd.Series, pd.Series]:
     """Cross-machine cluster and inferred job of every address; -1 without traffic."""
-    import numpy as np
-    import pandas as pd
-
     found = published_method().jobs(flows, topology).of_address
     cluster = _connected(*flows.pairs[:2], len(flows.addresses))
     index = pd.Index(flows.addresses)
@@ -98,25 +92,17 @@ def _recognised(flows: FlowTable, topology: Topology) -> tuple[pd.Series, pd.Ser
 
 def _connected(src: NDArray[Any], dst: NDArray[Any], addresses: int) -> NDArray[np.int64]:
     """Number of the connected component of each address."""
-    import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     edges = coo_array((np.ones(len(src), np.int8), (src, dst)), shape=(addresses, addresses))
     _, labels = connected_components(edges, directed=False)
     return np.asarray(labels, np.int64)
 
 
 def _scored(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> dict[str, Any]:
-    from prism_sim.toolkit import ScoreTables, score_jobs
-
     return dict(vars(score_jobs(ScoreTables({"ranks": ranks}, {"jobs": diagnosed}, {}, {}))))
 
 
 def _exact(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> set[str]:
     """Names of the true jobs that have exactly the addresses of an inferred job."""
-    from prism_sim.toolkit import members
-
     found = set(members(diagnosed).values())
     return {job for job, addresses in members(ranks).items() if addresses in found}
 

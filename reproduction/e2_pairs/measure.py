@@ -25,9 +25,10 @@ from prism_sim.toolkit import (
     find_scenario,
     load_scenario,
     score_pairs,
+    simulated,
     topology_of,
 )
-from reproduction.base import OTHER_METHOD, Result, Trial, published_method, simulated
+from reproduction.base import OTHER_METHOD, Result, Trial, published_method
 from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES
 
 NAME = "e2"

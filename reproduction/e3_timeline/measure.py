@@ -21,14 +21,29 @@ between steps, which no flow shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reproduction.base import METHOD, OTHER_METHOD, Done, Result, Trial, simulated
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from prism_sim.toolkit import Match, Run, ScoreTables
+from llmprism.pipeline import diagnose
+from prism_sim.toolkit import (
+    Match,
+    RelativeErrors,
+    Run,
+    ScoreTables,
+    figures_of,
+    find_scenario,
+    load_scenario,
+    load_tables,
+    match_steps,
+    rank_rows,
+    samples_of,
+    simulated,
+    to_json,
+    true_work,
+)
+from reproduction.base import METHOD, OTHER_METHOD, Done, Result, Trial
 
 SCENARIO = "paper/e3"
 MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
@@ -62,8 +77,6 @@ _PERCENTS = range(101)
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     """Every variant with every seed; the first measured one keeps the spans of three ranks."""
-    from prism_sim.toolkit import find_scenario, load_scenario
-
     listed = []
     for variant, changes in VARIANTS.items():
         for seed in seeds:
@@ -93,9 +106,6 @@ def measure(trial: Trial) -> Result:
 
 def _diagnosed(run: Run, method: str, shown: bool) -> Result:
     """Figures of a diagnosis by ``method``; if ``shown``, with the spans of three ranks."""
-    from llmprism.pipeline import diagnose
-    from prism_sim.toolkit import figures_of, load_tables, match_steps, samples_of
-
     diagnose(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     case = load_tables(run)
     match = match_steps(case)
@@ -122,10 +132,6 @@ def _readings(case: ScoreTables, match: Match, samples: pd.DataFrame) -> dict[st
 
 def _errors(true: pd.Series, inferred_ns: pd.Series) -> dict[str, Any]:
     """Figures as in ``score.json``, and percentiles of the errors, with 1 for unmatched steps."""
-    import numpy as np
-
-    from prism_sim.toolkit import RelativeErrors, to_json
-
     inferred = inferred_ns.to_numpy(float)
     actual = true.to_numpy(float)
     defined = actual > 0
@@ -140,10 +146,6 @@ def _errors(true: pd.Series, inferred_ns: pd.Series) -> dict[str, Any]:
 
 def _from_first_forward(case: ScoreTables, match: Match) -> pd.Series:
     """Time from the start of the first forward pass to the end of each true step [ns]."""
-    import pandas as pd
-
-    from prism_sim.toolkit import rank_rows
-
     forwards = case.truth["spans"]
     forwards = forwards[forwards["kind"] == "fwd"]
     forwards = forwards.assign(rank_row=rank_rows(case.truth["ranks"], forwards))
@@ -180,8 +182,6 @@ def _spans(run: Run, case: ScoreTables) -> dict[str, Any]:
 
 
 def _true_line(case: ScoreTables, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
-    from prism_sim.toolkit import true_work
-
     row = rank.name
     spans = case.truth["spans"]
     own = spans[spans["rank"] == rank["rank"]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
+from prism_common.scratch import working_folder
 from prism_sim.collector.inspector_records import LoggedJob, write_collectives
 from prism_sim.draws import Draws
 from prism_sim.loading.job import Job
@@ -29,6 +30,15 @@ from prism_sim.world import World, logged_jobs, write_truth
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done in [0, 1] and a description of the work."""
+
+
+@contextmanager
+def simulated(scenario: Scenario) -> Iterator[Run]:
+    """The run of ``scenario`` in a temporary folder, which goes with the block."""
+    with working_folder() as folder:
+        run = Run(folder)
+        simulate(scenario, run)
+        yield run
 
 
 def simulate(

@@ -43,7 +43,7 @@ from prism_sim.score.matching import Match, match_steps
 from prism_sim.score.pairs import score_pairs
 from prism_sim.score.stats import RelativeErrors
 from prism_sim.score.timeline import figures_of, samples_of
-from prism_sim.simulate import simulate
+from prism_sim.simulate import simulate, simulated
 from prism_sim.studies.fingerprints import fingerprint
 from prism_sim.studies.kept import Content, Piece, do_missing
 from prism_sim.studies.kept import content as kept_content
@@ -95,6 +95,7 @@ __all__ = [
     "score_run",
     "server_name",
     "simulate",
+    "simulated",
     "stage_costs",
     "table",
     "to_json",

@@ -1,12 +1,18 @@
-"""A reproduction of the paper that is killed and goes on."""
+"""A reproduction of the paper that is killed and goes on, and an experiment without simulations."""
 
 from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from prism_sim.toolkit import Scenario, paint
 from processes import PRISM_SIM, completed, started, wait_until
+from reproduction import pages
+from reproduction.base import Done, Experiment, PageFigure, Result, Trial
 
 ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
 
@@ -32,3 +38,36 @@ def reproduce_after_a_kill(folder: Path, experiments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
     (folder / "facts.json").write_text(done.stdout)
     (folder / "errors.txt").write_text(done.stderr)
+
+
+MEASURED: list[str] = []
+"""Names of the trials of the toy that were measured."""
+
+
+def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    return [
+        Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),  # type: ignore[arg-type]
+              {"reduced": reduced})
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def measure(trial: Trial) -> Result:
+    MEASURED.append(trial.name)
+    if trial.scenario.seed == 3:
+        raise ValueError("too large")
+    return {"twice": 2 * trial.scenario.seed}
+
+
+@paint.styled
+def _draw(done: Sequence[Done]) -> Figure:
+    return paint.sentence(f"{len(done)} worlds")
+
+
+TOY = Experiment(
+    "toy", "Toy: twice", trials, measure,
+    section=lambda done: f"ours: {pages.with_range([d.result['twice'] for d in done])}\n",
+    gaps=lambda done: [f"only {len(done)} worlds"],
+    pictures=lambda done: [PageFigure("toy", "Some worlds", _draw(done))],
+)  # fmt: skip
+"""An experiment without a simulation, which fails with seed 3."""

@@ -7,7 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from prism_sim.cli import app
-from reproducing import reproduce_after_a_kill
+from reproducing import MEASURED, TOY, reproduce_after_a_kill
+from reproduction import EXPERIMENTS
+from reproduction.base import Experiment
 from shared import made_once
 
 
@@ -29,3 +31,11 @@ def reduced_e3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(
         tmp_path_factory, "reduced-e3", lambda folder: reproduce_after_a_kill(folder, ["e3"])
     )
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """The experiment without a simulation, beside the others."""
+    monkeypatch.setitem(EXPERIMENTS, "toy", TOY)
+    MEASURED.clear()
+    return TOY

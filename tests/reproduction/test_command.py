@@ -2,21 +2,17 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 from typer.testing import Result
 
-from prism_sim.loading.scenario import Scenario
-from prism_sim.render import paint
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.version import __version__
 from processes import completed
 from reproducing import cases_of, reproduce_after_a_kill
 from reproduction import EXPERIMENTS
-from reproduction.base import Done, Experiment, PageFigure, Trial
+from reproduction.base import Experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 Call = Callable[..., Result]
@@ -36,55 +32,29 @@ def test_the_program_has_the_version_of_the_simulator(words: list[str]) -> None:
     assert (done.returncode, done.stdout) == (0, f"prism-sim {__version__}\n"), done.stderr
 
 
-def _trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    idle = Scenario(cluster=Cluster(servers=1), jobs=())
-    return [
-        Trial("toy", f"seed {seed}", idle.model_copy(update={"seed": seed}), {"reduced": reduced})
-        for seed in seeds
-    ]
-
-
-def _fails_with_seed_2(trial: Trial) -> dict[str, int]:
-    if trial.scenario.seed == 2:
-        raise ValueError("too large")
-    return {"seed": trial.scenario.seed}
-
-
-@paint.styled
-def _draw(done: Sequence[Done]) -> Figure:
-    return paint.sentence(f"{len(done)} worlds")
-
-
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only one experiment, which fails with seed 2."""
-    one = Experiment(
-        "toy", "Toy", _trials, _fails_with_seed_2,
-        section=lambda done: f"{len(done)} finished\n",
-        gaps=lambda _: [],
-        pictures=lambda done: [PageFigure("toy", "Worlds", _draw(done))],
-    )  # fmt: skip
-    for name in list(EXPERIMENTS):
+def only_toy(toy: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other experiment than the toy."""
+    for name in [name for name in EXPERIMENTS if name != toy.name]:
         monkeypatch.delitem(EXPERIMENTS, name)
-    monkeypatch.setitem(EXPERIMENTS, "toy", one)
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("only_toy")
 def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> None:
     options = ("reproduce", "paper", "--processes", "1", "--update")
     result = call(*options, "--seeds", "3", "--json")
     assert result.exit_code == 1
-    assert "toy seed 2: ValueError: too large" in result.stderr
+    assert "toy seed 3: ValueError: too large" in result.stderr
     (summary,) = json.loads(result.stdout)["experiments"]
-    assert (summary["done"], [failed["case"] for failed in summary["failed"]]) == (2, ["seed 2"])
+    assert (summary["done"], [failed["case"] for failed in summary["failed"]]) == (2, ["seed 3"])
     page = Path("results/paper/paper.md").read_text()
-    assert "2 finished" in page
-    assert "**seed 2 failed:** ValueError" in page
+    assert "ours: 3 (2 to 4)" in page
+    assert "**seed 3 failed:** ValueError" in page
     assert "results/reference/paper.md was not changed" in result.stderr
     assert not Path("results/reference").exists()
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("only_toy")
 def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
     result = call("reproduce", "paper", "--update", "--seeds", "1", "--processes", "1")
     assert result.exit_code == 0

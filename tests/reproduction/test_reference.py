@@ -3,30 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
-from jinja2 import Environment, nodes
-
 from reproduction import EXPERIMENTS
-from reproduction.pages import TEMPLATES
 from reproduction.traps.page import descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "paper.md"
 FOLDERS = ("benchmarks", "diagnose", "docs", "evaluation", "results", "scenarios", "sim", "tests")
 """Folders at the top of the repository."""
-
-
-def words_of(text: str) -> str:
-    return " ".join(text.split())
-
-
-def fixed_text(template: Path) -> list[str]:
-    """Paragraphs, or parts of them, that are on every page and do not depend on figures."""
-    parsed = Environment().parse(template.read_text(encoding="utf-8"))
-    outputs = [node for node in parsed.body if isinstance(node, nodes.Output)]
-    parts = [part for one in outputs for part in one.nodes if isinstance(part, nodes.TemplateData)]
-    paragraphs = [paragraph for part in parts for paragraph in part.data.split("\n\n")]
-    return [text for paragraph in paragraphs if (text := words_of(paragraph))]
 
 
 def test_the_committed_page_is_complete() -> None:
@@ -40,13 +23,6 @@ def test_the_committed_page_is_complete() -> None:
     assert len([link for link in links if link.endswith(".png")]) >= 6
     for link in links:
         assert (PAGE.parent / link).exists(), link
-
-
-@pytest.mark.parametrize("template", sorted(TEMPLATES.iterdir()), ids=lambda path: path.name)
-def test_the_committed_page_has_the_text_of_its_templates(template: Path) -> None:
-    page = words_of(PAGE.read_text(encoding="utf-8"))
-    missing = [text for text in fixed_text(template) if text not in page]
-    assert missing == []
 
 
 def test_the_committed_page_has_the_text_about_every_trap() -> None:

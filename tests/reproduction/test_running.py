@@ -8,50 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from prism_common.errors import UserError
-from prism_sim.loading.scenario import Scenario
-from prism_sim.render import paint
 from prism_sim.studies import fingerprints
 from prism_sim.studies.fingerprints import fingerprint
-from reproduction import EXPERIMENTS, base, pages, running, writing
-from reproduction.base import Done, Experiment, PageFigure, Result, Trial
-
-MEASURED: list[str] = []
-
-
-def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    return [
-        Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),  # type: ignore[arg-type]
-              {"reduced": reduced})
-        for seed in seeds
-    ]  # fmt: skip
-
-
-def measure(trial: Trial) -> Result:
-    MEASURED.append(trial.name)
-    if trial.scenario.seed == 3:
-        raise ValueError("too large")
-    return {"twice": 2 * trial.scenario.seed}
-
-
-@paint.styled
-def _draw(done: Sequence[Done]) -> Figure:
-    return paint.sentence(f"{len(done)} worlds")
-
-
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    one = Experiment(
-        "toy", "Toy: twice", trials, measure,
-        section=lambda done: f"ours: {pages.with_range([d.result['twice'] for d in done])}\n",
-        gaps=lambda done: [f"only {len(done)} worlds"],
-        pictures=lambda done: [PageFigure("toy", "Some worlds", _draw(done))],
-    )  # fmt: skip
-    monkeypatch.setitem(EXPERIMENTS, "toy", one)
-    MEASURED.clear()
-    return one
+from reproducing import MEASURED
+from reproduction import base, running, writing
+from reproduction.base import Experiment, Trial
 
 
 def ran(experiment: Experiment, folder: Path, seeds: Sequence[int], **how: bool) -> tuple[int, int]:

@@ -7,7 +7,6 @@ needs SimGrid. The larger comparison is in ``results/reference/fabric.md``.
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
@@ -107,17 +106,3 @@ def test_a_route_through_a_link_twice_cannot_be_written(tmp_path):
     program.templates.via["weight"][0] = 2
     with pytest.raises(ValueError, match="more than once"):
         flowset.write_flow_set(program, tmp_path / "flows")
-
-
-CHECKS = ["crosscheck", "foreign_checks", "routing_checks", "gray_checks"]
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_the_committed_page_has_the_text_of_its_generator(name):
-    page = (ROOT / "results" / "reference" / "fabric.md").read_text()
-    tree = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text())
-    values = [n.value for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.AugAssign)]
-    texts = [one.value for one in values if isinstance(one, ast.Constant)]
-    prose = [text for text in texts if isinstance(text, str) and text.endswith("\n")]
-    assert prose
-    assert [text for text in prose if text not in page] == []

@@ -122,6 +122,21 @@ def _message(time_s: int, sequence: int, content: bytes) -> bytes:
     return struct.pack(">HHIII", 10, 16 + len(content), time_s, sequence, 1) + content
 
 
+def ipfix_messages(flows: pd.DataFrame, sequence: int = 0) -> Iterator[bytes]:
+    """The messages of flow records: their template first, then records in their order.
+
+    ``sequence`` is the number of records that the exporter has sent before; the template comes only
+    if there are none.
+    """
+    flows = prepared(flows)
+    rows = flows.assign(start_ntp=_ntp(flows["start_ns"]), end_ntp=_ntp(flows["end_ns"]))
+    ends_s = (flows["end_ns"] // _SECOND_NS).to_numpy()
+    if not sequence:
+        yield _message(int(ends_s[0]), 0, a_set(_IPFIX_TEMPLATES, template(_IPFIX_ELEMENTS)))
+    for first, last, content in chunks(records(rows, _IPFIX_ELEMENTS)):
+        yield _message(int(ends_s[last]), (sequence + first) % 2**32, content)
+
+
 class Ipfix(Exporter):
     """Messages with one template."""
 
@@ -130,11 +145,5 @@ class Ipfix(Exporter):
     suffix = ".ipfix"
 
     def write(self, flows: pd.DataFrame, out: IO[bytes], sampling: int) -> None:
-        if not len(flows):
-            return
-        flows = prepared(flows)
-        rows = flows.assign(start_ntp=_ntp(flows["start_ns"]), end_ntp=_ntp(flows["end_ns"]))
-        ends_s = (flows["end_ns"] // _SECOND_NS).to_numpy()
-        out.write(_message(int(ends_s[0]), 0, a_set(_IPFIX_TEMPLATES, template(_IPFIX_ELEMENTS))))
-        for first, last, content in chunks(records(rows, _IPFIX_ELEMENTS)):
-            out.write(_message(int(ends_s[last]), first, content))
+        if len(flows):
+            out.writelines(ipfix_messages(flows))

@@ -14,11 +14,28 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 ENDING = ".md.j2"
+_PART = "\n## "
 
 
 def render_page(folder: Path, name: str, **values: Any) -> str:
     """The page from the template ``name`` in ``folder`` with ``values``."""
     return _environment(folder).get_template(f"{name}{ENDING}").render(**values)
+
+
+def with_part(page: str, part: str) -> str:
+    """``page`` with a new part, whose first line is ``## TITLE``, or with a new head.
+
+    It takes the place of the part with its title, or comes last.
+
+    >>> with_part("# All\\n\\n## A\\n\\n1\\n\\n## B\\n\\n2\\n", "## A\\n\\n3\\n")
+    '# All\\n\\n## A\\n\\n3\\n\\n## B\\n\\n2\\n'
+    """
+    head, *parts = page.split(_PART)
+    if not part.startswith(_PART[1:]):
+        return _PART.join([part, *parts])
+    texts = {one.partition("\n")[0]: one for one in parts}
+    part = part.removeprefix(_PART[1:])
+    return _PART.join([head, *(texts | {part.partition("\n")[0]: part}).values()])
 
 
 @cache

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import pandas as pd
 
-from prism_common.scratch import working_folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import CATALOGUE as SCORE_FIGURES
@@ -58,11 +57,9 @@ def figures_of(case: RunCase) -> dict[str, float | None]:
     ``truth.*`` are figures of the simulation itself (:func:`truth_figures`); the rest is
     ``score.json`` as a flat table, if the case has a method.
     """
-    from prism_sim.simulate import simulate
+    from prism_sim.simulate import simulated
 
-    with working_folder() as folder:
-        run = Run(folder)
-        simulate(case.scenario, run)
+    with simulated(case.scenario) as run:
         figures = simulated_figures(run)
         if case.method != SIMULATED_ONLY:
             figures |= scored_figures(run, case.method)

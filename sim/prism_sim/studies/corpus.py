@@ -79,18 +79,16 @@ def check_corpus(folder: Path, progress: Progress | None = None) -> list[Problem
 
 
 def _write_world(family: Family, seed: int, corpus: Path) -> None:
-    from prism_sim.simulate import simulate
+    from prism_sim.simulate import simulated
 
     scenario = Scenario.model_validate(draw(family, seed))
     seen, hidden = (corpus / side / family.name / str(seed) for side in (OBSERVATIONS, TRUTH))
-    with working_folder() as folder:
-        run = Run(folder)
-        simulate(scenario, run)
+    with simulated(scenario) as run:
         for place in (seen, hidden):
             place.mkdir(parents=True)
         for path in (run.flows, run.topology):
             shutil.move(path, seen / path.name)
-        for path in sorted((folder / "truth").iterdir()):
+        for path in sorted((run.folder / "truth").iterdir()):
             shutil.move(path, hidden / path.name)
     text = json.dumps(scenario.model_dump(mode="json"), indent=1, sort_keys=True)
     (hidden / "scenario.json").write_text(text + "\n", encoding="utf-8")

@@ -20,7 +20,6 @@ import pandas as pd
 from llmprism.isolation.runner import INVALID, Limits, MethodError
 from llmprism.pipeline import diagnose_apart, empty_diagnosis
 from prism_common.errors import Problem, UserError
-from prism_common.scratch import working_folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
@@ -123,11 +122,9 @@ def _key(task: _Task) -> str:
 
 
 def _measured(task: _Task) -> dict[str, Any]:
-    from prism_sim.simulate import simulate
+    from prism_sim.simulate import simulated
 
-    with working_folder() as folder:
-        run = Run(folder)
-        simulate(task.scenario, run)
+    with simulated(task.scenario) as run:
         return {"rows": [*_rows(run, task)]}
 
 

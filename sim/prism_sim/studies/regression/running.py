@@ -17,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 
-from prism_common.scratch import working_folder
 from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies.cases import scored_figures, simulated_figures
@@ -128,12 +127,10 @@ def run_suite(
 
 def run_case(case: Case) -> CaseRun:
     """Simulate ``case`` in a temporary folder, diagnose it by each method, and score that."""
-    from prism_sim.simulate import simulate
+    from prism_sim.simulate import simulated
 
     began_s = time.perf_counter()
-    with working_folder() as folder:
-        run = Run(folder)
-        simulate(case.scenario, run)
+    with simulated(case.scenario) as run:
         truth = flatten(simulated_figures(run))
         figures = {
             method: _plain(truth | flatten(scored_figures(run, method))) for method in case.methods

@@ -102,8 +102,8 @@ def watch(
     try:
         if not is_over() and int(state.state.position or 0) < len(source):
             _note_version(folder)
-            everybody = [history, *listeners]
-            Monitor(source, Network(topology), state, settings, everybody).run(is_over)
+            all_listeners = [history, *listeners]
+            Monitor(source, Network(topology), state, settings, all_listeners).run(is_over)
         return state
     finally:
         state.close()

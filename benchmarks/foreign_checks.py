@@ -118,11 +118,7 @@ def write_fixtures() -> None:
 
 
 def percent(fraction: float) -> str:
-    """A fraction as a percentage of two significant digits.
-
-    >>> percent(0.00012345), percent(0.0)
-    ('0.012 %', '0 %')
-    """
+    """A fraction as a percentage of two significant digits: 0.00012345 is 0.012 %."""
     value = 100 * float(fraction)
     return f"{value:.2g} %" if abs(value) >= 1e-4 or value == 0 else f"{value:.1e} %"
 

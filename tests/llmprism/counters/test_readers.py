@@ -182,6 +182,13 @@ def test_what_cannot_be_read_is_counted(tmp_path, content, reason):
     assert readings.set_aside[reason] == 1
 
 
+def test_a_time_that_64_bits_do_not_hold_is_counted(tmp_path):
+    told = [f"{year}-03-01T12:00\nrx_bytes: 1\ntx_bytes: 1\n" for year in (2024, 2025, 9999)]
+    (tmp_path / "eth0.txt").write_text("".join(told))
+    readings = read([str(tmp_path / "eth0.txt")], Options())
+    assert readings.ports[0].time_ns.size == readings.set_aside["values without a time"] == 2
+
+
 def test_a_counter_that_did_not_change_keeps_its_value(tmp_path):
     first, *rest = EXPECTED
     lines = [event(first[0], in_octets=first[1], out_octets=first[2])]

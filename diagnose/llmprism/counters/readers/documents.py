@@ -23,7 +23,7 @@ from urllib.request import urlopen
 
 from llmprism.counters.names import WHY_NO_RATES
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import WITH_PORT, Samples
+from llmprism.counters.readers.samples import LATEST_NS, NO_TIME, WITH_PORT, Samples
 from llmprism.counters.readings import Readings
 from llmprism.ingest.sources import Source
 from prism_common.errors import Problem, UserError
@@ -36,7 +36,6 @@ MOST_POINTS = 10_000
 """Of one answer; Prometheus refuses more than 11,000."""
 TIMEOUT_S = 60
 HOUR_NS = 3_600_000_000_000
-LATEST_S = 4e9
 _KEY = re.compile(r"\[(?:name|ifname|port)=([^\]]+)\]")
 _AROUND = frozenset({"counters", "state", "COUNTERS", "interface", "interfaces", ""})
 _NO_MESSAGE = "lines that are no message"
@@ -131,15 +130,15 @@ def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
     for pair in values if isinstance(values, list) else []:
         try:
             moment, value = pair
-            yield round(real(moment, 0, LATEST_S) * 1e9), value
+            yield round(real(moment, 0, LATEST_NS / 1e9) * 1e9), value
         except (TypeError, ValueError):
-            counts["values without a time"] += 1
+            counts[NO_TIME] += 1
 
 
 def _take_messages(document: Any, samples: Samples) -> None:
     for event in document if isinstance(document, list) else [document]:
         try:
-            time_ns = whole(event["timestamp"], 0, 1 << 61)
+            time_ns = whole(event["timestamp"], 0, LATEST_NS)
             leaves = [*_leaves(event)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             samples.counts[_NO_MESSAGE] += 1

@@ -24,9 +24,12 @@ from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, real, whole
 
 LARGEST = 2**64 - 1
+LATEST_NS = 4 * 10**18
+"""The year 2096: times after it are none, and 64 bits do not hold all of them."""
 WITH_PORT = re.compile(r"([^:]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 """A host and the TCP port of its exporter."""
 NO_NUMBER = "values that are no whole number"
+NO_TIME = "values without a time"
 SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "source", "node",
                  "host", "hostname", "instance", "target")  # fmt: skip
 """Labels of the device of a port, the surest first."""
@@ -66,6 +69,8 @@ class Samples:
             number = whole_number(value)
             if number is None:
                 self.counts[NO_NUMBER] += 1
+            elif not 0 <= time_ns <= LATEST_NS:
+                self.counts[NO_TIME] += 1
             else:
                 times.append(time_ns)
                 values.append(number)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import socket
 import subprocess
 import time
@@ -97,6 +99,34 @@ def test_lines_of_standard_input_are_all_read_before_the_end(
     assert stored["fates"]["kept"] == len(world.flows)
     assert [json.loads(line) for line in done.stdout.splitlines()] == events_in(state)
     assert ("opened", "SlowGpu") in watched.happened()
+
+
+def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    """As logrotate does it: renamed, compressed, touched; then another file in its place."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source, position = open_source(str(folder), tmp_path), None
+
+    def taken() -> list[str]:
+        nonlocal position
+        found = source.take(position, 0.0)
+        position = json.loads(json.dumps(found.position))
+        return [one.path.name for one in found.files]
+
+    def packed(cut: int) -> None:
+        (folder / "b.csv.gz").write_bytes(gzip.compress(b"start,end\n" * 99)[:cut])
+
+    (folder / "a.csv").write_bytes(b"start,end\n" * 99)
+    assert taken() == ["a.csv"]
+    packed(-9)
+    assert taken() == []
+    packed(1 << 20)
+    (folder / "a.csv").unlink()
+    assert taken() == []
+    os.utime((folder / "b.csv.gz").rename(folder / "c.csv.gz"))
+    assert taken() == []
+    (folder / "c.csv.gz").write_bytes(b"start,end,size\n")
+    assert taken() == ["c.csv.gz"]
 
 
 @pytest.mark.parametrize("text", ["udp://127.0.0.1", "udp://h:port", "no/such/folder", "tcp://a:1"])

@@ -5,6 +5,9 @@ system), so a file is read once, as it is when it appears. Names that begin with
 of files that are being written (``nfcapd.current.*``, ``*.tmp``, ``*.partial``) are passed over. A
 folder inside of the folder is an observation point with its name.
 
+A file is known by what it holds: one that is renamed, compressed or touched is not read again. A
+compressed file whose end is missing is still being written.
+
 The folder is listed again and again instead of being watched: that works on network file systems
 as well, and misses nothing. Files are never moved or removed.
 """
@@ -15,9 +18,11 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from llmprism.ingest.sources import BROKEN
 from llmprism.ingest.sources import Source as File
 from llmprism.watch.sources import Taken, register
 from prism_common.errors import Problem, UserError
@@ -28,8 +33,11 @@ _LEAST_BYTES, _MOST_BYTES = 1 << 18, 1 << 28  # taken together
 _ROUND_S = 1.0  # to read and store what is taken: signals are looked at between
 _LOOK_S = 0.5
 
-Seen = dict[str, list[int]]
-"""Size [bytes] and time of change [ns] of each file that was read, by its path in the folder."""
+Stamp = list[Any]
+"""Size [bytes] and time of change [ns] of a file, and a digest of what it held when it was read."""
+
+Seen = dict[str, Stamp]
+"""Files that were read, by their paths in the folder."""
 
 
 class Directory:
@@ -41,6 +49,7 @@ class Directory:
     def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self._path, self._own = path, own
         self._at_once, self._taken = 4 * _LEAST_BYTES, (0.0, 0)  # bytes; when, and how many
+        self._digests: dict[tuple[Any, ...], str] = {}  # of what is not in the position yet
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the files that are new, or were replaced."""
@@ -48,7 +57,9 @@ class Directory:
         seen = _seen(position)
         while True:
             found = dict(self._listed())
-            fresh = [name for name, stamp in found.items() if seen.get(name) != stamp]
+            changed = self._changed(seen, found)
+            known = {one[-1] for one in seen.values()}
+            fresh = [name for name, one in changed.items() if one[-1] not in known]
             left_s = deadline - time.monotonic()
             if fresh or left_s <= 0:
                 break
@@ -56,12 +67,26 @@ class Directory:
         self._let_go(seen)  # stored, before a crash
         taken = self._some(sorted(fresh, key=lambda name: (found[name][1], name)), found)
         kept = {name: stamp for name, stamp in seen.items() if name in found}
+        kept |= {name: one for name, one in changed.items() if name in taken or one[-1] in known}
         files = [File(self._path / name, point=str(Path(name).parent)) for name in taken]
-        return Taken(files, {**kept, **{name: found[name] for name in taken}})
+        return Taken(files, kept)
+
+    def _changed(self, seen: Seen, found: Seen) -> Seen:
+        """Whole files that came or changed, with their digests."""
+        names = [name for name, stamp in found.items() if seen.get(name, [])[:2] != stamp]
+        keys = {name: (name, *found[name]) for name in names}
+        if self._own is None:
+            self._digests = {
+                key: self._digests.get(key) or _digest(self._path / name, str(Path(name).parent))
+                for name, key in keys.items()
+            }
+            names = [name for name in names if self._digests[keys[name]]]
+        digests = self._digests
+        return {name: [*found[name], digests.get(keys[name], str(keys[name]))] for name in names}
 
     def is_waiting(self, position: Any) -> bool:
         """Whether a file has come behind ``position``."""
-        return any(_seen(position).get(name) != stamp for name, stamp in self._listed())
+        return any(_seen(position).get(name, [])[:2] != stamp for name, stamp in self._listed())
 
     def stored(self, taken: Taken) -> None:
         """Remove the files, if they are the monitor's own; take as much as a round allows next."""
@@ -108,6 +133,22 @@ class Directory:
             taken.append(name)
             self._taken = time.monotonic(), total
         return taken
+
+
+def _digest(path: Path, point: str) -> str:
+    """Of what a file holds, and its point; empty if it is compressed, and its end is missing."""
+    found = blake2b(point.encode(), digest_size=16)
+    try:
+        with File(path).open() as stream:
+            while piece := stream.read(_LEAST_BYTES):
+                found.update(piece)
+    except EOFError:
+        return ""
+    except UserError:
+        return str(path)
+    except BROKEN:  # what reads it says what is wrong with it
+        pass
+    return found.hexdigest()
 
 
 def _seen(position: Any) -> Seen:

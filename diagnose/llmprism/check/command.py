@@ -6,9 +6,6 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,9 +13,6 @@ from llmprism.ingest import arguments
 from prism_common.command import Command, Quiet, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
-
-if TYPE_CHECKING:
-    from llmprism.check.stages import Stage
 
 CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
 
@@ -39,41 +33,17 @@ def check_command(
 ) -> None:
     """Say what flow records allow."""
     with user_errors(debug):
-        from llmprism.check.checking import as_dict, check
-        from llmprism.check.counted import is_counters
-
-        if is_counters(flows):
-            _check_counters(flows, topology, as_json)
-            return
+        from llmprism.check.checking import check
 
         with reporting(quiet) as progress:
-            found, lines, diagnosis = check(flows, topology, progress)
+            page = check(flows, topology, progress)
     if as_json:
-        typer.echo(json.dumps(as_dict(found, lines), indent=1, allow_nan=False))
+        typer.echo(json.dumps(page.content, indent=1, allow_nan=False))
         return
-    typer.echo(f"{found.records:,} records")
-    _print(lines, diagnosis.verdict.lines() if diagnosis else [])
-
-
-def _print(lines: Iterable[Stage], verdict: Iterable[str]) -> None:
-    """Print what records allow; names in them come from others."""
-    for line in lines:
+    typer.echo(page.heading)
+    for line in page.stages:  # names in them come from others
         typer.echo(f"{line.answer:>7}  {line.stage}: {printable(line.figures)}")
         if line.mend:
             typer.echo(f"         to get it: {printable(line.mend)}")
-    for line_of_verdict in verdict:
+    for line_of_verdict in page.verdict:
         typer.echo(printable(line_of_verdict))
-
-
-def _check_counters(table: Path, topology: Path | None, as_json: bool) -> None:
-    """Say what counters of ports allow."""
-    from dataclasses import asdict
-
-    from llmprism.check.counted import check
-
-    result, lines = check(table, topology)
-    if as_json:
-        typer.echo(json.dumps({"stages": [asdict(line) for line in lines]}, indent=1))
-        return
-    typer.echo(f"{result.diagnosis.intake.rows:,} readings of {len(result.codes):,} ports")
-    _print(lines, result.diagnosis.verdict.lines())

@@ -11,5 +11,5 @@ in the same steps, so their rates rise and fall together: this is all that the d
 - :mod:`.jobs`: ports whose rates rise and fall together.
 - :mod:`.rhythm`, :mod:`.steps`: the length of a step, and its single steps as equal bytes.
 - :mod:`.peers`: what each NIC moves in a step, beside the NICs with the same role.
-- :mod:`.findings`, :mod:`.verdict`: what is slow, and what this interval cannot show.
+- :mod:`.findings`: what is slow.
 """

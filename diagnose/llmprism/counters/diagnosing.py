@@ -2,19 +2,23 @@
 
 Pairs, groups and spans stay empty, and sizes of layouts are -1: counters do not show them. The
 tables ``jobs`` and ``steps`` have what a NIC moves in a step, its role, and its kinship.
+
+A step shows if it lasts two refreshes, a single step if it lasts six. Below, the answer is
+"unknown", with the interval that would show it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from llmprism.counters import findings, verdict
+from llmprism.counters import findings
 from llmprism.counters.cleaning import UNSURE_WRAPS, PortSeries, cleaned, refresh_ns, summed
 from llmprism.counters.curves import Curves, curves_of
 from llmprism.counters.findings import CounterFinding, JobView
@@ -23,14 +27,16 @@ from llmprism.counters.jobs import PortJobs, find_jobs
 from llmprism.counters.naming import placed
 from llmprism.counters.peers import members_of
 from llmprism.counters.readings import Form, Readings
-from llmprism.counters.rhythm import Rhythm, rhythm_of
-from llmprism.counters.steps import can_show_steps, steps_of
+from llmprism.counters.rhythm import SHORTEST, Rhythm, rhythm_of
+from llmprism.counters.steps import SAMPLES, can_show_steps, steps_of
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.io.flows import Intake
 from llmprism.io.topology import Topology
 from llmprism.model import CANNOT_TELL, UNKNOWN
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.persistent_deviations import Scope
 from llmprism.verdict import Reason, RecordsVerdict
+from prism_common.quantities import duration
 
 METHOD = "counters"
 NO_CURVES = Curves(
@@ -42,6 +48,13 @@ ONLY_REMARKS = (
     "values of other counters",
 )  # fmt: skip
 """What is counted and used all the same: these readings are not set aside."""
+
+FINEST_NS = 100_000_000
+"""Interval that an operator can ask of most switches: 0.1 s."""
+NO_ONE_TO_NAME = (
+    "which GPU, link or server makes a job slow, where all ports of the job wait for it"
+    " (flow records of single messages show it)"
+)
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,9 @@ def diagnose(
         jobs = find_jobs(curves, servers, link_bps(topology)[codes])
     codes = codes[: len(curves.ports)]
     views, rhythms = _views(curves, jobs)
-    reasons = [*verdict.about_all(len(series), int(jobs.busy.sum()), jobs.count, counts)]
+    reasons = [*_about_all(len(series), int(jobs.busy.sum()), jobs.count, counts)]
     for view, rhythm in zip(views, rhythms, strict=True):
-        reasons += verdict.about_job(view.name, rhythm, resolution_ns)
+        reasons += _about_job(view.name, rhythm, resolution_ns)
     found = [
         (view.name, finding)
         for view in views
@@ -286,5 +299,48 @@ def _verdict(
     """Whether any job can be diagnosed; a job with a known step is."""
     can_tell = any(rhythm.period_ns for rhythm in rhythms)
     events = series[0].events if series else {}
-    scopes = [verdict.scope_of(view.name, view.steps is not None, events) for view in views]
+    scopes = [_scope_of(view.name, view.steps is not None, events) for view in views]
     return RecordsVerdict(can_tell, tuple(reasons), dict(figures)).with_scopes(scopes)
+
+
+def _about_all(ports: int, busy: int, jobs: int, counts: Mapping[str, int]) -> Iterator[Reason]:
+    """Why no job can be diagnosed at all."""
+    if not ports:
+        hint = "; read the 64-bit counters (ifHCInOctets)" if counts.get(UNSURE_WRAPS) else ""
+        yield Reason("no_records", None, f"no port has usable readings{hint}")
+    elif not busy:
+        yield Reason("no_jobs", None, f"none of the {ports:,} ports has the traffic of a job")
+    elif not jobs:
+        text = f"the {busy:,} busy ports have no rhythm in common; a longer recording may show one"
+        yield Reason("no_jobs", None, text)
+
+
+def _about_job(job: str, rhythm: Rhythm, resolution_ns: int) -> Iterator[Reason]:
+    """Why the steps of one job are unknown."""
+    refresh = duration(resolution_ns)
+    if not rhythm.period_ns:
+        shortest = duration(SHORTEST * resolution_ns)
+        finer = min(FINEST_NS, resolution_ns // 10)
+        text = (
+            f"{rhythm.reason} (counters are new every {refresh}), so its steps are unknown: they"
+            f" may be shorter than {shortest}; counters that are new every {duration(finer)} would"
+            f" show steps from {duration(SHORTEST * finer)} on"
+        )
+        yield Reason("coarse_interval", job, text)
+    elif rhythm.period_ns < SAMPLES * resolution_ns:
+        text = (
+            f"a step takes {duration(rhythm.period_ns)} on average, and single steps are unknown:"
+            f" counters are new every {refresh}; every {duration(rhythm.period_ns / SAMPLES)} would"
+            " show them"
+        )
+        yield Reason("coarse_interval", job, text)
+
+
+def _scope_of(job: str, has_steps: bool, events: Mapping[str, Any]) -> Scope:
+    """What was compared in a job, and what was not."""
+    compared = ["each NIC with the same NIC of the other servers"]
+    if has_steps:
+        compared.append("the bursts of each NIC with those of NICs that move as much")
+    if events:
+        compared.append(f"{', '.join(name.replace('_', ' ') for name in events)} of the NICs")
+    return Scope(job, tuple(compared), (NO_ONE_TO_NAME,))

@@ -3,7 +3,7 @@
 A world contains the layout, routes and fabric of the cluster, the jobs that are placed on it, the
 collector and the span log that observe them, and the faults.
 
-Traffic of no training job (services, storage rebalancing, other tenants) begins as a Poisson process.
+Flows of no training job (services, storage rebalancing, other tenants) begin as a Poisson process.
 Sizes are lognormal, which is close to measured data-centre flows. Source and destination are drawn
 from the given servers. Flows between the same two NICs share a connection.
 """

@@ -12,18 +12,10 @@ from llmprism.io.writing import write_table
 NAMES = ["10.0.0.9", "10.0.0.10", "10.0.0.1"]
 
 
-def test_codes_become_the_names_they_stand_for():
+def test_codes_become_the_names_they_stand_for_and_sort_by_them():
     assert list(as_categories(NAMES, np.array([2, 0, 0, 1]))) == [NAMES[i] for i in (2, 0, 0, 1)]
-    assert len(as_categories([], np.empty(0, np.int32))) == 0
-
-
-def test_a_table_sorts_by_name_and_not_by_code():
     table = pd.DataFrame({"address": as_categories(NAMES, np.arange(3))})
     assert table.sort_values("address")["address"].tolist() == sorted(NAMES)
-
-
-def test_a_row_of_few_names_takes_one_byte():
-    assert as_categories(NAMES, np.zeros(1000, np.int64)).codes.nbytes == 1000
 
 
 def test_a_large_table_is_written_part_by_part_as_a_whole(tmp_path, monkeypatch):

@@ -101,16 +101,11 @@ def test_a_pipe_of_anything_else_is_refused(piped: Callable[[bytes], str]) -> No
         load(piped(b"start_ns,end_ns\n1,2\n"))
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
-def test_devices_and_folders_are_refused(path: str) -> None:
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/", "a\0b"])
+def test_devices_folders_and_names_of_no_file_are_refused(path: str) -> None:
     for read in (load, read_topology):
-        with pytest.raises(UserError, match=r"this is a (device|folder)"):
+        with pytest.raises(UserError, match=r"this is a (device|folder)|cannot read this"):
             read(path)
-
-
-def test_a_name_that_no_file_can_have_is_refused() -> None:
-    with pytest.raises(UserError, match="cannot read this"):
-        load("a\0b")
 
 
 def test_an_endless_topology_is_refused(

@@ -51,23 +51,18 @@ def test_the_same_folder_gives_the_same_page(folder, tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_a_file_of_the_user_is_not_replaced(folder):
-    (folder / "report.html").write_text("<p>mine</p>")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("report.html", "will not replace"), ("diagnosis/steps.parquet", "steps.parquet")],
+)
+def test_a_file_that_is_not_ours_is_named_and_stays(folder, name, reason):
+    (folder / name).write_bytes(b"<p>mine</p>")
     done = invoke(folder)
-    assert done.exit_code == 1
-    assert "will not replace" in done.stderr
-    assert (folder / "report.html").read_text() == "<p>mine</p>"
+    assert (done.exit_code, reason in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+    assert (folder / name).read_bytes() == b"<p>mine</p>"
 
 
 def test_without_a_diagnosis_it_says_what_to_run(tmp_path):
     done = invoke(tmp_path)
     assert done.exit_code == 1
     assert "first run llmprism" in done.stderr
-
-
-def test_a_damaged_table_is_named(folder):
-    (folder / "diagnosis" / "steps.parquet").write_bytes(b"half a table")
-    done = invoke(folder)
-    assert done.exit_code == 1
-    assert "steps.parquet" in done.stderr
-    assert "Traceback" not in done.stderr

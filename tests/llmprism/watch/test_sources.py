@@ -102,7 +102,10 @@ def test_lines_of_standard_input_are_all_read_before_the_end(
 
 
 def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
-    """As logrotate does it: renamed, compressed, touched; then another file in its place."""
+    """As logrotate does it: renamed, compressed, touched; then another file in its place.
+
+    One that stays cut short is read at last; what a damaged state does not know is read again.
+    """
     folder = tmp_path / "in"
     folder.mkdir()
     source, position = open_source(str(folder), tmp_path), None
@@ -127,6 +130,11 @@ def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert taken() == []
     (folder / "c.csv.gz").write_bytes(b"start,end,size\n")
     assert taken() == ["c.csv.gz"]
+    packed(-9)
+    os.utime(folder / "b.csv.gz", (1, 1))
+    assert taken() == ["b.csv.gz"]
+    position = {"b.csv.gz": [], "c.csv.gz": [1, 2, {}], "a.csv": 1}
+    assert taken() == ["b.csv.gz", "c.csv.gz"]
 
 
 @pytest.mark.parametrize("text", ["udp://127.0.0.1", "udp://h:port", "no/such/folder", "tcp://a:1"])

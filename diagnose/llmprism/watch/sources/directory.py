@@ -6,7 +6,7 @@ of files that are being written (``nfcapd.current.*``, ``*.tmp``, ``*.partial``)
 folder inside of the folder is an observation point with its name.
 
 A file is known by what it holds: one that is renamed, compressed or touched is not read again. A
-compressed file whose end is missing is still being written.
+compressed file whose end is missing is still being written, if it changed in the last minute.
 
 The folder is listed again and again instead of being watched: that works on network file systems
 as well, and misses nothing. Files are never moved or removed.
@@ -32,12 +32,10 @@ _UNFINISHED = (".*", "nfcapd.current*", "*.tmp", "*.partial", "*.part")
 _LEAST_BYTES, _MOST_BYTES = 1 << 18, 1 << 28  # taken together
 _ROUND_S = 1.0  # to read and store what is taken: signals are looked at between
 _LOOK_S = 0.5
+_WRITTEN_NS = 60_000_000_000
 
-Stamp = list[Any]
-"""Size [bytes] and time of change [ns] of a file, and a digest of what it held when it was read."""
-
-Seen = dict[str, Stamp]
-"""Files that were read, by their paths in the folder."""
+Seen = dict[str, list[Any]]
+"""Size [bytes], time of change [ns] and digest of each file that was read, by its path."""
 
 
 class Directory:
@@ -57,36 +55,54 @@ class Directory:
         seen = _seen(position)
         while True:
             found = dict(self._listed())
-            changed = self._changed(seen, found)
-            known = {one[-1] for one in seen.values()}
-            fresh = [name for name, one in changed.items() if one[-1] not in known]
+            taken, known = self._some(seen, found)
             left_s = deadline - time.monotonic()
-            if fresh or left_s <= 0:
+            if taken or left_s <= 0:
                 break
             time.sleep(min(_LOOK_S, left_s))
         self._let_go(seen)  # stored, before a crash
-        taken = self._some(sorted(fresh, key=lambda name: (found[name][1], name)), found)
         kept = {name: stamp for name, stamp in seen.items() if name in found}
-        kept |= {name: one for name, one in changed.items() if name in taken or one[-1] in known}
         files = [File(self._path / name, point=str(Path(name).parent)) for name in taken]
-        return Taken(files, kept)
+        return Taken(files, {**kept, **known})
 
-    def _changed(self, seen: Seen, found: Seen) -> Seen:
-        """Whole files that came or changed, with their digests."""
-        names = [name for name, stamp in found.items() if seen.get(name, [])[:2] != stamp]
-        keys = {name: (name, *found[name]) for name in names}
-        if self._own is None:
-            self._digests = {
-                key: self._digests.get(key) or _digest(self._path / name, str(Path(name).parent))
-                for name, key in keys.items()
-            }
-            names = [name for name in names if self._digests[keys[name]]]
-        digests = self._digests
-        return {name: [*found[name], digests.get(keys[name], str(keys[name]))] for name in names}
+    def _some(self, seen: Seen, found: Seen) -> tuple[list[str], Seen]:
+        """The oldest files to read, not too large together; and the stamps of all that are known.
 
-    def is_waiting(self, position: Any) -> bool:
-        """Whether a file has come behind ``position``."""
-        return any(_seen(position).get(name, [])[:2] != stamp for name, stamp in self._listed())
+        Ends after the time of a round: what is left waits for the next.
+        """
+        ends_s = time.monotonic() + _ROUND_S
+        digests = {stamp[-1] for stamp in seen.values()}
+        keys = {name: (name, *stamp) for name, stamp in found.items()
+                if seen.get(name, [])[:2] != stamp}  # fmt: skip
+        self._digests = {key: self._digests[key] for key in keys.values() if key in self._digests}
+        taken: list[str] = []
+        known: Seen = {}
+        total = 0
+        for name in sorted(keys, key=lambda name: (found[name][1], name)):
+            digest, size = self._digest(keys[name]), found[name][0]
+            if not digest:
+                continue
+            if digest not in digests:
+                if taken and total + size > self._at_once:
+                    break
+                taken.append(name)
+                total += size
+            digests.add(digest)
+            known[name] = [*found[name], digest]
+            if time.monotonic() > ends_s:
+                break
+        self._taken = time.monotonic(), total
+        return taken, known
+
+    def _digest(self, key: tuple[Any, ...]) -> str:
+        """Of the content of the file of this name, size and time; empty if it is being written."""
+        if self._own is not None:
+            return str(key)
+        is_young = time.time_ns() - key[-1] < _WRITTEN_NS
+        if not self._digests.get(key) and (key not in self._digests or not is_young):
+            point = str(Path(key[0]).parent)
+            self._digests[key] = _digest(self._path / key[0], point, is_young)
+        return self._digests[key]
 
     def stored(self, taken: Taken) -> None:
         """Remove the files, if they are the monitor's own; take as much as a round allows next."""
@@ -122,38 +138,26 @@ class Directory:
             return self._path.rglob("*")
         return (self._path / name for name in self._own.files())
 
-    def _some(self, names: list[str], found: Seen) -> list[str]:
-        """The first of the files that are not too large together."""
-        taken: list[str] = []
-        total = 0
-        for name in names:
-            total += found[name][0]
-            if taken and total > self._at_once:
-                break
-            taken.append(name)
-            self._taken = time.monotonic(), total
-        return taken
 
-
-def _digest(path: Path, point: str) -> str:
-    """Of what a file holds, and its point; empty if it is compressed, and its end is missing."""
+def _digest(path: Path, point: str, is_young: bool) -> str:
+    """Of a file and its point; empty if it is young and compressed, and its end is missing."""
     found = blake2b(point.encode(), digest_size=16)
     try:
         with File(path).open() as stream:
             while piece := stream.read(_LEAST_BYTES):
                 found.update(piece)
-    except EOFError:
-        return ""
-    except UserError:
-        return str(path)
-    except BROKEN:  # what reads it says what is wrong with it
-        pass
+    except (*BROKEN, UserError) as error:  # what reads it says what is wrong with it
+        if is_young and isinstance(error, EOFError):
+            return ""
+        found.update(str(path).encode())
     return found.hexdigest()
 
 
 def _seen(position: Any) -> Seen:
-    """What a state says was read; nothing if it is the position of another kind of source."""
-    return position if isinstance(position, dict) else {}
+    """What a state says was read; damaged, or of another kind of source, it says less."""
+    stamps = position if isinstance(position, dict) else {}
+    return {name: one for name, one in stamps.items()
+            if isinstance(one, list) and one and isinstance(one[-1], (int, str))}  # fmt: skip
 
 
 @register("directory", "a folder of files", lambda text: Path(text).is_dir())

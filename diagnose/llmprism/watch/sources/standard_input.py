@@ -40,8 +40,8 @@ class StandardInput:
             (self._spool.rotate if is_end else self._spool.rotate_if_due)()
             refused, self._refused = self._refused, 0
         taken = self._files.take(position, 0.0 if is_end else wait_s)
-        is_end = is_end and not self._files.is_waiting(taken.position)
-        return Taken(taken.files, taken.position, refused=refused, is_end=is_end)
+        is_over = is_end and not taken.files
+        return Taken(taken.files, taken.position, refused=refused, is_end=is_over)
 
     def stored(self, taken: Taken) -> None:
         """Remove the files."""

@@ -32,7 +32,6 @@ from prism_common.kinds import EP
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
-from prism_sim.training.collectives import Group
 from prism_sim.training.collectives.base import Group, shared
 from prism_sim.training.collectives.node_limited import NodeLimitedAllToAll
 from prism_sim.training.collectives.uncoupled import lone_messages

@@ -183,8 +183,8 @@ def test_what_cannot_be_read_is_counted(tmp_path, content, reason):
 
 
 def test_a_time_that_64_bits_do_not_hold_is_counted(tmp_path):
-    told = [f"{year}-03-01T12:00\nrx_bytes: 1\ntx_bytes: 1\n" for year in (2024, 2025, 9999)]
-    (tmp_path / "eth0.txt").write_text("".join(told))
+    rows = [f"{year}-03-01T12:00\nrx_bytes: 1\ntx_bytes: 1\n" for year in (2024, 2025, 9999)]
+    (tmp_path / "eth0.txt").write_text("".join(rows))
     readings = read([str(tmp_path / "eth0.txt")], Options())
     assert readings.ports[0].time_ns.size == readings.set_aside["values without a time"] == 2
 

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from llmprism.ingest import readers
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
-from llmprism.ingest.merging import TimeOrder
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.points import SeveralPoints
@@ -25,7 +24,7 @@ from llmprism.ingest.records import OPTIONAL, SCHEMA
 from llmprism.ingest.repetitions import Repetitions
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
-from llmprism.ingest.writing import Seen, write_flows
+from llmprism.ingest.writing import Seen, TimeOrder, write_flows
 from llmprism.numerics.arrays import Bools
 from prism_common.errors import Problem, UserError
 from prism_common.progress import Progress, silent

@@ -105,15 +105,12 @@ def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
     """
     import yaml
 
+    from llmprism.ingest.network.documents import refused
     from llmprism.io.sources import read_text
 
     how = "write options as on the command line, such as `quiet-period: 2m`"
-    try:
+    with refused(str(path), how):
         node = yaml.compose(read_text(path, _LIMIT_BYTES, how), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        at = error.problem_mark
-        where = f"{path}:{at.line + 1}" if at else str(path)
-        raise UserError(Problem(f"this is no YAML: {error.problem}", where, how)) from error
     if node is None:
         return {}
     if not isinstance(node, yaml.MappingNode):
@@ -138,18 +135,20 @@ def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
 
 
 def _value(node: Any) -> Any:
-    """Text of a scalar, or a list of texts; None for anything else."""
+    """Text of a scalar, a list of texts, or pairs of texts as on the command line; None of others.
+
+    Aliases may repeat a node in itself, so nothing is looked for deeper.
+    """
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
-    if isinstance(node, yaml.SequenceNode):
-        texts = [_value(one) for one in node.value]
-        return texts if all(isinstance(one, str) for one in texts) else None
-    if isinstance(node, yaml.MappingNode):
-        pairs = [(_value(key), _value(one)) for key, one in node.value]
-        return ",".join(f"{key}={one}" for key, one in pairs)
-    return None
+    pairs = isinstance(node, yaml.MappingNode)
+    parts = [one for pair in node.value for one in pair] if pairs else node.value
+    if not all(isinstance(one, yaml.ScalarNode) for one in parts):
+        return None
+    texts = [str(one.value) for one in parts]
+    return ",".join(map("=".join, zip(texts[::2], texts[1::2], strict=True))) if pairs else texts
 
 
 def _beside(path: Path, name: str, value: Any) -> Any:

@@ -63,7 +63,16 @@ def test_all_mistakes_of_a_file_are_named_with_their_lines(tmp_path: Path) -> No
     assert code == 1
     assert "watch.yaml:2: no option is called 'windwo'" in output
     assert "watch.yaml:5: 'window' is there twice" in output
-    assert [asked(tmp_path, text)[0] for text in ("a: [\n", "- a\n")] == [1, 1]
+    for broken in (
+        "a: [\n",
+        "- a\n",
+        "a: \a\n",
+        "a: " + "[" * 3000,
+        "topology: &x [*x]\n",
+        "a: \0",
+    ):
+        code, output = asked(tmp_path, broken)
+        assert (code, "watch.yaml" in output, "Traceback" in output) == (1, True, False)
     code, output = asked(tmp_path, "source: '-'\n")
     assert (code, "--topology, --state must be given" in output) == (2, True)
 

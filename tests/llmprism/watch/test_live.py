@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib import request
@@ -95,6 +95,13 @@ def test_a_page_of_another_site_gets_nothing_by_a_name_of_its_own(watched: Watch
         assert [_get(url, Host=one)[0] for one in ("localhost", "127.0.0.1:80")] == [200, 200]
         assert [_get(url, Host=one)[0] for one in ("rebound.example", "10.0.0.1:80")] == [421, 421]
         assert _get(f"{url}-/healthy", Host="rebound.example")[0] == 200
+
+
+def test_metrics_are_answered_beside_any_number_of_open_streams(watched: Watched) -> None:
+    with _page(watched) as url, ExitStack() as held:
+        for _ in range(70):
+            assert held.enter_context(request.urlopen(f"{url}events", timeout=10)).status == 200
+        assert _get(f"{url}metrics")[0] == 200
 
 
 @pytest.mark.full

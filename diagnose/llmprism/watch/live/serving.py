@@ -3,7 +3,7 @@
 Connections cannot take the monitor's descriptors: there are few, and each asks for something soon.
 Before a request is whole, nobody knows whether its sender may ask. So a connection has a few
 seconds for each request. If there are too many, the one that has been without a request for longest
-is ended.
+is ended; if all are answered, the oldest stream: its page asks again.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Connection(H11Protocol):
             if isinstance(one, Connection) and not one.transport.is_closing()
         ]
         if len(live) > most_connections():
-            idle = [one for one in live if one.is_idle]
-            min(idle, key=lambda one: one.idle_since_s, default=self).transport.abort()
+            oldest = sorted(live, key=lambda one: (one is self, not one.is_idle, one.idle_since_s))
+            oldest[0].transport.abort()
 
     @property
     def is_idle(self) -> bool:

@@ -33,7 +33,6 @@ from llmprism.methods.prism.jobs.stepless import (
     find_stepless,
     joined_by_servers,
     with_shown,
-    with_silent,
 )
 from llmprism.methods.prism.kinds.unseen import with_unseen
 from llmprism.methods.prism.layout.layout import as_given, find_layout, of_packets
@@ -159,7 +158,7 @@ class Prism:
         alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
         others = find_stepless(flows, connections, taken, partial, alone=alone)
         jobs += joined_by_servers(others, topology)
-        return with_shown(flows, connections, with_silent(jobs, topology, flows))
+        return with_shown(flows, connections, jobs)
 
     def _look_into(
         self,

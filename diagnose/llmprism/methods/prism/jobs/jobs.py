@@ -32,7 +32,6 @@ from llmprism.methods.prism.jobs.repetition import (
 )
 from llmprism.methods.prism.jobs.same_rings import with_same_rings
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
-from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.together import together
 from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.parameters import EQUAL, QUARTER, SURE
@@ -68,12 +67,7 @@ def find_jobs(
         if all(part.stepping.count for part in agreeing):
             jobs.append(job_of(own, agreeing))
     jobs = with_short_attempts(flows, connections, restarted(jobs, connections))
-    jobs = sorted(jobs, key=_opening)
-    silent = silent_of([job.endpoints for job in jobs], topology, flows.senders)
-    return [
-        Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
-        for job, unseen in zip(jobs, silent, strict=True)
-    ]
+    return sorted(jobs, key=_opening)
 
 
 def _as_listed(parts: Sequence[Part], label: Codes, listed: Ints) -> Codes:

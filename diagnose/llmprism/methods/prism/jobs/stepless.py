@@ -25,7 +25,6 @@ from llmprism.methods.prism.classes.circles import circles, joined_circles
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.jobs.resolution import Refusal
-from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.kinds.unanswered import Passes, passes_of
 from llmprism.methods.prism.parameters import EQUAL, NEARLY
 from llmprism.methods.prism.records.connections import Connections
@@ -120,19 +119,6 @@ def joined_by_servers(jobs: Sequence[Stepless], topology: Topology) -> list[Step
         ends = job.endpoints if first is None else np.union1d(first.endpoints, job.endpoints)
         joined[homes] = Stepless(ends.astype(np.int32), (first or job).refusal)
     return list(joined.values())
-
-
-def with_silent(
-    jobs: Sequence[Job | Stepless], topology: Topology, flows: FlowTable
-) -> list[Job | Stepless]:
-    """``jobs`` of which those without a timeline have their NICs at a leaf that exports nothing."""
-    silent = silent_of([one.endpoints for one in jobs], topology, flows.senders)
-    return [
-        replace(one, endpoints=np.union1d(one.endpoints, unseen).astype(np.int32))
-        if isinstance(one, Stepless)
-        else one
-        for one, unseen in zip(jobs, silent, strict=True)
-    ]
 
 
 def with_shown(

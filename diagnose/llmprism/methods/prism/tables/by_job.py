@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.jobs.silent import with_silent_places
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
 from llmprism.methods.prism.parameters import FEWEST
@@ -45,7 +44,7 @@ def tables_of(
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
         ],
         "groups": [
-            *(_groups(topology, one, names) for one in found),
+            *(_groups(one, names) for one in found),
             *(groups_of(name, one, names) for name, one in stepless.items()),
         ],
         "steps": [_steps(connections, one, names) for one in found],
@@ -67,18 +66,14 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
     return frame.assign(micro_batches=micro_batches)
 
 
-def _groups(topology: Topology, one: DiagnosedJob, names: Any) -> pd.DataFrame:
+def _groups(one: DiagnosedJob, names: Any) -> pd.DataFrame:
     """Rows of the table ``groups`` for one job."""
     ends = names[one.phases.endpoints]
-    unseen = (one.dp_group < 0) & (one.pipelines.number < 0)
     frames = []
     for kind, number, position in (
         ("dp", one.dp_group, np.full(ends.size, -1)),
         ("pp", one.pipelines.number, one.pipelines.stage),
     ):
-        number, position = with_silent_places(
-            topology, one.phases.endpoints, unseen, number, position
-        )
         frame = pd.DataFrame({"group": number, "address": ends, "position": position})
         frame = frame[frame["group"] >= 0].assign(job=one.name, kind=kind)
         frames.append(frame.sort_values(["group", "position", "address"]))

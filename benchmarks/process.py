@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -62,11 +62,6 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 def median(values: Sequence[float]) -> float:
     """The median; for an even number of values, the mean of the middle two."""
     return float(statistics.median(values))
-
-
-def repeated(times: int, measure: Callable[[], Usage]) -> list[Usage]:
-    """Measure several times, one after the other."""
-    return [measure() for _ in range(times)]
 
 
 def report(text: str) -> None:

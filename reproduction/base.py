@@ -34,6 +34,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
 from llmprism import methods
 from llmprism.methods.paper import StagedMethod
 from llmprism.pipeline import diagnose
@@ -163,3 +168,12 @@ def published_method() -> StagedMethod:
     method = methods.get(METHOD)
     assert isinstance(method, StagedMethod)
     return method
+
+
+def connected(
+    src: NDArray[np.integer[Any]], dst: NDArray[np.integer[Any]], nodes: int
+) -> NDArray[np.int64]:
+    """Number of the connected component of each node, shape (nodes,)."""
+    edges = coo_array((np.ones(len(src), np.int8), (src, dst)), shape=(nodes, nodes))
+    _, labels = connected_components(edges, directed=False)
+    return np.asarray(labels, np.int64)

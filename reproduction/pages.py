@@ -16,8 +16,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def text(name: str, **values: Any) -> str:
-    """The text of the template ``name`` with ``values``."""
-    return render_page(TEMPLATES, name, **values)
+    """The text of the template ``name`` with ``values``; it may use ranges over seeds."""
+    ranges = {"with_range": with_range, "percent_range": percent_range}
+    return render_page(TEMPLATES, name, **ranges, **values)
 
 
 def paragraphs(name: str, **values: Any) -> list[str]:

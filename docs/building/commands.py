@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from docs.building.text import cell, table
+from docs.building.text import cell
+from prism_sim.render.markdown import table
 
 PROGRAMS = {
     "prism-sim": "prism_sim.cli",

@@ -13,9 +13,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from docs.building.text import table
 from evaluation.exam.page import written
 from prism_common.files import replacing
+from prism_sim.render.markdown import table
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

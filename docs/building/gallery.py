@@ -34,7 +34,7 @@ import prism_sim as ps
 
 {picture}
 # %%
-# The diagnosis:
+{found}
 
 run.diagnosis.findings[["symptom", "cause", "culprit", "first_step", "last_step", "confidence"]]
 '''
@@ -58,7 +58,9 @@ def programs() -> dict[str, str]:
 
 
 def _program(one: dict[str, Any], picture: dict[str, str]) -> str:
-    run = f'run = ps.run("{one["scenario"]}")'
+    run = f'run = ps.run("{one.get("scenario")}")'
+    if "scenarios" in one:
+        run = f"runs = {{name: ps.run(name) for name in {json.dumps(one['scenarios'])}}}"
     if "faults" in one:
         faults = f"faults = {json.dumps(one['faults'])}"
         faults = textwrap.fill(faults, 98, subsequent_indent=10 * " ", break_long_words=False)
@@ -69,6 +71,11 @@ def _program(one: dict[str, Any], picture: dict[str, str]) -> str:
         about=textwrap.fill(one["about"], 100),
         run=run,
         before=picture.get("before", ""),
-        seen=textwrap.fill(one["seen"], 98, initial_indent="# ", subsequent_indent="# "),
+        seen=_comment(one["seen"]),
+        found=_comment(f"{one.get('found', 'The diagnosis')}:"),
         picture=picture["draw"].format(**one.get("of", {})),
     )
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, 98, initial_indent="# ", subsequent_indent="# ")

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from docs.building.text import cell, table
+from docs.building.text import cell
 from prism_sim.commands.schemas import Language, schema_of
+from prism_sim.render.markdown import table
 
 Schema = Mapping[str, Any]
 BOUNDS = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docs.building.text import cell, table
+from docs.building.text import cell
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim.commands.listing import everything, figures_data
+from prism_sim.render.markdown import table
 from prism_sim.run_folder import LOGS_TRUTH, TRUTH
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import os
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from evaluation.operations import measured, theory
 from evaluation.operations.published import (
@@ -20,6 +19,7 @@ from evaluation.operations.published import (
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running
+from prism_sim.operations import theory as closed_forms
 from prism_sim.operations.campaigns import CAMPAIGNS
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.results import LABELS
@@ -47,12 +47,15 @@ def write() -> None:
         TEMPLATES,
         "operations",
         picture=PICTURE,
-        studies=[_study(name, written) for name, written in studies.items()],
-        worth=_worth(studies["what-diagnosis-brings"]),
-        windows=_windows(flows),
+        studies=[(name, _read(name), written.data) for name, written in studies.items()],
+        worth=studies["what-diagnosis-brings"].data["worth"],
+        labels=LABELS,
+        windows=flows,
+        seconds=_seconds,
         published=_published(studies),
         acme=_acme(studies["acme"]),
-        theory=theory.tables(),
+        theory=closed_forms,
+        simulated=theory.simulated,
         replications=f"{number:,}",
         cpu_s=f"{cpu_s:.0f}",
         thousand_s=f"{1000 * cpu_s / number:.0f}",
@@ -83,37 +86,6 @@ def _policies(name: str, out: Path) -> Written:
 def _cpu_s() -> float:
     """CPU time of this process and of its workers that have ended."""
     return sum(os.times()[:4])
-
-
-def _study(name: str, written: Written) -> dict[str, str]:
-    rows = [
-        [
-            policy,
-            f"{100 * one['ettr']:.2f} ± {100 * one['ettr_half']:.2f}",
-            f"{100 * one['gain']:+.2f} ± {100 * one['gain_half']:.2f}",
-            *(f"{one[key]:.0f}" for key in ("detect_s", "localise_s", "recover_s", "by_hand")),
-            f"{one['false_alarms']:.1f}",
-            f"{one['false_alarm_gpu_hours']:,.0f}",
-            f"{one['lost_gpu_hours']:,.0f}",
-        ]
-        for policy, one in written.data["policies"].items()
-    ]
-    head = ["policy", "ETTR [%]", "gain", "detect [s]", "localise [s]", "recover [s]", "by hand",
-            "false alarms", "their cost [GPU-h]", "lost [GPU-h]"]  # fmt: skip
-    about = _read(name)
-    return {"name": name, "question": about.description, "table": table(head, rows)}
-
-
-def _worth(written: Written) -> str:
-    points = [point for point in written.data["worth"] if point["method"]]
-    rows = [
-        [
-            point["method"], LABELS[point["quality"]], f"{point['value']:g}",
-            f"{100 * point['ettr']:.2f} ± {100 * point['ettr_half']:.2f}",
-        ]
-        for point in points
-    ]  # fmt: skip
-    return table(["method", "quality", "measured", "ETTR [%]"], rows)
 
 
 def _published(studies: dict[str, Written]) -> str:
@@ -156,21 +128,6 @@ def _acme(written: Written) -> str:
     head = ["kind", "cases", "of the cases [%]", "of GPU time, published [%]",
             "of lost GPU time, simulated [%]"]  # fmt: skip
     return table(head, rows, numbers_right=True)
-
-
-def _windows(windows: list[dict[str, Any]]) -> str:
-    """What the policy assumes at chosen moments, beside what was found in flows."""
-    rows = [
-        [
-            f"{one['hour']:.0f}", one["failure"] or "none", _seconds(one["assumed_s"]),
-            one["fault"] or "none", _seconds(one["found_s"]), one["cause"] or "-",
-            {None: "-", True: "yes", False: "no"}[one["right"]], str(one["false_alarms"]),
-        ]
-        for one in windows
-    ]  # fmt: skip
-    head = ["hour", "failure", "assumed: detected after [s]", "fault in the scenario",
-            "found after [s]", "named cause", "right culprit", "false alarms"]  # fmt: skip
-    return table(head, rows)
 
 
 def _seconds(value: float | None) -> str:

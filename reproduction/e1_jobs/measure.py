@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable, read_flows
 from llmprism.io.topology import Topology, read_topology
 from llmprism.pipeline import diagnose
 from prism_sim.toolkit import Job, ScoreTables, members, score_jobs, simulated
-from reproduction.base import OTHER_METHOD, Result, Trial, published_method
+from reproduction.base import OTHER_METHOD, Result, Trial, connected, published_method
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
 
 KINDS = ("large", "small")
@@ -82,19 +80,12 @@ def measure(trial: Trial) -> Result:
 def _recognised(flows: FlowTable, topology: Topology) -> tuple[pd.Series, pd.Series]:
     """Cross-machine cluster and inferred job of every address; -1 without traffic."""
     found = published_method().jobs(flows, topology).of_address
-    cluster = _connected(*flows.pairs[:2], len(flows.addresses))
+    cluster = connected(*flows.pairs[:2], len(flows.addresses))
     index = pd.Index(flows.addresses)
     return (
         pd.Series(np.where(found >= 0, cluster, -1), index),
         pd.Series(found.astype(np.int64), index),
     )
-
-
-def _connected(src: NDArray[Any], dst: NDArray[Any], addresses: int) -> NDArray[np.int64]:
-    """Number of the connected component of each address."""
-    edges = coo_array((np.ones(len(src), np.int8), (src, dst)), shape=(addresses, addresses))
-    _, labels = connected_components(edges, directed=False)
-    return np.asarray(labels, np.int64)
 
 
 def _scored(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prism_sim.toolkit import paint, table
+from prism_sim.toolkit import paint
 from reproduction import pages
 from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
 from reproduction.e1_jobs.measure import KINDS
@@ -28,20 +28,16 @@ def section(done: Sequence[Done]) -> str:
     """The published figures and ours, and the jobs of the first draw."""
     first = done[0]
     scenario = first.trial.scenario
-    rows = [["published", "-", "19", "19 of 19", "not given", "-", "-", "-"]]
-    rows += [row for kind in KINDS if (of := _of(done, kind)) for row in _rows(kind, of)]
-    head = ["", "method", "jobs found", "exact", "draws with all exact",
-            "clusters before merging", "GPUs idle", "records"]  # fmt: skip
     return pages.text(
         "e1",
         gpus=f"{scenario.cluster.gpus:,}",
         jobs=len(scenario.jobs),
         window=f"{scenario.duration_s:g}",
-        found_table=table(head, rows),
+        rows=[row for kind in KINDS if (of := _of(done, kind)) for row in _rows(kind, of)],
         small=_small(done),
         seed=scenario.seed,
         kind=_kind(first),
-        jobs_table=_jobs(first),
+        drawn=first.result["jobs"],
     )
 
 
@@ -66,43 +62,15 @@ def _of(done: Sequence[Done], kind: str) -> list[Done]:
     return [one for one in done if one.trial.settings["kind"] == kind]
 
 
-def _rows(kind: str, done: Sequence[Done]) -> list[list[str]]:
-    """A row for each method."""
-    results = [one.result for one in done]
-    of_runs = [
-        with_range([r["clusters"] for r in results], "{:.0f}"),
-        with_range([r["idle_gpus"] for r in results], "{:.0f}"),
-        with_range([r["records"] / 1e6 for r in results], "{:.1f}", " M"),
-    ]
-    other = _found([r[OTHER_METHOD] for r in results])
-    return [
-        [f"ours, {_LABELS[kind]}", f"`{METHOD}`", *_found(results), *of_runs],
-        ["the same", f"`{OTHER_METHOD}`", *other, "-", *of_runs[1:]],
-    ]
-
-
-def _found(results: Sequence[dict[str, Any]]) -> list[str]:
-    """Numbers of inferred and exact jobs, and of draws in which all are exact."""
-    all_exact = sum(r["exact"] == max(r["true"], r["found"]) for r in results)
-    return [
-        with_range([r["found"] for r in results]),
-        f"{with_range([r['exact'] for r in results])} of {results[0]['true']}",
-        f"{all_exact} of {len(results)}",
-    ]
-
-
-def _jobs(one: Done) -> str:
-    head = ["job", "model", "GPUs", "dp x pp x tp", "ZeRO", "micro-batches", "steps in window",
-            f"exact, `{METHOD}`", f"exact, `{OTHER_METHOD}`"]  # fmt: skip
-    rows = [
-        [
-            job["job"], job["model"], str(job["gpus"]), job["split"], str(job["zero"]),
-            str(job["micro_batches"]), str(job["steps"]),
-            *("yes" if job[name] else "no" for name in ("exact", "exact_other")),
-        ]
-        for job in one.result["jobs"]
-    ]  # fmt: skip
-    return table(head, rows)
+def _rows(kind: str, done: Sequence[Done]) -> Iterator[dict[str, Any]]:
+    """Numbers of inferred and exact jobs, and of draws in which all are exact, by each method."""
+    runs = [one.result for one in done]
+    others = [result[OTHER_METHOD] for result in runs]
+    methods = ((f"ours, {_LABELS[kind]}", METHOD, runs), ("the same", OTHER_METHOD, others))
+    for label, method, found in methods:
+        all_exact = sum(r["exact"] == max(r["true"], r["found"]) for r in found)
+        yield {"label": label, "method": method, "found": found, "all_exact": all_exact,
+               "runs": runs, "millions": [r["records"] / 1e6 for r in runs]}  # fmt: skip
 
 
 def gaps(done: Sequence[Done]) -> list[str]:

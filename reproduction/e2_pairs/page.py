@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean as mean
 from typing import Any
 
 from prism_sim.toolkit import table
@@ -26,17 +27,12 @@ from reproduction.e2_pairs.page_figures import (
     PUBLISHED,
     RAW,
     REFINED,
-    at,
-    at_level,
     by_seed,
     draw_noise,
     draw_windows,
-    levels_of,
-    mean_of,
     short,
     span,
-    windows_of,
-    windows_of_other,
+    values_of,
 )
 from reproduction.pages import percent_range, with_range
 
@@ -46,25 +42,26 @@ def section(done: Sequence[Done]) -> str:
     done = _complete(done)
     if not done:
         return "No seed finished with all its jobs.\n"
-    windows = [e for one in done for e in one.result["windows"] if e["collector"] == UNDISTURBED]
+    entries = [e for one in done for e in one.result["windows"] if e["collector"] == UNDISTURBED]
+    windows, others = (values_of(done, "window_s", what) for what in (RAW, OTHER))
     return pages.text(
         "e2",
         **_setting(done),
         by_window=[
             *(
-                {"label": label, "table": _by_window(done, what, windows_of(done))}
+                {"label": label, "table": _by_window(done, what, windows)}
                 for what, (_, label) in LOOK.items()
             ),
             {
                 "label": f"by `{OTHER_METHOD}`, which has no refinement",
-                "table": _by_window(done, OTHER, windows_of_other(done)),
+                "table": _by_window(done, OTHER, others),
             },
         ],
-        other_windows=" and ".join(map(span, windows_of_other(done))),
+        other_windows=" and ".join(map(span, others)),
         by_job=_by_job(done),
-        clean=_wrong(windows),
+        clean=_wrong(entries),
         noisy=_wrong([entry for one in done for entry in one.result["curves"]]),
-        shortest=span(windows_of(done)[0]),
+        shortest=span(windows[0]),
         crossings=_crossings(done),
     )
 
@@ -100,21 +97,20 @@ def _by_window(done: Sequence[Done], what: str, windows: Sequence[int]) -> str:
         published = "-"
         if window_s in PUBLISHED:
             published = f"{100 * PUBLISHED[window_s]:.2f} %" if what == RAW else "100 %"
-        ours = [
-            percent_range(by_seed(done, at(window_s, collector), what)) for collector in COLLECTORS
-        ]
+        shares = (by_seed(done, what, window_s=window_s, collector=one) for one in COLLECTORS)
+        ours = [percent_range(share) for share in shares]
         rows.append([span(window_s), published, *ours])
     return table(["window", "published", *(f"ours: {NAMES[name]}" for name in COLLECTORS)], rows)
 
 
 def _by_job(done: Sequence[Done]) -> str:
     jobs = dict.fromkeys(one.result["job"] for one in done)
-    choose = at(windows_of(done)[0], UNDISTURBED)
+    chosen = {"window_s": values_of(done, "window_s")[0], "collector": UNDISTURBED}
     rows = []
     for job in jobs:
         own = [one for one in done if one.result["job"] == job]
         step = with_range((one.result["step_s"] for one in own), "{:.1f}", " s")
-        right = [percent_range(by_seed(own, choose, what)) for what in (RAW, REFINED, OTHER)]
+        right = [percent_range(by_seed(own, what, **chosen)) for what in (RAW, REFINED, OTHER)]
         rows.append([job, _layout(own[0]), step, *right])
     head = ["without refinement", "with refinement", f"by `{OTHER_METHOD}`"]
     return table(["job", "layout", "step", *head], rows)
@@ -135,13 +131,14 @@ def _wrong(entries: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def _crossings(done: Sequence[Done]) -> str:
     """The level at which each curve falls below the published figure of the shortest window."""
-    shortest = windows_of(done)[0]
+    shortest = values_of(done, "window_s")[0]
     wanted = PUBLISHED.get(shortest, PUBLISHED[60])
-    start = mean_of(by_seed(done, at(shortest, UNDISTURBED), RAW))
+    start = mean(by_seed(done, RAW, window_s=shortest, collector=UNDISTURBED))
     rows = []
     for name, disturbance in DISTURBANCES.items():
-        levels = [0.0, *levels_of(done, name)]
-        means = [start, *(mean_of(by_seed(done, at_level(name, one), RAW)) for one in levels[1:])]
+        levels = [0.0, *values_of(done, "level", disturbance=name)]
+        shares = (by_seed(done, RAW, disturbance=name, level=one) for one in levels[1:])
+        means = [start, *map(mean, shares)]
         below = next((n for n, mean in enumerate(means) if mean < wanted), None)
         where = "at no level" if below is None else "at level 0"
         if below:
@@ -156,29 +153,31 @@ def _crossings(done: Sequence[Done]) -> str:
 def gaps(done: Sequence[Done]) -> list[str]:
     """Differences from the published figures, and their reasons."""
     done = _complete(done)
-    if not done or not all(window_s in PUBLISHED for window_s in windows_of(done)):
+    windows = values_of(done, "window_s")
+    if not done or not all(window_s in PUBLISHED for window_s in windows):
         return []  # the reduced form has nothing to be compared with
-    longest = span(windows_of(done)[-1])
+    longest = span(windows[-1])
     return pages.paragraphs("e2-gaps", short=_short_of(done), worse=_worse(done), longest=longest)
 
 
 def _short_of(done: Sequence[Done]) -> list[dict[str, str]]:
     """Windows in which types are wrong after refinement, without any disturbance."""
-    refined = {w: by_seed(done, at(w, UNDISTURBED), REFINED) for w in windows_of(done)}
     return [
         {"accuracy": percent_range(values), "window": span(window_s)}
-        for window_s, values in refined.items()
-        if min(values) < 1
+        for window_s in values_of(done, "window_s")
+        if min(values := by_seed(done, REFINED, window_s=window_s, collector=UNDISTURBED)) < 1
     ]
 
 
 def _worse(done: Sequence[Done]) -> list[dict[str, str]]:
     """Collectors for which refinement lowers the accuracy in the longest window."""
-    longest = windows_of(done)[-1]
+    longest = values_of(done, "window_s")[-1]
     found = []
     for collector in COLLECTORS:
-        raw, refined = (by_seed(done, at(longest, collector), what) for what in (RAW, REFINED))
-        if mean_of(refined) < mean_of(raw):
+        raw, refined = (
+            by_seed(done, what, window_s=longest, collector=collector) for what in (RAW, REFINED)
+        )
+        if mean(refined) < mean(raw):
             shares = {"raw": percent_range(raw), "refined": percent_range(refined)}
             found.append({**shares, "collector": NAMES[collector]})
     return found
@@ -189,7 +188,7 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
     done = _complete(done)
     if not done:
         return []
-    noise = pages.sentence("e2-noise", shortest=span(windows_of(done)[0]))
+    noise = pages.sentence("e2-noise", shortest=span(values_of(done, "window_s")[0]))
     return [
         PageFigure(
             "e2-windows", pages.sentence("e2-windows", other=OTHER_METHOD), draw_windows(done)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean as mean
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
@@ -39,55 +40,31 @@ NAMES = {
 """Names of the collectors on the page."""
 
 
-def levels_of(done: Sequence[Done], disturbance: str) -> list[float]:
-    entries = (entry for one in done for entry in one.result["curves"])
-    return sorted({entry["level"] for entry in entries if entry["disturbance"] == disturbance})
+Entry = tuple[int, dict[str, Any]]
+"""Seed, and the scores of one window of its records."""
 
 
-def windows_of(done: Sequence[Done]) -> list[int]:
-    return sorted({entry["window_s"] for one in done for entry in one.result["windows"]})
+def _entries(done: Sequence[Done], what: str, wanted: Mapping[str, Any]) -> Iterator[Entry]:
+    """The scores that have a figure, and have the wanted window, collector, or disturbance."""
+    for one in done:
+        for entry in (*one.result["windows"], *one.result["curves"]):
+            if what in entry and wanted.items() <= entry.items():
+                yield one.trial.scenario.seed, entry
 
 
-Chosen = Callable[[dict[str, Any]], dict[str, Any]]
-"""Finds one score in a trial's result."""
+def values_of(done: Sequence[Done], name: str, what: str = RAW, **wanted: Any) -> list[Any]:
+    """The windows or levels with a share of correct pairs, in their order."""
+    return sorted({e[name] for _, e in _entries(done, what, wanted) if name in e})
 
 
-def at(window_s: int, collector: str) -> Chosen:
-    def choose(result: dict[str, Any]) -> dict[str, Any]:
-        wanted = (window_s, collector)
-        entries: list[dict[str, Any]] = result["windows"]
-        return next(e for e in entries if (e["window_s"], e["collector"]) == wanted)
-
-    return choose
-
-
-def at_level(disturbance: str, level: float) -> Chosen:
-    def choose(result: dict[str, Any]) -> dict[str, Any]:
-        entries: list[dict[str, Any]] = result["curves"]
-        return next(e for e in entries if (e["disturbance"], e["level"]) == (disturbance, level))
-
-    return choose
-
-
-def windows_of_other(done: Sequence[Done]) -> list[int]:
-    """The windows that the other method diagnosed too."""
-    known = {e["window_s"] for one in done for e in one.result["windows"] if OTHER in e}
-    return sorted(known)
-
-
-def by_seed(done: Sequence[Done], choose: Chosen, what: str) -> list[float]:
+def by_seed(done: Sequence[Done], what: str, **wanted: Any) -> list[float]:
     """Share of correct pairs over all jobs of a seed, one value for each seed."""
     right: dict[int, float] = {}
     total: dict[int, int] = {}
-    for one in done:
-        entry, seed = choose(one.result), one.trial.scenario.seed
+    for seed, entry in _entries(done, what, wanted):
         right[seed] = right.get(seed, 0.0) + entry["total"] * entry[what]
         total[seed] = total.get(seed, 0) + entry["total"]
     return [right[seed] / total[seed] for seed in right]
-
-
-def mean_of(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 def span(window_s: float) -> str:
@@ -102,14 +79,14 @@ def short(level: float) -> str:
 def draw_windows(done: Sequence[Done]) -> Figure:
     made = paint.figure(11, 3.6)
     panels = made.subplots(1, len(COLLECTORS), sharey=True)
-    windows = windows_of(done)
+    windows = values_of(done, "window_s")
+    others = values_of(done, "window_s", OTHER)
     for axes, collector in zip(panels, COLLECTORS, strict=True):
         for what, (colour, label) in LOOK.items():
-            values = [by_seed(done, at(window_s, collector), what) for window_s in windows]
+            values = [by_seed(done, what, window_s=w, collector=collector) for w in windows]
             dashed = what == REFINED
             _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
-        others = windows_of_other(done)
-        values = [by_seed(done, at(window_s, collector), OTHER) for window_s in others]
+        values = [by_seed(done, OTHER, window_s=w, collector=collector) for w in others]
         places = [windows.index(window_s) for window_s in others]
         _band(axes, places, values, OTHER_LOOK[0], f"ours, {OTHER_LOOK[1]}", dashed=False)
         known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
@@ -143,21 +120,21 @@ def draw_noise(done: Sequence[Done]) -> Figure:
         row[0].set_ylabel("correct pair types [%]")
     handles, labels = rows[0, 0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
-    shortest = span(windows_of(done)[0])
+    shortest = span(values_of(done, "window_s")[0])
     paint.title(made, f"Correct pair types in {shortest}, one disturbance at a time")
     return made
 
 
 def _draw_disturbance(axes: Axes, done: Sequence[Done], name: str) -> None:
     """Draw the curves of one disturbance; ticks at equal distances do not overlap."""
-    disturbance, levels = DISTURBANCES[name], levels_of(done, name)
-    clean = at(windows_of(done)[0], UNDISTURBED)
+    disturbance, levels = DISTURBANCES[name], values_of(done, "level", disturbance=name)
+    clean = {"window_s": values_of(done, "window_s")[0], "collector": UNDISTURBED}
     places = range(1, len(levels) + 1) if disturbance.log else levels
     for what, (colour, label) in LOOK.items():
         refined = what == REFINED
-        values = [by_seed(done, at_level(name, level), what) for level in levels]
+        values = [by_seed(done, what, disturbance=name, level=level) for level in levels]
         _band(axes, places, values, colour, label, dashed=refined)
-        start = 100 * mean_of(by_seed(done, clean, what))
+        start = 100 * mean(by_seed(done, what, **clean))
         axes.scatter([0], [start], s=14 if refined else 40, color=colour, zorder=3)
         line = 100.0 if refined else 100 * PUBLISHED[60]
         axes.axhline(line, color=colour, linewidth=0.9, linestyle=":", zorder=1,

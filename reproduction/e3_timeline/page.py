@@ -57,6 +57,11 @@ def section(done: Sequence[Done]) -> str:
     ]
     work_head = ["host work [ms]", "steps", f"mean error of the step, `{METHOD}`", "largest",
                  f"mean error, `{OTHER_METHOD}`", "largest"]  # fmt: skip
+    rise, steps = _rise(done), by_work(done)
+    work_rows = [
+        [f"{ms:g}", _steps(steps[ms]), *(percent_range(curve, 3) for curve in rise[ms])]
+        for ms in rise
+    ]
     allowed = PUBLISHED * 1e3 * mean(r["step_s"] for r in results)
     gpus = sum(job.ranks for job in lead[0].trial.scenario.jobs)
     return pages.text(
@@ -68,7 +73,7 @@ def section(done: Sequence[Done]) -> str:
         other_errors=table(other_head, others),
         allowed=f"{allowed:.0f}",
         ours=f"{host_work_ms(lead[0]):g}",
-        by_host_work=table(work_head, _work_rows(done)),
+        by_host_work=table(work_head, work_rows),
     )
 
 
@@ -116,30 +121,16 @@ def _steps(done: Sequence[Done]) -> str:
     return " or ".join(map(str, sorted(counts)))
 
 
-def _work_rows(done: Sequence[Done]) -> list[list[str]]:
-    rows = []
-    for ms, some in by_work(done).items():
-        results = [one.result for one in some]
-        others = [result[OTHER_METHOD] for result in results]
-        errors = [
-            _figures(of_method, "step", ("mean", "max"))[:2] for of_method in (results, others)
-        ]
-        rows.append([f"{ms:g}", _steps(some), *errors[0], *errors[1]])
-    return rows
-
-
 def _rise(done: Sequence[Done]) -> page_figures.Rise:
     """Values of each curve over the host work [ms]: one value for each seed."""
-    rise: page_figures.Rise = {}
-    for ms, some in by_work(done).items():
-        results = [one.result for one in some]
-        others = [result[OTHER_METHOD] for result in results]
-        rise[ms] = [
-            [one["readings"]["step"][f"error_all_{name}"] for one in of_method]
-            for of_method in (results, others)
-            for name in ("mean", "max")
+    return {
+        ms: [
+            [one.result.get(method, one.result)["readings"]["step"][name] for one in some]
+            for method in (METHOD, OTHER_METHOD)
+            for name in ("error_all_mean", "error_all_max")
         ]
-    return rise
+        for ms, some in by_work(done).items()
+    }
 
 
 def by_work(done: Sequence[Done]) -> dict[float, list[Done]]:

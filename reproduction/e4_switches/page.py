@@ -46,10 +46,10 @@ def section(done: Sequence[Done]) -> str:
     return pages.text(
         "e4",
         **_setting(hours[0]),
-        rates=_rates(hours),
+        hours=[(one.trial.scenario.seed, one.result) for one in hours],
+        published=PUBLISHED,
         alerts=_alerts(hours),
-        by_seed=_by_seed(hours),
-        reported=_reported(hours),
+        alert_text=_alert_text,
     )
 
 
@@ -67,12 +67,6 @@ def _setting(one: Done) -> dict[str, Any]:
         "uplinks": cluster.uplinks,
         "nic": f"{cluster.nic_gbps:g}",
     }
-
-
-def _rates(done: Sequence[Done]) -> str:
-    results = [one.result for one in done]
-    rows = [row for published in PUBLISHED for row in _rate_rows(results, published)]
-    return table(["", "published", "ours"], rows)
 
 
 def _alerts(done: Sequence[Done]) -> str:
@@ -111,69 +105,6 @@ def _alert_figures(results: Sequence[dict[str, Any]], failed: Sequence[str]) -> 
         f"{right} / {wrong}",
         with_range((result["other_findings"] for result in results), "{:.0f}"),
     ]
-
-
-def _reported(done: Sequence[Done]) -> str:
-    """Every finding of the other method."""
-    rows = []
-    for one in done:
-        seed = str(one.trial.scenario.seed)
-        findings = one.result[OTHER_METHOD]["reported"]
-        rows += [
-            [
-                seed,
-                f"{found['culprit_kind']} {found['culprit']}",
-                found["cause"],
-                f"{found['start_s'] / 60:.1f} to {found['end_s'] / 60:.1f}",
-                f"{found['confidence']:.2f}",
-            ]
-            for found in findings
-        ] or [[seed, "none", "-", "-", "-"]]
-    return table(["seed", "culprit", "cause", "minutes", "confidence"], rows)
-
-
-def _rate_rows(results: Sequence[dict[str, Any]], published: Published) -> list[list[str]]:
-    """Rates of the lowest, mean and highest leaf, each as mean and range over the seeds."""
-    ours = zip(*(result[published.figure][:3] for result in results), strict=True)
-    limits = {
-        "lowest": f"from {published.low} Gbit/s",
-        "mean": "-",
-        "highest": f"to {published.high} Gbit/s",
-    }
-    return [
-        [f"{published.leaves}, {which}", limit, with_range(rates, "{:.0f}", " Gbit/s")]
-        for (which, limit), rates in zip(limits.items(), ours, strict=True)
-    ]
-
-
-def _by_seed(done: Sequence[Done]) -> str:
-    head = [
-        "seed",
-        "connections out / in",
-        "closed form: uplink / connections",
-        "records across the uplink",
-        "affected leaves",
-        "lowest leaf",
-        "largest possible",
-        f"alert by `{METHOD}`",
-    ]
-    rows = []
-    for one in done:
-        r, form = one.result, one.result["closed_form"]
-        low, _, high, _ = r["affected_gbps"]
-        rows.append(
-            [
-                str(one.trial.scenario.seed),
-                f"{form['connections_out']} / {form['connections_in']}",
-                f"{form['gbps']:.1f} Gbit/s",
-                f"{r['crossing_gbps']:.1f} Gbit/s",
-                f"{', '.join(r['affected'])}: {low:.0f} to {high:.0f}",
-                f"{r['sigmas']['observed']:.2f} sigma low",
-                f"{r['sigmas']['largest']:.2f} sigma",
-                _alert_text(r),
-            ]
-        )
-    return table(head, rows)
 
 
 def _alert_text(result: dict[str, Any]) -> str:
@@ -289,21 +220,16 @@ def _draw(one: Done) -> Figure:
 
 def _alert_marks(axes: Axes, result: dict[str, Any]) -> None:
     """Draw a triangle for each alert of the published method, and a bar for each of the other."""
-    for n, alert in enumerate(result["alerts"]):
-        true = alert in _true_alerts(result)
-        axes.scatter(
-            [alert["start_s"] / 60], [8], marker="^", s=44,
-            color=paint.FINDING if true else paint.WRONG, zorder=4,
-            label=f"alert of {METHOD}" if n == 0 else None,
-        )  # fmt: skip
-    others = {**result, **result[OTHER_METHOD]}
-    for n, alert in enumerate(others["alerts"]):
-        true = alert in _true_alerts(others)
-        axes.hlines(
-            20, alert["start_s"] / 60, alert["end_s"] / 60, linewidth=4, zorder=4,
-            color=paint.FINDING if true else paint.WRONG,
-            label=f"alert of {OTHER_METHOD}" if n == 0 else "",
-        )  # fmt: skip
+    for method, found in ((METHOD, result), (OTHER_METHOD, {**result, **result[OTHER_METHOD]})):
+        for n, alert in enumerate(found["alerts"]):
+            colour = paint.FINDING if alert in _true_alerts(found) else paint.WRONG
+            how: dict[str, Any] = {"color": colour, "zorder": 4}
+            how |= {"label": f"alert of {method}" if n == 0 else ""}
+            begin, end = alert["start_s"] / 60, alert["end_s"] / 60
+            if method == METHOD:
+                axes.scatter([begin], [8], marker="^", s=44, **how)
+            else:
+                axes.hlines(20, begin, end, linewidth=4, **how)
 
 
 def _bands(axes: Axes) -> None:

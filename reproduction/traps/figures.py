@@ -16,7 +16,7 @@ import pandas as pd
 
 from llmprism.methods.paper.sigma import k_sigma
 from prism_sim.toolkit import Run
-from reproduction.base import Result
+from reproduction.base import Result, connected
 from reproduction.traps.literal import (
     THRESHOLD,
     change_probabilities,
@@ -148,19 +148,12 @@ def _joined(run: Run) -> int:
     true = run.truth("pairs")
     inferred = run.diagnosis("pairs").astype({"src": str, "dst": str})
     both = true.merge(inferred[["src", "dst", "kind_unrefined"]], on=["src", "dst"], how="left")
-    group: dict[str, str] = {}
-
-    def top(name: str) -> str:
-        while group.setdefault(name, name) != name:
-            name = group[name]
-        return name
-
-    pp = both["kind"] == "pp"
-    joined = both[~pp | (pp & (both["kind_unrefined"] == "dp"))]
-    for src, dst in zip(joined["src"], joined["dst"], strict=True):
-        group[top(src)] = top(dst)
-    ends = zip(both.loc[pp, "src"], both.loc[pp, "dst"], strict=True)
-    return sum(top(src) == top(dst) for src, dst in ends)
+    names = pd.Index(np.unique(both[["src", "dst"]].to_numpy()))
+    src, dst = (names.get_indexer(both[end]) for end in ("src", "dst"))
+    pp = (both["kind"] == "pp").to_numpy()
+    joined = ~pp | (both["kind_unrefined"] == "dp").to_numpy()
+    group = connected(src[joined], dst[joined], len(names))
+    return int((group[src[pp]] == group[dst[pp]]).sum())
 
 
 def one_size(run: Run, score: Result) -> Figures:

@@ -20,7 +20,6 @@ from prism_sim.simulate import simulate
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
-FILES = {1: "flows_gap1ms", 2: "flows_gap2ms", 5: "flows", 10: "flows_gap10ms"}
 MS = 1_000_000
 CASES = ["b_dp4pp2", "c_two_jobs", "a2_ddp4"]
 
@@ -54,21 +53,6 @@ def test_silence_counts_from_the_latest_end() -> None:
     assert likeness.coarser(fine, MS)["payload"].tolist() == [60]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_captures_are_nested(case: str) -> None:
-    """Every file of a capture is made of the one that was cut finest."""
-    finest = pd.read_parquet(CAPTURES / case / f"{FILES[1]}.parquet")
-    columns = ["start_ns", "end_ns", "src_port", "dst_port", "bytes", "payload", "packets"]
-    for gap_ms, name in FILES.items():
-        made = likeness.coarser(finest.astype({"src": str, "dst": str}), gap_ms * MS)
-        file = pd.read_parquet(CAPTURES / case / f"{name}.parquet")
-        pd.testing.assert_frame_equal(in_order(made[columns]), in_order(file[columns]))
-
-
-def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sort_values(list(frame.columns)).reset_index(drop=True).astype("int64")
-
-
 def test_contents_and_quantiles() -> None:
     table = flow_table(
         (0, 1, 0, "x"), (9, 9, 48, "x"), (20, 23, 10_000, "x"), (40, 45, 30_000, "x")
@@ -91,7 +75,7 @@ def both(
     case = request.param
     capture, twin = Run(CAPTURES / case), Run(tmp_path_factory.mktemp(case))
     simulate(load(ROOT / "scenarios" / "twins" / f"{case}.yaml", {"seed": 11}), twin)
-    real = likeness.read(capture, capture.folder / f"{FILES[1]}.parquet")
+    real = likeness.read(capture, capture.folder / "flows_gap1ms.parquet")
     return case, real, likeness.read(twin)
 
 

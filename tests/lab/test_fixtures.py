@@ -21,6 +21,8 @@ from prism_sim.score import score_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lab"
 NAMES = sorted(path.name for path in FIXTURES.glob("*/"))
+CAPTURES = [f"../captures/{name}" for name in ("b_dp4pp2", "c_two_jobs", "a2_ddp4")]
+"""Captures of before the lab; each has a flow table of each idle gap too."""
 MB = 1_000_000
 
 
@@ -64,7 +66,7 @@ def test_the_truth_is_what_the_case_announces(name: str) -> None:
     assert set(run.truth("pairs")["kind"]) <= known
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *CAPTURES])
 def test_flow_tables_of_four_gaps_are_nested(name: str) -> None:
     columns = ["start_ns", "end_ns", "bytes", "packets"]
     for gap_ms in GAPS_MS[1:]:

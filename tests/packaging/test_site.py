@@ -79,10 +79,11 @@ def test_the_gallery_shows_every_kind_of_fault():
 
 
 @pytest.mark.parametrize(("name", "text"), programs().items())
-def test_a_program_of_the_table_is_python_and_names_a_scenario(name, text):
+def test_a_program_of_the_table_is_python_and_names_scenarios(name, text):
     compile(text, name, "exec")
-    (scenario,) = re.findall(r'ps\.run\("(.*?)"', text)
-    assert find(scenario).is_file()
+    scenarios = re.findall(r'"(faults/.*?)"', text)
+    assert scenarios
+    assert all(find(scenario).is_file() for scenario in scenarios)
 
 
 def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):

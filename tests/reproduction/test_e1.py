@@ -6,7 +6,7 @@ import pytest
 
 from prism_sim.loading import checks
 from prism_sim.loading.scenario import Scenario
-from prism_sim.render.paint import job_colours, png
+from prism_sim.render.paint import png
 from prism_sim.scenario.job import OnServers
 from prism_sim.training.costs import stage_costs
 from reproduction.base import Done
@@ -81,15 +81,3 @@ def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
     assert "1 of 1 give the published result" in page.gaps(done)[0]
     (picture,) = page.pictures(done)
     assert png(picture.figure).startswith(b"\x89PNG")
-
-
-def test_an_inferred_job_has_the_colour_of_a_true_job_only_if_it_is_exact() -> None:
-    """The first job is inferred as number 1; only half of the NICs of the second are found."""
-    jobs = [{"job": "a", "exact": True}, {"job": "b", "exact": False}]
-    labels = {"true": "0 0 0 0 1 1 1 1", "found": "1 1 1 1 0 0 -1 -1"}
-    result = {"jobs": jobs, "labels": labels}
-    true, found = page._grid(labels["true"]), page._grid(labels["found"])
-    colours = page._colours_found(result, true, found)
-    of_true = job_colours(["a", "b"])
-    assert colours[1] == of_true["a"]
-    assert colours[0] not in of_true.values()

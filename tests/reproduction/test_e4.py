@@ -95,7 +95,8 @@ def test_a_range_outside_the_published_one_is_listed_with_its_seeds(done: list[D
 def test_a_delay_is_shown_with_its_number_of_seeds(done: list[Done]) -> None:
     start_s = changed(done, 1).result["fault_s"][0]
     alert = {"switch": "leaf002", "start_s": start_s + 10, "end_s": start_s + 20}
-    text = page.section([changed(done, 1, alerts=[]), changed(done, 2, alerts=[alert])])
+    before = alert | {"start_s": start_s - 20, "end_s": start_s - 10}
+    text = page.section([changed(done, 1, alerts=[before]), changed(done, 2, alerts=[alert])])
     assert "| first alert after the failure | - | 10 s (1 of 2 seeds) |" in text
 
 
@@ -119,14 +120,3 @@ def test_a_page_without_hours_is_complete(done: list[Done]) -> None:
     assert page.section([short]) == "Nothing finished.\n"
     assert page.pictures([short]) == []
     assert any("idle gap of 1 ms" in gap for gap in page.gaps([short]))
-
-
-def test_only_alerts_during_the_fault_and_about_affected_leaves_count() -> None:
-    def alert(switch: str, start_s: float, end_s: float) -> dict[str, Any]:
-        return {"switch": switch, "start_s": start_s, "end_s": end_s, "steps": 1, "magnitude": 0.3}
-
-    alerts = [alert("x", 10, 20), alert("y", 110, 120), alert("x", 130, 140)]
-    result = {"fault_s": [100.0, 200.0], "affected": ["x"], "alerts": alerts}
-    assert page._true_alerts(result) == [result["alerts"][2]]
-    assert page._delay_s(result) == 30.0
-    assert page._delay_s({**result, "alerts": []}) is None

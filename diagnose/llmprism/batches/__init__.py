@@ -15,27 +15,30 @@ A job that has more records than one batch may have is diagnosed in windows of t
 window, such as a GPU that is slow from some step on, is seen where it begins. Where windows have
 too few steps, fewer and larger ones are tried, and at last the whole.
 
-On a cluster (:mod:`llmprism.cluster`), workers add up pairs and diagnose batches
-(:mod:`~llmprism.batches.apart`); the batches are the same.
+On a cluster (:mod:`llmprism.cluster`), workers add up pairs and diagnose the same batches. There,
+every batch but the first is diagnosed as if batches before it had steps, which is so in nearly all
+recordings (:class:`~llmprism.io.flows.Rest`). One for which that was wrong is diagnosed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from llmprism.batches.apart import diagnosed_apart
 from llmprism.batches.dividing import divide, write_batches
 from llmprism.batches.joining import joined
 from llmprism.batches.running import DiagnoseOne, Part, Runner
+from llmprism.batches.stored_spans import Kept, SpanFile
 from llmprism.cluster import Map, in_turn
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.flows import Intake, Rest
 from llmprism.io.loading import row_count, stored
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import JoiningPairs, read_volumes
-from prism_common.progress import Progress
+from prism_common.progress import Progress, silent
 
 _COUNTING, _COPYING = 0.1, 0.2  # share of the time until the end of each
 _MOST_FILES = 256  # that are open at a time
@@ -69,7 +72,7 @@ def diagnose_in_batches(
     if each is in_turn:
         parts = _one_after_the_other(*own, progress)
     else:
-        parts = diagnosed_apart(*own, each, _batches_of(len(files), progress))
+        parts = _diagnosed_apart(*own, each, _batches_of(len(files), progress))
     diagnoses, spans = zip(*parts, strict=True)
     return joined(diagnoses, spans, intake, folder)
 
@@ -144,3 +147,70 @@ def _forward(progress: Progress) -> Progress:
         progress(latest, doing)
 
     return report
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The Parquet file of a batch, and what is known of the others."""
+
+    content: bytes
+    rest: Rest
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A diagnosis without spans, the files of these, and whether any batch until now has steps."""
+
+    diagnosis: Diagnosis
+    spans: Sequence[tuple[bytes, Mapping[str, Kept]]]
+    have_steps: bool
+
+
+def _diagnosed_apart(
+    files: Sequence[Path],
+    diagnose_one: DiagnoseOne,
+    most_records: int,
+    rest: Rest,
+    folder: Path,
+    each: Map,
+    progress: Callable[[float], None],
+) -> Iterator[Part]:
+    """The diagnosis of each of the ``files``, in order, where ``each`` does the work.
+
+    ``diagnose_one`` can be pickled. Spans are written to ``folder``, and files in it are removed
+    when they have been diagnosed; ``progress`` gets the fraction done.
+    """
+    work = partial(_diagnosed, diagnose_one, most_records)
+    later = replace(rest, have_steps=True)
+    batches = (
+        _Batch(path.read_bytes(), later if number else rest) for number, path in enumerate(files)
+    )
+    have_steps = rest.have_steps
+    for number, (path, answer) in enumerate(zip(files, each(work, batches), strict=True)):
+        if number and not have_steps:
+            (answer,) = each(work, [_Batch(path.read_bytes(), rest)])
+        have_steps = answer.have_steps
+        if path.parent == folder:
+            path.unlink()
+        progress((number + 1) / len(files))
+        yield answer.diagnosis, [*_stored(answer, folder, number)]
+
+
+def _diagnosed(diagnose_one: DiagnoseOne, most_records: int, batch: _Batch) -> _Answer:
+    """Diagnose one batch, on a worker."""
+    with TemporaryDirectory(prefix="llmprism-") as name:
+        folder = Path(name)
+        path = folder / "records.parquet"
+        path.write_bytes(batch.content)
+        runner = Runner(diagnose_one, most_records, batch.rest, folder)
+        diagnosis, files = runner.diagnosed(path, silent)
+        spans = [(file.path.read_bytes(), file.jobs) for file in files]
+        return _Answer(diagnosis, spans, runner.rest.have_steps)
+
+
+def _stored(answer: _Answer, folder: Path, batch: int) -> Iterator[SpanFile]:
+    """The spans of a batch, in files of ``folder``."""
+    for number, (content, jobs) in enumerate(answer.spans):
+        path = folder / f"spans-{batch}-{number}.parquet"
+        path.write_bytes(content)
+        yield SpanFile(path, jobs)

@@ -19,9 +19,8 @@ from llmprism.ingest import readers
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.points import SeveralPoints
+from llmprism.ingest.points import Repetitions, SeveralPoints
 from llmprism.ingest.records import OPTIONAL, SCHEMA
-from llmprism.ingest.repetitions import Repetitions
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, TimeOrder, write_flows

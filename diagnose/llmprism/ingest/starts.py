@@ -285,7 +285,18 @@ class Sequences:
 
 @dataclass
 class ExporterMemory:
-    """What a reader of several files carries over."""
+    """What a reader of several files carries over.
+
+    Attributes
+    ----------
+    ahead_ns : by how much the clock of each exporter was ahead where its last datagram came [ns].
+    """
 
     starts: Starts = field(default_factory=Starts)
     sequences: Sequences = field(default_factory=Sequences)
+    ahead_ns: dict[bytes, int] = field(default_factory=dict)
+
+    def compare(self, exporter: bytes, sent_ns: int, arrival_ns: int) -> None:
+        """Take note of when a datagram was sent by its exporter's clock, and when it came."""
+        if exporter in self.ahead_ns or len(self.ahead_ns) < _MOST_SCOPES:
+            self.ahead_ns[exporter] = sent_ns - arrival_ns

@@ -2,7 +2,8 @@
 
 An exporter is known by the observation point of its records. Its *offset* is the end of its latest
 record minus the time of this machine at which that came. Offsets of exporters whose clocks agree
-differ by no more than the time for which records wait for their export.
+differ by no more than the time for which records wait for their export. Where datagrams tell when
+they were sent, the offset is what they are ahead by when they come, which no waiting changes.
 
 The window moves with the records of exporters whose clocks agree. One that is ahead of most others
 does not move it; after AGAIN times in a row it is an alert, and its records are set aside, since
@@ -28,6 +29,8 @@ SILENT, CLOCK = "ExporterSilent", "ExporterClock"
 AGAIN = 3
 """Times in a row: one file of an exporter may come before those of the others."""
 LEAST_BOUND_NS = 10 * SECOND_NS
+MEASURED_BOUND_NS = 5 * SECOND_NS
+"""Of clocks that datagrams tell: they count seconds."""
 _SHARE = 4  # of a window: records may wait so long for their export
 _GAPS = 10  # usual times between two arrivals, in which an exporter is not silent
 _KNOWN_TAKES = 5  # after which the usual time between two arrivals is known
@@ -179,13 +182,16 @@ def clocks(exporters: Mapping[str, Exporter], settings: Settings, now_ns: int) -
     otherwise the one that is behind, since it moves no window to a time that has not come.
     """
     since_ns = now_ns - round(settings.silence_s * SECOND_NS)
-    offsets = {name: one.offset_ns for name, one in exporters.items() if one.seen_ns >= since_ns}
+    sending = {name: one for name, one in exporters.items() if one.seen_ns >= since_ns}
+    measured = {n: one.ahead_ns for n, one in sending.items() if one.ahead_ns is not None}
+    is_measured = len(measured) == len(sending)
+    offsets = measured if is_measured else {name: one.offset_ns for name, one in sending.items()}
     agreed = median_low(offsets.values()) if len(offsets) > 1 else None
     nearest = min(offsets.values(), key=abs, default=0)
     if len(offsets) == 2 and abs(nearest) < settings.lag_ns:
         agreed = nearest
     bound_ns = max(LEAST_BOUND_NS, settings.window_ns // _SHARE)
-    return Clocks(offsets, agreed, bound_ns)
+    return Clocks(offsets, agreed, MEASURED_BOUND_NS if is_measured else bound_ns)
 
 
 def count_disagreements(state: State, came: Mapping[str, Arrival], found: Clocks) -> None:

@@ -153,7 +153,7 @@ class Monitor:
             found = take_in(taken.files, self._network.topology, options, settings, state)
             state.position = taken.position
             state.starts = memory.starts.stored()
-            self._count_lost(state)
+            self._take_note(state)
             found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
@@ -171,12 +171,14 @@ class Monitor:
         self._tracker.add(found.records)
         self._health.saw(found.read, found.refused, found.reason, found.unread)
 
-    def _count_lost(self, state: State) -> None:
-        """Add what sequences show to be missing to what was known before the start."""
-        for raw, lost in self._memory.sequences.lost.items():
-            name = self._network.names.points.get(address_text(raw), address_text(raw))
-            if name in state.exporters:
-                state.exporters[name].lost = self._lost_before.get(name, 0) + lost
+    def _take_note(self, state: State) -> None:
+        """Of what exporters lost, beside what was known before the start, and of their clocks."""
+        points, memory = self._network.names.points, self._memory
+        for raw in memory.ahead_ns.keys() | memory.sequences.lost.keys():
+            name = points.get(address_text(raw), address_text(raw))
+            if (one := state.exporters.get(name)) is not None:
+                one.lost = self._lost_before.get(name, 0) + memory.sequences.lost[raw]
+                one.ahead_ns = memory.ahead_ns.get(raw)
 
     def _next(self, is_end: bool) -> Span | None:
         state, settings = self._folder.state, self._settings

@@ -174,6 +174,7 @@ class Exporter:
     disagreements : times in a row that its clock did not agree with those of the others.
     until_ns : end of the latest record that moved the window [ns].
     disorder_ns : by which its records come later than others that end after them [ns].
+    ahead_ns : of its clock where its last datagram came [ns]; None if datagrams do not tell.
     """
 
     latest_ns: int = 0
@@ -186,6 +187,7 @@ class Exporter:
     disagreements: int = 0
     until_ns: int = 0
     disorder_ns: int = 0
+    ahead_ns: int | None = None
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     @property

@@ -108,14 +108,6 @@ def test_devices_folders_and_names_of_no_file_are_refused(path: str) -> None:
             read(path)
 
 
-def test_an_endless_topology_is_refused(
-    piped: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("llmprism.io.topology._LIMIT_BYTES", 1 << 20)
-    with pytest.raises(UserError, match="longer than 1 MiB"):
-        read_topology(piped(b"[" + b"1," * (1 << 20)))
-
-
 def test_a_deeply_nested_topology_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "topology.json"
     path.write_text('{"endpoints": ' + "[" * 200_000)

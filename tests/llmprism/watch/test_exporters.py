@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +97,30 @@ def test_an_exporter_that_restarts_with_another_template_loses_nothing(
     ]
     assert records["start_ns"].tolist() == expected
     assert (records["end_ns"] - records["start_ns"] == 800 * MS).all()
+
+
+@pytest.mark.parametrize(("ahead_s", "side"), [(20, "ahead of"), (-20, "behind")])
+def test_the_clock_of_one_of_three_that_is_20_s_off_is_an_alert(
+    tmp_path: Path, port: int, ahead_s: int, side: str
+) -> None:
+    watched, ends_s = Watched(tmp_path, source=f"udp://127.0.0.1:{port}"), time.monotonic() + 60
+    watched.begin(TOPOLOGY)
+
+    def is_over() -> bool:
+        for number, one in enumerate(senders):
+            boot_s = int(time.time()) - 1 + (0 if number else ahead_s)
+            for content in switch(boot_s, [1_000], True):
+                one.sendto(content, ("127.0.0.1", port))
+        return bool(watched.events) or time.monotonic() > ends_s
+
+    with ExitStack() as stack:
+        made = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3))
+        senders = [stack.enter_context(one) for one in made]
+        for number, one in enumerate(senders):
+            one.bind((f"127.0.0.{number + 2}", 0))
+        watched.watch_until(is_over)
+    assert watched.happened()[:1] == [("opened", "ExporterClock")]
+    assert re.search(f"127.0.0.2 is .* {side} those", watched.events[0]["annotations"]["summary"])
 
 
 def raw_flow(content: bytes, time_s: int) -> bytes:

@@ -33,13 +33,8 @@ def job(last: int, support: int = 20) -> KnownJob:
     )  # fmt: skip
 
 
-def window(ends_ns: pd.Series) -> Span:
-    """One that begins and ends with the steps."""
-    return Span(int(ends_ns.iloc[0]), int(ends_ns.iloc[-1]))
-
-
 def number(known: KnownJob, ends_ns: pd.Series) -> Numbering:
-    return numbered(known, ends_ns, window(ends_ns))
+    return numbered(known, ends_ns, Span(int(ends_ns.iloc[0]), int(ends_ns.iloc[-1])))
 
 
 def test_steps_that_end_when_known_ones_do_are_those() -> None:
@@ -70,20 +65,6 @@ def test_another_division_counts_if_a_second_window_has_it(every_s: float) -> No
     assert number(known, ends).counts
     again = number(known, steps(12, 32))
     assert (again.shift, again.counts) == (12, True)
-
-
-def test_the_first_steps_of_a_job_count_when_more_of_them_are_the_same() -> None:
-    known = KnownJob("job-0", ["a"], ["s0"])
-    ends = [steps(0, 1, every_s=STEP_S / 4), steps(0, 2), steps(0, 5)]
-    found = [_taken(known, own) for own in ends]
-    assert [(one.shift, one.counts) for one in found] == [(0, False), (0, False), (0, True)]
-
-
-def _taken(known: KnownJob, ends_ns: pd.Series) -> Numbering:
-    found = numbered(known, ends_ns, Span(LONG_AGO.start_ns, int(ends_ns.iloc[-1])))
-    known.candidate_ns = dict(zip(ends_ns.index + found.shift, ends_ns, strict=True))
-    known.first_count = found.first_count
-    return found
 
 
 @pytest.mark.parametrize(("windows", "expected"), [(1, False), (2, True)])

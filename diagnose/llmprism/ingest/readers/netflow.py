@@ -27,7 +27,7 @@ from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS, batch, scaled, turned
 from llmprism.ingest.sightings import EGRESS
 from llmprism.ingest.sources import Source
-from llmprism.ingest.starts import RESTARTED, ExporterMemory, Sequences, Starts
+from llmprism.ingest.starts import RESTARTED, ExporterMemory, Starts
 from llmprism.ingest.templates import Columns
 from llmprism.ingest.volumes import NO_BYTES, Volume, forward, reverse
 from llmprism.numerics.arrays import Array, Bools, Ints
@@ -104,7 +104,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
             if not records.is_options:
                 held += _tables(records, learned, source, notes)
                 rows += records.count
-        _follow(datagram, units, memory.sequences)
+        _follow(datagram, units, memory)
         if rows >= BATCH_ROWS:
             yield scaled(pa.concat_tables(held).combine_chunks())
             held, rows = [], 0
@@ -113,19 +113,22 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
         yield scaled(pa.concat_tables(held).combine_chunks())
 
 
-def _follow(datagram: Datagram, records: int, sequences: Sequences) -> None:
-    """Take note of the sequence of a datagram that had so many records."""
+def _follow(datagram: Datagram, records: int, memory: ExporterMemory) -> None:
+    """Take note of the sequence and the clock of a datagram that had so many records."""
     content, version = datagram.content, int.from_bytes(datagram.content[:2], "big")
-    places = {5: (16, 20), 9: (12, 16), 10: (8, 12)}  # of the sequence, and of the domain
+    places = {5: (16, 20, 8), 9: (12, 16, 8), 10: (8, 12, 4)}  # sequence, domain and clock
     if version not in places or len(content) < 20 or not datagram.exporter:
         return
     if datagram.arrival_ns is not None and datagram.arrival_ns < EARLIEST_NS:
         return  # a template that was remembered, and did not come now
-    sequence, place = places[version]
+    sequence, place, clock = places[version]
+    sent_ns = int.from_bytes(content[clock : clock + 4], "big") * 1_000_000_000
+    if datagram.arrival_ns is not None and sent_ns >= EARLIEST_NS:
+        memory.compare(datagram.exporter, sent_ns, datagram.arrival_ns)
     domain = content[21] if version == 5 else int.from_bytes(content[place : place + 4], "big")
     number = int.from_bytes(content[sequence : sequence + 4], "big")
     units = 1 if version == 9 else records or None
-    sequences.saw((datagram.exporter, version, domain), number, units)
+    memory.sequences.saw((datagram.exporter, version, domain), number, units)
 
 
 def _learned(source: Source, starts: Starts) -> _Learned:

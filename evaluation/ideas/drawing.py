@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from evaluation.ideas import findings, graph, jobs, kinds, outside, records, rings, steps, stops
+from evaluation.ideas import findings, graph, jobs, outside, records, rings, steps, stops
 from evaluation.ideas.scenes import scene
 from evaluation.paths import ROOT
 from prism_common.files import replacing
@@ -24,7 +24,7 @@ PICTURES = {
     "prism-records": (records.SCENARIO, records.draw),
     "prism-steps": (steps.SCENARIO, steps.draw),
     "prism-jobs": (jobs.SCENARIO, jobs.draw),
-    "prism-kinds": (kinds.SCENARIO, kinds.draw),
+    "prism-kinds": (records.PIPELINES, records.draw_kinds),
     "prism-graph": (graph.SCENARIO, graph.draw),
     "prism-rings": (rings.SCENARIO, rings.draw),
     "prism-excess": (findings.SCENARIO, findings.draw_table),

@@ -7,22 +7,24 @@ when that second is over. In the first job, one GPU becomes slow.
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from evaluation.exam.worlds import RESULTS, simulated
 from evaluation.monitoring.fleet import GPUS, NS, Fleet, server_of, write_topology, written
 from evaluation.monitoring.process import Watching, watching
+from llmprism.watch.live.serving import served
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 
@@ -140,22 +142,13 @@ def _posted(found: Delay, slow_at_s: float) -> float | None:
 def _receiver(found: Delay) -> Iterator[str]:
     """Stands in for Alertmanager, and notes when each alert came first."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            at = time.time()
-            size = int(self.headers["Content-Length"])
-            for alert in json.loads(self.rfile.read(size)):
-                labels = alert["labels"]
-                found.alerts.setdefault((labels["alertname"], labels.get("place", "")), at)
-            self.send_response(200)
-            self.end_headers()
+    async def take(request: Request) -> Response:
+        at = time.time()
+        for alert in await request.json():
+            labels = alert["labels"]
+            found.alerts.setdefault((labels["alertname"], labels.get("place", "")), at)
+        return Response()
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
+    app = Starlette(routes=[Route("/{path:path}", take, methods=["POST"])])
+    with served(app, "127.0.0.1", 0) as url:
+        yield url.rstrip("/")

@@ -1,14 +1,13 @@
 """The figures of each trap, from a diagnosed run and its score.
 
-A new trap is a function here, a line in :data:`..measure.TRAPS`, and its text in ``traps.yaml``.
+A trap is a point at which the published method fails. A new one is a function here, its name in
+:data:`..measure.TRAPS`, a scenario with both, ``trap-NUMBER-NAME``, and its text in ``traps.yaml``.
 The prediction is a formula, or a count in the truth. The output of an earlier run is never used as
 a prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,22 +29,6 @@ Figures = dict[str, Any]
 HAZARD = 0.1
 ROUNDING = 1e-12  # of a mean
 FOREIGN = ("ep", "cp")
-
-
-@dataclass(frozen=True)
-class Trap:
-    """One point at which the published method fails.
-
-    Attributes
-    ----------
-    number : in the list of traps.
-    scenario : name of a file in ``scenarios/paper``.
-    figures : computes the figures of a diagnosed run and its score.
-    """
-
-    number: int
-    scenario: str
-    figures: Callable[[Run, Result], Figures]
 
 
 def sigma(run: Run, _: Result) -> Figures:

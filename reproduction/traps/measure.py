@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from prism_sim.toolkit import find_scenario, load_scenario
+from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario
 from reproduction.base import Result, Trial, diagnosed
 from reproduction.traps import figures
-from reproduction.traps.figures import Trap
+from reproduction.traps.figures import Figures
 
 NAME = "traps"
 
-TRAPS: dict[int, Trap] = {
-    trap.number: trap
-    for trap in (
-        Trap(1, "trap-1-sigma", figures.sigma),
-        Trap(2, "trap-2-sample", figures.sample),
-        Trap(3, "trap-3-hazard", figures.hazard),
-        Trap(4, "trap-4-bridge", figures.bridge),
-        Trap(5, "trap-5-one-size", figures.one_size),
-        Trap(6, "trap-6-jobs", figures.jobs),
-        Trap(7, "trap-7-workloads", figures.workloads),
-        Trap(8, "trap-8-transport", figures.transport),
+TRAPS: dict[int, Callable[[Run, Result], Figures]] = dict(
+    enumerate(
+        (
+            figures.sigma,
+            figures.sample,
+            figures.hazard,
+            figures.bridge,
+            figures.one_size,
+            figures.jobs,
+            figures.workloads,
+            figures.transport,
+        ),
+        1,
     )
-}
-"""The eight traps by number; their titles and predictions are in ``traps.yaml``."""
+)
+"""What computes the figures of each trap; their titles and predictions are in ``traps.yaml``."""
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     """One trial for each trap and seed; the reduced form has one seed."""
     seeds = seeds[:1] if reduced else seeds
     return [
-        Trial(
-            NAME,
-            f"trap {trap.number} seed {seed}",
-            load_scenario(find_scenario(f"paper/{trap.scenario}"), {"seed": seed}),
-            {"trap": trap.number},
-        )
-        for trap in TRAPS.values()
+        Trial(NAME, f"trap {number} seed {seed}", _scenario(number, seed), {"trap": number})
+        for number in TRAPS
         for seed in seeds
     ]
+
+
+def _scenario(number: int, seed: int) -> Scenario:
+    name = TRAPS[number].__name__.replace("_", "-")
+    return load_scenario(find_scenario(f"paper/trap-{number}-{name}"), {"seed": seed})
 
 
 def measure(trial: Trial) -> Result:
     """Figures of one trap in one scenario."""
     with diagnosed(trial.scenario) as (run, score):
-        return TRAPS[trial.settings["trap"]].figures(run, score)
+        return TRAPS[trial.settings["trap"]](run, score)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from prism_sim.commands import reproducing
 from prism_sim.version import __version__
 from processes import completed
 from reproducing import cases_of, reproduce_after_a_kill
@@ -62,6 +63,18 @@ def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
     page = Path("results/reference/paper.md").read_text()
     assert "](../../docs/images/paper-toy.png)" in page
     assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_installed_package_names_the_place_of_the_reproduction(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproducing, "checkout", lambda: tmp_path)
+    for arguments in ([], ["--help"], ["--only", "e1"]):
+        result = call("reproduce", "paper", *arguments)
+        assert result.exit_code == 1
+        assert "not part of the installed package" in result.stderr
+        assert "make paper" in result.stderr
+        assert "Traceback" not in result.output
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.diagnosis import Diagnosis
+from llmprism.io.frames import as_categories
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
@@ -119,16 +120,23 @@ def test_a_read_only_parent_is_one_message(diagnosis: Diagnosis, tmp_path: Path)
         diagnosis.write(tmp_path / "out")
 
 
-@pytest.mark.parametrize("rows", [0, 3])
+def test_codes_become_the_names_they_stand_for_and_sort_by_them() -> None:
+    names = ["10.0.0.9", "10.0.0.10", "10.0.0.1"]
+    assert list(as_categories(names, np.array([2, 0, 0, 1]))) == [names[i] for i in (2, 0, 0, 1)]
+    table = pd.DataFrame({"address": as_categories(names, np.arange(3))})
+    assert table.sort_values("address")["address"].tolist() == sorted(names)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 1 << 20, (1 << 20) + 1])
 def test_categories_are_read_as_the_text_they_stand_for(tmp_path: Path, rows: int) -> None:
+    """Also from several row groups, the last of which is full or not."""
     schema = pa.schema([("kind", pa.string()), ("step", pa.int64())])
-    kinds = pd.Categorical(["dp", None, "pp"], categories=["pp", "unused", "dp"])[:rows]
-    steps = np.arange(rows, dtype=np.int32)
-    path = tmp_path / "spans.parquet"
-    write_table(pd.DataFrame({"kind": kinds, "step": steps}), path, schema)
-    table = pq.read_table(path)
-    assert table.schema.equals(schema)
-    assert table["kind"].to_pylist() == ["dp", None, "pp"][:rows]
+    kinds = pd.Categorical.from_codes(np.resize([2, -1, 0], rows), ["pp", "unused", "dp"])
+    frame = pd.DataFrame({"kind": kinds, "step": np.arange(rows, dtype=np.int32)})
+    table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    for given in (frame, table):
+        write_table(given, tmp_path / "spans.parquet", schema)
+        assert pq.read_table(tmp_path / "spans.parquet").equals(table)
 
 
 @pytest.mark.parametrize("method", ["prism", "paper"])

@@ -147,6 +147,23 @@ def test_a_state_of_another_version_or_with_unknown_fields_is_refused(tmp_path: 
             StateFolder(tmp_path)
 
 
+def test_a_state_of_version_3_goes_on(world: Any, watched: Watched) -> None:
+    """Its parts had stretches, its exporters knew less, and its files had no digests."""
+    first, rest = pieces(world.flows, 2)
+    put(first, watched.incoming, "0.parquet")
+    watched.round()
+    path = watched.folder / "state" / "state.json"
+    content = json.loads(path.read_text()) | {"version": 3}
+    for part in content["parts"]:
+        part["stretches"] = [[part["first_ns"], part["last_ns"]]]
+    for exporter in content["exporters"].values():
+        del exporter["until_ns"], exporter["disorder_ns"], exporter["ahead_ns"]
+    content["position"] = {name: stamp[:2] for name, stamp in content["position"].items()}
+    path.write_text(json.dumps(content))
+    put(rest, watched.incoming, "1.parquet")
+    assert watched.round().fates["kept"] == len(world.flows)
+
+
 def test_a_stride_above_half_of_a_window_is_refused() -> None:
     with pytest.raises(UserError, match="half of --window"):
         replace(SETTINGS, window_ns=10 * SECOND_NS, stride_ns=6 * SECOND_NS)

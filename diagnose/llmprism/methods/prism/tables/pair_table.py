@@ -3,16 +3,11 @@
 What belongs to a class of a job has the kind of the class. What a job exchanges once, before its
 first step has ended, has the kind of the group in which it does. Answers have the kind of the data
 that they acknowledge. All else is ``other``: services, control messages, and other programs.
-
-The NICs of a server send alike in one job: if every NIC that is seen sends to the NIC with the same
-number in another server, the NIC that is not seen does so, too. This is believed only if all NICs
-that are seen agree, and with little confidence.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +82,8 @@ def pairs_of(
         {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
     )
     shown = _with_answers(connections, table)
-    hidden_pairs = mirrored(topology, [one.phases.endpoints for one in found], shown)
     answers = answers_of_unseen(topology, connections, shown)
-    every = pd.concat([shown, hidden_pairs, answers]).sort_values("confidence", ascending=False)
+    every = pd.concat([shown, answers]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
     labels = np.array([name for name, _ in members(found, stepless)] + [""], dtype=object)
@@ -259,51 +253,3 @@ def _of_other_ports(connections: Connections, answers: pd.DataFrame, data: pd.Da
     own: Bools = np.isin(answers.index, connections.reply[data.index])
     known = pd.MultiIndex.from_frame(answers[own][["src", "dst"]])
     return pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known) & ~own
-
-
-MIRRORED = 0.4  # of a pair that was seen between other NICs only
-
-Place = tuple[int, int]
-
-
-def mirrored(topology: Topology, members: Iterable[Codes], pairs: pd.DataFrame) -> pd.DataFrame:
-    """Rows ``src``, ``dst`` (codes), ``kind``, ``confidence`` of pairs that must exist unseen.
-
-    ``members`` has the endpoint codes of each job, ``pairs`` the pairs that were seen.
-    """
-    data = pairs[~pairs["kind"].isin(["other", "unknown"])]
-    seen = np.union1d(data["src"], data["dst"])
-    rows: list[tuple[int, int, str]] = []
-    for ends in members:
-        hidden = np.setdiff1d(ends, seen)
-        if hidden.size:
-            own = data[data["src"].isin(ends)]
-            rows += _unseen(topology, ends, hidden, own)
-    found = pd.DataFrame(rows, columns=["src", "dst", "kind"])
-    return found.astype({"src": np.int64, "dst": np.int64}).assign(confidence=MIRRORED)
-
-
-def _unseen(
-    topology: Topology, ends: Codes, hidden: Codes, data: pd.DataFrame
-) -> list[tuple[int, int, str]]:
-    """Pairs of ``hidden`` endpoints, which send as all other NICs of their servers do."""
-    place_of = {end: _place(topology, end) for end in ends.tolist()}
-    hidden_at = {place_of[end]: end for end in hidden.tolist()}
-    votes: dict[int, Counter[tuple[int, str]]] = {}
-    senders: dict[int, set[int]] = {}
-    for src, dst, kind in data[["src", "dst", "kind"]].itertuples(index=False):
-        (home, nic), (goal, other) = place_of[src], place_of.get(dst, (-1, -1))
-        senders.setdefault(home, set()).add(nic)
-        if nic == other:
-            votes.setdefault(home, Counter())[goal, kind] += 1
-    rows = []
-    for (home, nic), end in hidden_at.items():
-        for (goal, kind), count in votes.get(home, Counter()).items():
-            partner = hidden_at.get((goal, nic))
-            if partner is not None and count == len(senders[home]):
-                rows.append((end, partner, kind))
-    return rows
-
-
-def _place(topology: Topology, end: int) -> Place:
-    return int(topology.servers[end]), int(topology.positions[end])

@@ -139,8 +139,8 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
         own["mb"] = sum(row["methods"][name]["bytes"] for row in rows) / hours / 1e6
     _draw(figures, to.with_suffix(".png"))
     page = toolkit.render_page(
-        TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number, worlds=len(rows),
-        left_out=len(every) - len(rows), due=figures[next(iter(KINDS))]["due"],
+        TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,
+        worlds=len(rows), left_out=len(every) - len(rows), due=figures[next(iter(KINDS))]["due"],
         overview=_overview(figures), paired=_paired(rows), picture=to.with_suffix(".png").name,
     )  # fmt: skip
     to.write_text(page, encoding="utf-8")

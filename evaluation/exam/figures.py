@@ -11,9 +11,8 @@ import numpy as np
 from evaluation.exam.answers import BINS
 from evaluation.exam.intervals import Estimate, events, mean_of, middle, part, rate, share
 from evaluation.exam.measures import HEADLINES, PARTED, Measure, faults_of, server_or_set
-from evaluation.exam.measuring import STRUCTURE
+from evaluation.exam.measuring import STRUCTURE, Row
 
-Row = dict[str, Any]
 SLOWDOWNS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, np.inf)
 WINDOWS = (1, 2, 5, 9, 21, np.inf)
 """First number of steps of each group of windows."""

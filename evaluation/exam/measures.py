@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.exam.measuring import STRUCTURE
+from evaluation.exam.measuring import STRUCTURE, Row
 
-Row = dict[str, Any]
 Holds = Callable[[Row], Any]
 Unit = Literal["share", "number", "score"]
 

@@ -42,6 +42,7 @@ FEW = 3
 """Parts in a named set that an operator can look at."""
 NAMED = ("first", "in_set", "server", "near")
 """What a finding may name right of a fault."""
+OF_RANKS = ("jobs", "groups", "steps")
 NEAR = 0.01
 """Of the time of the steps of a fault, by which its cost may be wrong."""
 
@@ -186,9 +187,15 @@ def _is_whole(case: Case, finding: Mapping[str, Any], named: set[str]) -> bool:
 
 
 def _of_seen_ranks(case: Case) -> Case:
-    ranks = case.truth["ranks"]
-    seen = ranks["address"].isin(truth.seen_addresses(case.truth["pairs"]))
-    return replace(case, truth=case.truth | {"ranks": ranks[seen].reset_index(drop=True)})
+    """Without ranks that no flow record shows: other telemetry may show them."""
+    ranks, shown = case.truth["ranks"], truth.seen_addresses(case.truth["pairs"])
+    hidden = ranks.loc[~ranks["address"].isin(shown), "address"]
+    ranks, *found = (
+        table[~table["address"].isin(hidden)].reset_index(drop=True)
+        for table in (ranks, *(case.diagnosis[name] for name in OF_RANKS))
+    )
+    diagnosis = case.diagnosis | dict(zip(OF_RANKS, found, strict=True))
+    return replace(case, truth=case.truth | {"ranks": ranks}, diagnosis=diagnosis)
 
 
 def _of_fault(case: Case, seen: Score, match: FaultMatch, alarms: Alarms) -> Row:

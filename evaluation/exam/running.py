@@ -15,18 +15,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from evaluation.exam import answers, measuring, truth
-from evaluation.exam.measuring import Task
+from evaluation.exam.measuring import Row, Task
 from evaluation.exam.worlds import RESULTS, World, families
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_sim.toolkit import Content, Piece, default_processes, fingerprint, kept_results
 
-Row = dict[str, Any]
 FOLDER = "labels"
 USUAL = "prism"
 """The method of a label that names none."""
@@ -73,14 +71,9 @@ def _joined(found: Sequence[Content]) -> Row | None:
 
 def _key(world: World, method: str) -> str:
     family = families()[world.family].model_dump(mode="json")
-    text = json.dumps([fingerprint(), _measures(), family, world.seed, method], sort_keys=True)
+    measures = [Path(str(module.__file__)).read_text() for module in (measuring, truth, answers)]
+    text = json.dumps([fingerprint(), measures, family, world.seed, method], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-@cache
-def _measures() -> list[str]:
-    """The code of the measures."""
-    return [Path(str(module.__file__)).read_text() for module in (measuring, truth, answers)]
 
 
 @dataclass(frozen=True)

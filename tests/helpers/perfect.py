@@ -26,7 +26,7 @@ def perfect(run: Run) -> Case:
     ranks = truth["ranks"][truth["ranks"]["address"].isin(seen)].reset_index(drop=True)
     shown = replace(case, truth=truth | {"ranks": ranks})
     diagnosis = {
-        "jobs": ranks[["job", "address"]].drop_duplicates(),
+        "jobs": truth["ranks"][["job", "address"]].drop_duplicates(),
         "layouts": truth["layouts"].assign(confidence=1.0, evidence="{}"),
         "pairs": pairs,
         "groups": _groups(ranks),

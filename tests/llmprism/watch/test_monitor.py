@@ -150,7 +150,7 @@ def test_a_topology_that_changes_is_read_again(world: Any, watched: Watched) -> 
     of_stranger = world.flows[["src", "dst"]].eq(stranger["address"]).any(axis=1).sum()
     assert state.fates["unknown"] == of_stranger
     watched.begin(world.topology)
-    put(world.flows, watched.incoming, "1.parquet")
+    put(world.flows.head(-1), watched.incoming, "1.parquet")
     assert watched.round().fates["kept"] > state.fates["kept"]
 
 

@@ -18,9 +18,9 @@ EXACT = [
 ]  # fmt: skip
 OFTEN = ("clean", "lossy", "pauses", "sampled", "sharded", "tenants")
 SELDOM = [pytest.param(one, marks=pytest.mark.slow) for one in EXACT if one not in OFTEN]
-HOST_WORK = {"host-work"}
-"""Without a pipeline host work counts as computation, so steps are too long to match."""
-BEYOND_SIZES = {"tenants"}
+SILENT = {"lossy", "tenants"}
+"""Some NICs send nothing: their ranks have no row in ``jobs``, no steps and no pairs."""
+LEAST_PAIRS = {"tenants": 0.99}
 """Messages of a service as large as the job's on one pair of addresses are not separated."""
 DP_END = 0.003
 SEEDS = (
@@ -48,17 +48,17 @@ def score_of(tmp_path_factory):
     return lambda family, seed=31: scored(family, seed, folder)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [*OFTEN, *(pytest.param(one, marks=pytest.mark.slow) for one in EXACT if one not in OFTEN)],
-)
+@pytest.mark.parametrize("family", [*OFTEN, *SELDOM])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_jobs_pairs_and_steps_are_exact(family, seed, score_of):
     score, _ = score_of(family, seed)
-    assert score["jobs"]["accuracy"] == 1
-    assert score["pairs"]["accuracy"] >= (0.99 if family in BEYOND_SIZES else 1)
-    if family not in HOST_WORK:
-        assert score["timeline"]["coverage"] == 1
+    jobs, pairs, silent = score["jobs"], score["pairs"], family in SILENT
+    assert jobs["found"] == jobs["true"]
+    assert silent or jobs["accuracy"] == 1
+    right = pairs["accuracy"] + silent * pairs["missing"] / pairs["total"]
+    assert right >= LEAST_PAIRS.get(family, 1)
+    if family != "host-work":  # counts as computation without a pipeline: steps are too long
+        assert silent or score["timeline"]["coverage"] == 1
         assert score["timeline"]["steps_unexplained"] == 0
     assert score["timeline"]["dp_end_error_mean"] <= DP_END
 

@@ -23,8 +23,9 @@ from urllib.request import urlopen
 
 from llmprism.counters.names import WHY_NO_RATES
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import LATEST_NS, NO_TIME, WITH_PORT, Samples
+from llmprism.counters.readers.samples import NO_TIME, WITH_PORT, Samples
 from llmprism.counters.readings import Readings
+from llmprism.ingest import bounds
 from llmprism.ingest.sources import Source
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, parsed, real, whole
@@ -130,7 +131,7 @@ def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
     for pair in values if isinstance(values, list) else []:
         try:
             moment, value = pair
-            yield round(real(moment, 0, LATEST_NS / 1e9) * 1e9), value
+            yield round(real(moment, 0, bounds.LARGEST / 1e9) * 1e9), value
         except (TypeError, ValueError):
             counts[NO_TIME] += 1
 
@@ -138,7 +139,7 @@ def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
 def _take_messages(document: Any, samples: Samples) -> None:
     for event in document if isinstance(document, list) else [document]:
         try:
-            time_ns = whole(event["timestamp"], 0, LATEST_NS)
+            time_ns = whole(event["timestamp"], 0, bounds.LARGEST)
             leaves = [*_leaves(event)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             samples.counts[_NO_MESSAGE] += 1

@@ -19,13 +19,12 @@ import numpy as np
 from llmprism.counters.names import Meaning, meaning_of, refuse_rates
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import COLUMNS, IN, OUT, SWITCH, PortReadings, Readings
+from llmprism.ingest import bounds
 from llmprism.numerics.arrays import Ints
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, real, whole
 
 LARGEST = 2**64 - 1
-LATEST_NS = 4 * 10**18
-"""The year 2096: times after it are none, and 64 bits do not hold all of them."""
 WITH_PORT = re.compile(r"([^:]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 """A host and the TCP port of its exporter."""
 NO_NUMBER = "values that are no whole number"
@@ -69,7 +68,7 @@ class Samples:
             number = whole_number(value)
             if number is None:
                 self.counts[NO_NUMBER] += 1
-            elif not 0 <= time_ns <= LATEST_NS:
+            elif not 0 <= time_ns <= bounds.LARGEST:
                 self.counts[NO_TIME] += 1
             else:
                 times.append(time_ns)

@@ -9,24 +9,20 @@ the first point lost a record, that of another point is kept.
 Points that sample see different packets of a flow, so their records need not overlap. Each
 gives an estimate of the whole flow: only the first point's are kept.
 
-Records without ports are left as they are: connections in parallel would look the same.
-
 What their clocks differ by is measured on the way (:mod:`llmprism.ingest.clocks`).
 
-Records that two exporters made of one transmission, where no column names the exporters.
+Where no column names the observation points, times and counts show that there are two
+(:class:`Repetitions`). An exporter has one record at a time for each set of addresses and ports:
+two of its records never overlap. Records of one connection with equal counts, which begin and end
+together and overlap for at least half of their time, are therefore the sight of two exporters: the
+first is kept, so that volumes are counted once. A few that agree in their times as well were
+exported twice; they are left to the diagnosis, which sets them aside. Single packets last no time;
+they are taken for repetitions once lasting records have shown that there are two exporters, and how
+much later the second one is. Records that overlap and differ are left, and remarked on if they are
+many. Records that name their exporter are of that one alone, so none of them repeats another,
+however coarse its times are: nfcapd has those of NetFlow v9 to a second only.
 
-An exporter has one record at a time for each set of addresses and ports: two of its records never
-overlap. Records of one connection with equal counts, which begin and end together and overlap for
-at least half of their time, are therefore the sight of two exporters: the first is kept, so that
-volumes are counted once. A few that agree in their times as well were exported twice; they are left
-to the diagnosis, which sets them aside. Single packets last no time; they are taken for repetitions
-once lasting records have shown that there are two exporters, and how much later the second one is.
-
-Records that name their exporter are of that one alone, so none of them repeats another, however
-coarse its times are: nfcapd has those of NetFlow v9 to a second only.
-
-Records without ports are left: connections in parallel look the same. Records that overlap and
-differ are left as well, and remarked on if they are many.
+Either way, records without ports are left as they are: connections in parallel would look the same.
 """
 
 from __future__ import annotations

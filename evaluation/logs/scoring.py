@@ -19,8 +19,7 @@ import pandas as pd
 
 from evaluation.exam.intervals import Estimate, part
 from evaluation.logs.answers import RULES, Answer, Place, of_failure
-from evaluation.logs.l4.counting import Counted, Miner
-from evaluation.logs.l4.library import Library
+from evaluation.logs.l4.counting import Counted, Library, Miner
 from evaluation.logs.l4.method import L4, Settings
 from llmlog.events import read_job
 from llmlog.reading import Job, find_jobs

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prism_sim.faults.target import Target, Undo
     from prism_sim.faults.timing import Pulsed
     from prism_sim.scenario.base import Remark, Remarks
-    from prism_sim.scenario.routing.base import Choice, RoutingBase
+    from prism_sim.scenario.routing import Choice, RoutingBase
     from prism_sim.scenario.setting import Setting
     from prism_sim.training.collectives import ALGORITHMS, AllReduceBase
     from prism_sim.training.data_parallel.base import DataParallel, StrategyBase

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from evaluation.logs.l4.comparisons import slow_window
-from evaluation.logs.l4.library import Library
-from evaluation.logs.l4.method import L4
+from evaluation.logs.l4.counting import Library
+from evaluation.logs.l4.method import L4, slow_window
 from llmlog.diagnosis import Failure
 from llmlog.progress import Iteration
 from llmlog.reading import find_jobs

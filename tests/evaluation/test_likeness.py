@@ -14,7 +14,7 @@ import pytest
 
 from evaluation.twins import likeness
 from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
-from evaluation.twins.silences import silences, windows
+from evaluation.twins.page import silences, windows
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.logs.flows import score_world
-from evaluation.logs.l4.library import Library
+from evaluation.logs.l4.counting import Library
+from evaluation.logs.page import score_world
 from evaluation.logs.scoring import Case, Tally, score, tallied
 from log_corpus import corpus
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from evaluation.operations import measured
-from evaluation.operations.published import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME
+from evaluation.operations.page import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME
 from evaluation.paths import REFERENCE
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import theory

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from evaluation.exam.command import Saved, read, save
 from evaluation.exam.measures import Measure
 from evaluation.exam.paired import as_table, changes, common, differences
-from evaluation.exam.running import Saved, read, save
 from prism_common.errors import UserError
 
 HITS = Measure("hits", lambda _, grade: (grade["hits"], grade["size"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.exam.running import pieces
+from evaluation.exam.command import pieces
 from evaluation.exam.worlds import families, simulated, worlds
 from prism_sim.families import bundled_families
 from prism_sim.faults import KINDS

@@ -20,7 +20,7 @@ from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.templates import Templates
-from prism_sim.collector.trains import cut
+from prism_sim.collector.collecting import cut
 from prism_sim.training.collectives.ring import Ring
 
 ENDS = Path(__file__).parents[1] / "fixtures" / "foreign" / "contended.ends.txt"

@@ -10,9 +10,8 @@ import pytest
 from prism_sim.operations import theory
 from prism_sim.operations.checkpoints import CHECKPOINTS
 from prism_sim.operations.detections import DETECTIONS
-from prism_sim.operations.drawing import failures_of
 from prism_sim.operations.intervals import INTERVALS
-from prism_sim.operations.job import Job
+from prism_sim.operations.job import Job, failures_of
 from prism_sim.operations.localisations import LOCALISATIONS
 from prism_sim.operations.recoveries import RECOVERIES
 from prism_sim.operations.study import Study

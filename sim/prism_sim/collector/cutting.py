@@ -22,7 +22,6 @@ from prism_common.compiled import compiled, compiled_part
 from prism_sim.cluster.state import grown
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.delay import HORIZON_NS
-from prism_sim.collector.eviction import ENTRY, Heap, drop, push
 from prism_sim.collector.rows import ROW, Rows
 from prism_sim.collector.scene import Scene
 
@@ -196,3 +195,58 @@ def _to_oldest(state: Rows, is_open: NDArray[np.bool_], heap: Heap, n_heap: int)
     while not is_open[heap[0]["key"]] or state[heap[0]["key"]]["start_ns"] != heap[0]["start_ns"]:
         n_heap = drop(heap, n_heap)
     return n_heap
+
+
+# The oldest open record of a switch: a binary heap of (begin, record).
+#
+# Entries stay in the heap when their record ends, or when an earlier start becomes known. The code
+# that takes an entry checks whether it is still valid.
+
+ENTRY = np.dtype([("start_ns", "i8"), ("key", "i8")])
+
+Heap = NDArray[np.void]
+"""Entries; the first is the oldest, and of equally old ones that with the lower key."""
+
+
+@compiled_part
+def push(heap: Heap, n: int, start_ns: int, key: int) -> int:
+    """Add an entry to ``n`` others; returns the new number of entries."""
+    at = n
+    while at > 0:
+        above = (at - 1) // 2
+        if not _is_before(start_ns, key, heap[above]["start_ns"], heap[above]["key"]):
+            break
+        heap[at] = heap[above]
+        at = above
+    heap[at]["start_ns"] = start_ns
+    heap[at]["key"] = key
+    return n + 1
+
+
+@compiled_part
+def drop(heap: Heap, n: int) -> int:
+    """Remove the first entry; returns the number of entries left."""
+    n -= 1
+    start_ns, key = heap[n]["start_ns"], heap[n]["key"]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= n:
+            break
+        if below + 1 < n and _is_before(
+            heap[below + 1]["start_ns"], heap[below + 1]["key"],
+            heap[below]["start_ns"], heap[below]["key"],
+        ):  # fmt: skip
+            below += 1
+        if not _is_before(heap[below]["start_ns"], heap[below]["key"], start_ns, key):
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at]["start_ns"] = start_ns
+    heap[at]["key"] = key
+    return n
+
+
+@compiled_part
+def _is_before(start_ns: int, key: int, other_ns: int, other: int) -> bool:
+    return start_ns < other_ns or (start_ns == other_ns and key < other)

@@ -7,9 +7,8 @@ records: ``Exporter``), and one entry in :data:`EXPORTERS`; or an entry point of
 
 from __future__ import annotations
 
-from prism_sim.exporters.base import Exporter, RunExporter
+from prism_sim.exporters.base import Csv, Exporter, InspectorLines, RunExporter
 from prism_sim.exporters.netflow import Ipfix, Netflow9
-from prism_sim.exporters.plain import Csv, InspectorLines
 from prism_sim.exporters.sflow import Sflow
 from prism_sim.registry import Registry
 

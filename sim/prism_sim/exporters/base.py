@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fileinput
 from abc import ABC, abstractmethod
 from ipaddress import AddressValueError, IPv4Address
 from typing import IO, ClassVar
@@ -77,3 +78,34 @@ def addresses(names: pd.Series) -> NDArray[np.uint32]:
         what = f"an exporter sends addresses of IPv4: {error}"
         raise UserError(Problem(what, "flows.parquet", "export as csv")) from None
     return np.array(numbers, dtype=np.uint32)[codes]
+
+
+# Exporters of text: tables of flow records, and what communication libraries wrote.
+
+
+class Csv(Exporter):
+    """A table of text, with the columns of ``flows.parquet``."""
+
+    name = "csv"
+    about = "a table of text; all columns, times in ns"
+    suffix = ".csv"
+
+    def write(self, flows: pd.DataFrame, out: IO[bytes], sampling: int) -> None:
+        flows.to_csv(out, index=False)
+
+
+class InspectorLines(RunExporter):
+    """What communication libraries wrote: the files of all processes, one after the other."""
+
+    name = "inspector"
+    about = "lines of JSON of NCCL Inspector; times in us"
+    suffix = ".jsonl"
+    stem = "collectives"
+
+    def write_run(self, run: Run, out: IO[bytes], sampling: int) -> int:
+        paths = sorted(run.collectives.glob("*.jsonl"))
+        if not paths:
+            how = "add `collectives: {}` to the scenario, and simulate it again"
+            raise UserError(Problem("the run has no collectives", str(run.collectives), how))
+        with fileinput.input(paths, mode="rb") as lines:
+            return sum(out.write(line) > 0 for line in lines)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from prism_sim.loading.capacity import placement_remarks
 from prism_sim.loading.job_checks import (
     batch_remarks,
+    placement_remarks,
     restart_remarks,
     sharding_remarks,
     stage_remarks,

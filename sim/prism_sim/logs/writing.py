@@ -19,8 +19,7 @@ from prism_sim.logs.config import Logs
 from prism_sim.logs.files import LogFile, Position
 from prism_sim.logs.job import AGENT, KERNEL, SLURM, Ints, LogJob, Source
 from prism_sim.logs.ordinary.bulk import Bulk, Calls, Channels, Iterations, call_times
-from prism_sim.logs.ordinary.course import course
-from prism_sim.logs.ordinary.noise import noise
+from prism_sim.logs.ordinary.course import course, noise
 from prism_sim.logs.scene import Scene, Written
 from prism_sim.logs.tools import Tools
 

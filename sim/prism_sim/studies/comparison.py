@@ -16,7 +16,7 @@ from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.products import stage_files
 from prism_sim.render.comparison import as_html, as_latex, as_markdown, as_tables
-from prism_sim.render.comparison_figure import draw as draw_figure
+from prism_sim.render.comparison import draw as draw_figure
 from prism_sim.render.paint import pdf
 from prism_sim.run_folder import Run
 from prism_sim.scenario.words import did_you_mean

@@ -8,8 +8,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from prism_sim.cluster.efficiency import EFFICIENCIES, MIB, measured
 from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.network import EFFICIENCIES, MIB, measured
 from prism_sim.cluster.placement import STRATEGIES
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates

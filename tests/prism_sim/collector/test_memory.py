@@ -18,8 +18,7 @@ from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector, collecting
 from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
-from prism_sim.collector.cutting import NO_LIMIT, cut_rows
-from prism_sim.collector.eviction import ENTRY
+from prism_sim.collector.cutting import ENTRY, NO_LIMIT, cut_rows
 from prism_sim.collector.rows import ROW
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster

@@ -11,8 +11,7 @@ import yaml
 
 from prism_common.errors import UserError
 from prism_sim.operations import results, running, theory
-from prism_sim.operations.drawing import failures_of
-from prism_sim.operations.job import Job
+from prism_sim.operations.job import Job, failures_of
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.study import Study
 

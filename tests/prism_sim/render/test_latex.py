@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prism_sim.render.comparison import as_latex
-from prism_sim.render.comparison_figure import COLUMN_INCHES, draw
+from prism_sim.render.comparison import COLUMN_INCHES, as_latex, draw
 from prism_sim.render.latex import escaped, table
 from prism_sim.render.paint import pdf
 

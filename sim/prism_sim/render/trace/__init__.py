@@ -21,9 +21,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from llmprism.page.tables import Tables
 from prism_common.files import replacing
@@ -31,11 +32,9 @@ from prism_common.quantities import clock_time
 from prism_sim.render import look
 from prism_sim.render.logged import failures, reports
 from prism_sim.render.trace.arrows import arrows
-from prism_sim.render.trace.clock import clock
 from prism_sim.render.trace.counters import counters
-from prism_sim.render.trace.lines import Event, describe, thread
-from prism_sim.render.trace.logs import log_events
-from prism_sim.render.trace.marks import Mark, mark_events, marks_of
+from prism_sim.render.trace.lines import Event, Ints, describe, lines, microseconds, thread
+from prism_sim.render.trace.marks import Mark, log_events, mark_events, marks_of
 from prism_sim.render.trace.processes import Process, processes_of
 from prism_sim.render.trace.selection import Selection, select
 from prism_sim.render.trace.tracks import Tracks, tracks_of
@@ -140,3 +139,31 @@ def _write(run: Run, events: Iterable[Event | str], notes: dict[str, Any]) -> No
             out.write(separator + (event if isinstance(event, str) else json.dumps(event)))
             separator = ",\n"
         out.write("\n]}\n")
+
+
+# A track that shows the wall-clock time (UTC) of every moment of the trace.
+
+_TICKS = 1500
+_PERIODS_NS = [by * 10**power for power in range(3, 15) for by in (1, 2, 5)]
+
+
+def clock(pid: int, extent: tuple[int, int]) -> Iterator[Event | str]:
+    """Slices of one round period each, named by the time at which they begin."""
+    yield from describe(pid, "clock (UTC)")
+    first, last = extent
+    period = next(one for one in _PERIODS_NS if (last - first) / one <= _TICKS)
+    ticks = range(-(-first // period) * period, last, period)
+    start: Ints = np.array(ticks, np.int64)
+    name = np.datetime_as_string(start.astype("M8[ns]"), unit=_unit(period))
+    yield thread(pid, 1, "UTC")
+    yield from lines(
+        '{"ph": "X", "name": "', pa.array(name.astype(object), pa.string()), '", "ts": ',
+        microseconds(start - first), ', "dur": ',
+        microseconds(np.minimum(period, last - start)), f', "pid": {pid}, "tid": 1}}',
+    )  # fmt: skip
+
+
+def _unit(period_ns: int) -> Literal["s", "ms", "us"]:
+    if period_ns % 10**9 == 0:
+        return "s"
+    return "ms" if period_ns % 10**6 == 0 else "us"

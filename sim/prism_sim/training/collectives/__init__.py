@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from prism_sim.registry import Registry, by_literal
 from prism_sim.training.collectives.base import AllReduceBase, Builder, Collective, Group
-from prism_sim.training.collectives.hierarchical import HierarchicalAllReduce, hierarchical
+from prism_sim.training.collectives.node_limited import HierarchicalAllReduce, hierarchical
 from prism_sim.training.collectives.pipelined import TreeAllReduce, chains, trees
 from prism_sim.training.collectives.ring import RingAllReduce, rings
 from prism_sim.training.collectives.uncoupled import all_to_all, shift

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from prism_sim.registry import Registry
 from prism_sim.training.exchanges.base import Exchange, ExchangeBase, pass_program
-from prism_sim.training.exchanges.context import ContextParallelism
 from prism_sim.training.exchanges.expert import ExpertParallelism
-from prism_sim.training.exchanges.tensor import TensorParallelism
+from prism_sim.training.exchanges.tensor import ContextParallelism, TensorParallelism
 
 EXCHANGES: Registry[type[ExchangeBase]] = Registry(
     "prism_sim.exchanges",

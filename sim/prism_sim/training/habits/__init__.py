@@ -1,6 +1,6 @@
-"""Activities of a job besides its steps, one file a habit.
+"""Activities of a job besides its steps.
 
-A new habit is a new file with a class that derives from
+A new habit is a class that derives from
 :class:`~prism_sim.training.habits.base.HabitBase` and has a ``key``, and one entry in
 :data:`HABITS`; or an entry point ``prism_sim.habits`` of another package.
 """
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from prism_sim.registry import Registry
 from prism_sim.training.habits.base import Habit, HabitBase
-from prism_sim.training.habits.evaluation import Evaluation
-from prism_sim.training.habits.loading import Loading
-from prism_sim.training.habits.saving import Checkpoint
+from prism_sim.training.habits.kinds import Checkpoint, Evaluation, Loading
 
 HABITS: Registry[type[HabitBase]] = Registry(
     "prism_sim.habits", Loading, Evaluation, Checkpoint, name_of=lambda habit: habit.key

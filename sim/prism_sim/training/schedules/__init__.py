@@ -1,6 +1,6 @@
-"""Pipeline schedules: the order of a stage's work; one file a schedule.
+"""Pipeline schedules: the order of a stage's work.
 
-A new schedule is a new file with a class that derives from
+A new schedule is a class that derives from
 :class:`~prism_sim.training.schedules.base.ScheduleBase` and has a literal ``kind``, and one
 entry in :data:`SCHEDULES`; or an entry point ``prism_sim.schedules`` of another package.
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 from prism_sim.registry import Registry, by_literal
 from prism_sim.training.schedules.base import ScheduleBase
 from prism_sim.training.schedules.dual_pipe import DualPipe, DualPipeV
-from prism_sim.training.schedules.gpipe import GPipe
-from prism_sim.training.schedules.interleaved import Interleaved
-from prism_sim.training.schedules.one_f_one_b import OneFOneB
+from prism_sim.training.schedules.one_f_one_b import GPipe, Interleaved, OneFOneB
 from prism_sim.training.schedules.work import (
     BACKWARD,
     FORWARD,

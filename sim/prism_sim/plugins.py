@@ -100,7 +100,7 @@ _NAMES = {
     "faults.target": "Target Undo",
     "faults.timing": "Pulsed",
     "scenario.base": "Remark Remarks",
-    "scenario.routing.base": "Choice RoutingBase",
+    "scenario.routing": "Choice RoutingBase",
     "scenario.setting": "Setting",
     "training.collectives": "ALGORITHMS AllReduceBase",
     "training.data_parallel.base": "DataParallel StrategyBase",

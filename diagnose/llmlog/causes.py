@@ -15,24 +15,13 @@ from llmlog.failing import Culprit, signal_of
 
 Shares = dict[str, float]
 
-_XIDS = {
-    "48": {"hbm_error": 1.0},
-    "63": {"hbm_error": 1.0},
-    "64": {"hbm_error": 1.0},
-    "74": {"nvlink_error": 1.0},
-    "79": {"gpu_lost": 1.0},
-    "92": {"hbm_error": 1.0},
-    "94": {"hbm_error": 1.0},
-    "109": {"gpu_hang": 1.0},
-    "119": {"gsp_timeout": 1.0},
-    "120": {"gsp_timeout": 1.0},
-    **{str(code): {"nvlink_error": 1.0} for code in (136, 137, *range(144, 151))},
-    "140": {"hbm_error": 84.0, "sram_error": 19.0},  # Llama 3, Table 5
-    "167": {"gpu_lost": 1.0},
-    "171": {"hbm_error": 1.0},
-    "172": {"sram_error": 1.0},
-}
 _ECC = {"hbm_error": 84.0, "sram_error": 19.0}  # Llama 3, Table 5
+_OF_XIDS = (
+    ("hbm_error", "48 63 64 92 94 171"), ("sram_error", "172"), ("gpu_lost", "79 167"),
+    ("nvlink_error", "74 136 137 144 145 146 147 148 149 150"), ("gpu_hang", "109"),
+    ("gsp_timeout", "119 120"),
+)  # fmt: skip
+_XIDS = {code: {cause: 1.0} for cause, codes in _OF_XIDS for code in codes.split()} | {"140": _ECC}
 _ILLEGAL = {"illegal_access_user": 41.0, "illegal_access_hardware": 21.0}
 _HANG = {"gpu_hang": 14.0, "transport_stall": 7.0, "loader_deadlock": 5.0}
 _PROGRAM = {"loader_deadlock": 5.0, "process_stopped": 2.0, "lock_held": 1.0}

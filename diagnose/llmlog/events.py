@@ -240,7 +240,8 @@ class _Reader:
         """A verdict on nobody is no statement: its line was not understood."""
         evidence, event.group = self.evidence, "advice"
         evidence.understood -= 1
-        if is_bad_text(event.text) and len(evidence.unread) < KEPT:
+        bad = event.kind not in ("behind", "awaited") or is_bad_text(event.text)
+        if bad and len(evidence.unread) < KEPT:
             evidence.unread.append((event.file, event.line, event.text[:200]))
 
     def _begins(self, writer: Writer, record: Record, line: int) -> bool:
@@ -266,6 +267,8 @@ class _Reader:
                 return learned
             event = self._event(kind.name, kind.group, writer, record, line)
             event.fields = match.groupdict()
+            if kind.group == "fault" and record.tool not in statements.SILENT_TOOLS:
+                event.fields = statements.subjects(text) | event.fields
             event.row, event.job = statements.row_of(text), statements.job_in(text)
             read_tasks(evidence, event)
             return True

@@ -14,15 +14,12 @@ from llmlog.tracebacks import is_reaction
 SIGNALS = {"4", "7", "8", "9", "11"}
 """Signals of processes that could not print why: illegal instruction, bus, arithmetic, kill,
 segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
-_NAMES = {
-    "SIGKILL": "9",
-    "Killed": "9",
-    "Out Of Memory": "9",
-    "SIGSEGV": "11",
-    "Segmentation fault": "11",
-}
-_NAMES |= {"SIGBUS": "7", "Bus error": "7", "SIGFPE": "8", "Floating point exception": "8"}
-_NAMES |= {"SIGILL": "4", "Illegal instruction": "4", "SIGABRT": "6", "SIGTERM": "15"}
+_SPOKEN = (
+    ("9", "SIGKILL,Killed,Out Of Memory"), ("11", "SIGSEGV,Segmentation fault"), ("6", "SIGABRT"),
+    ("7", "SIGBUS,Bus error"), ("8", "SIGFPE,Floating point exception"), ("15", "SIGTERM"),
+    ("4", "SIGILL,Illegal instruction"),
+)  # fmt: skip
+_NAMES = {name: number for number, names in _SPOKEN for name in names.split(",")}
 _EXIT = re.compile(r"(?:KILLED BY SIGNAL|EXIT CODE|signal): *(\d+)", re.IGNORECASE)
 _REPORTS = ("summary", "died", "failed", "exception", "job_failed")
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
@@ -163,6 +160,7 @@ def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
         )
         and (not nodes or event.node in nodes)
     ]
+    died = [event for event in died if signal_of(event) in SIGNALS] or died  # who says how
     places = {event.node for event in died}
     return died + [event for event in evidence.of("summary") if event.node in places]
 
@@ -230,15 +228,12 @@ def reported(evidence: Evidence) -> Culprit | None:
     for kind in _REPORTS:
         events = [event for event in evidence.of(kind) if event.group == "report"]
         if events:
+            lead = events[0]
             first = [
-                event
-                for event in events
-                if event.rank == events[0].rank and event.node == events[0].node
+                event for event in events if (event.rank, event.node) == (lead.rank, lead.node)
             ]
-            node = events[0].node
-            return Culprit(
-                "reported", first, [node] if node else [], ranks_of(evidence, first, None)
-            )
+            ranks = ranks_of(evidence, first, None)
+            return Culprit("reported", first, [lead.node] if lead.node else [], ranks)
     return None
 
 

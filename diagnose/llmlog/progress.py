@@ -28,7 +28,7 @@ _TRAINING = re.compile(
     r"(?i)(?:train\w*|fine-?tun\w*|steps?|iter\w*"
     r"|epochs?)?(?:[ \[]*(?P<epoch>\d+)(?:/\d+)?\]?)?:?(?: :)?"
 )
-_NO_STEP = re.compile(r"(?i)\b(?:error|exception|nan|failed|overflow)\b")
+_NO_STEP = re.compile(r"(?i)\b(?:(?:error|exception|failed|overflow)\b(?!:\w+ [\d.])|nan\b)")
 MOST = 1_000_000
 """Iterations that are kept; of later ones, only the highest number is known."""
 _AFTER_BAR = re.compile(r"^(.*?\d+%\|[^|]*\| *[\d.]+\w?/[\d.]+\w? \[[^\]]*\])(?=\S)")

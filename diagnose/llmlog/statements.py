@@ -16,13 +16,13 @@ from llmlog.catalogue import SUBJECTS, VERDICTS, Verdict
 from llmlog.evidence import Event, Evidence
 from llmlog.names import names_node
 
-_SILENT_TOOLS = ("c10d", "kernel", "nccl")
+SILENT_TOOLS = ("c10d", "kernel", "nccl")
 """Tools that speak of their own process or machine: the catalogue has their lines."""
 _WORDS = re.compile(
-    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|down|evict|exit|fail|fault node"
+    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|down|evict|exit|expel|fail"
     r"|hang|heartbeat|hung|join|kill|lagging|launched up|lost|maintenance|memory|miss|nodes|not re"
-    r"|oom|preempt|remap|remote|removed|running at|service|signal|snippet|terminat|time.?out|unhea"
-    r"|unreach|uncorrect|waiting|error|process name|ssh|resolve|limit|segmentation"
+    r"|oom|preempt|remap|remote|removed|running at|service|signal|snippet|stall|terminat"
+    r"|time.?out|unhea|unreach|uncorrect|waiting|error|process name|ssh|resolve|limit|segmentation"
 )
 """Words of which every statement has one."""
 _HELD_POSSIBLE = re.compile(
@@ -33,12 +33,12 @@ _HELD_POSSIBLE = re.compile(
 _SPEAKER = re.compile(r"(?i)(?:^|(?<=: ))\[(?:global )?rank \d+\]:? ")
 _SENDS = re.compile(r"(?i)\b(?:sen(?:d|t|ds|ding)|forward\w*|closing|waiting up to|will be) ")
 _SIGNAL = re.compile(
-    r"(?i)\bsignal:? *\(?(\d{1,2}|SIG[A-Z]+)\b"
+    r"(?i)\bsignal:? *\(?(\d{1,2}|SIG[A-Z]+|Killed|Segmentation fault|Bus error)\b"
     r"|\b(SIG(?:KILL|SEGV|BUS|TERM|ABRT|FPE|ILL))\b"
     r"|(?:Signal|error|task \d+): (Segmentation fault|Bus error|Floating point exception|Killed)"
 )
 _CODE = re.compile(
-    r"(?i)\b(?:exit[ _-]?(?:code|status)|exitcode|return[ _]code|errorcode|status code|code)"
+    r"(?i)\b(?:exit[ _-]?(?:code|status)|exitcode|return[ _]code|errorcode|status (?:code|of)|code)"
     r"[\"']?\s*[:=]?\s*\(?(-?\d+)\b"
 )
 _ENDED_BY_OTHERS = ("15", "SIGTERM", "-15", "143", "241")
@@ -93,7 +93,7 @@ class Statement(NamedTuple):
 
 def read(tool: str, text: str) -> Statement | None:
     """The statement of a text of one or several lines; None if it is none."""
-    if tool in _SILENT_TOOLS or not _WORDS.search(text):
+    if tool in SILENT_TOOLS or not _WORDS.search(text):
         return None
     text = _HELD_POSSIBLE.sub("", text)
     pending: Statement | None = None
@@ -130,8 +130,8 @@ def subjects(text: str) -> dict[str, str | None]:
                     found[key] = value
     if ranks := found.get("ranks"):
         found["rank"] = ranks.split(",")[0]
-    if "node" not in found and found.get("pod"):
-        found["node"] = found["pod"]
+    if "node" not in found and (pod := found.get("pod")) and _is_node(pod):
+        found["node"] = pod
     return found
 
 

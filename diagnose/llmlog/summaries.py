@@ -22,6 +22,10 @@ _RAY = re.compile(
     r"(?P<rank>\d+), local_rank=(?P<local>\d+)"
 )
 _GROUP = re.compile(r"Setting up process group for: .*\[rank=(\d+), world_size=\d+\]")
+_HOST_OF_RANK = re.compile(
+    r"(?i)hostname[ =:]+(?P<node>[\w.-]+),? (?:.{0,40}?[ _])?(?<!local[ _])rank[ =:]+(?P<rank>\d+)"
+)
+"""A host and a rank in one line (an environment, a greeting of Horovod)."""
 _MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
 _RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
 _SIZE = re.compile(r"\b(?:n[rR]anks|world[_ ]size[=:]?) ?(\d{1,6})\b")
@@ -42,6 +46,13 @@ def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
         return True
     if record.pid is not None and (match := _GROUP.search(text)):
         evidence.ranks[writer] = int(match[1])
+        return True
+    if (
+        ("ostname" in text or "HOST" in text)
+        and (match := _HOST_OF_RANK.search(text))
+        and names_node(match["node"])
+    ):
+        evidence.rank_nodes.setdefault(int(match["rank"]), match["node"])
         return True
     if "global_rank_mapping" in text and (match := _MAPPING.search(text)):
         for node, ranks in _RANKS_OF.findall(match[1]):

@@ -29,7 +29,8 @@ _CHAIN = re.compile(
     r"|The above exception was the direct cause)"
 )
 _ABORT = re.compile(
-    r"^.{0,40}?\bterminate called (?:after throwing|without an active)|^libc\+\+abi: terminating"
+    r"^.{0,60}?(?:\bterminate called (?:after throwing|without an active)|\bUnhandled exception: "
+    r"|^libc\+\+abi: terminating)"
 )
 _DEATH = re.compile(r"watchdog thread terminated with exception: ")
 _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
@@ -43,24 +44,11 @@ _CONTINUES = re.compile(
 _SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")
 """A block of torchrun's summary whose head is lost."""
 _SUMMARY_ENDS = re.compile(r"^=+$")
-AGENT_ERRORS = {
-    "ChildFailedError": "report",
-    "SignalException": "teardown",
-    "CalledProcessError": "report",
-}
-AGENT_ERRORS |= dict.fromkeys(
-    (
-        "RayTaskError",
-        "RayActorError",
-        "ActorDiedError",
-        "WorkerCrashedError",
-        "ProcessExitedException",
-    ),
-    "report",
+_REPORTED = re.compile(
+    r"ChildFailed|CalledProcess|Ray(?:Task|Actor)|ActorDied|WorkerCrashed|TrainingFailed"
+    r"|JobSubmission|Process(?:Exited|Raised)Exception"
 )
-AGENT_ERRORS |= dict.fromkeys(
-    ("ProcessRaisedException", "TrainingFailedError", "JobSubmissionError"), "report"
-)
+"""Exceptions of an agent about a process of its own."""
 _KINDS = {"ChildFailedError": "summary", "SignalException": "ended_by_signal"}
 
 
@@ -74,7 +62,7 @@ def begin(tool: str, level: str, text: str) -> tuple[str, str] | None:
         return "death", "fault"
     if _HEAD.match(text):
         return "exception", "fault"
-    if _ABORT.match(text):
+    if _ABORT.match(text) or (level == "F" and text.startswith("Check failed: ")):
         return "abort", "fault"
     if _FRAME.match(text) or (_BARE.match(text) and (not tool or level in "EFC")):
         return "exception", "fault"
@@ -150,9 +138,15 @@ def _name(event: Event, match: re.Match[str], place: int) -> None:
     event.error, event.stated = name, place
     if event.kind == "ignored":
         return
-    event.kind, event.group = _KINDS.get(name, "exception"), AGENT_ERRORS.get(name, "fault")
+    event.kind, event.group = _KINDS.get(name, "exception"), _group(name)
     if TIMED_OUT.search(match.string):
         event.kind, event.group = "timeout", "reaction"
+
+
+def _group(name: str) -> str:
+    if name == "SignalException":
+        return "teardown"
+    return "report" if _REPORTED.match(name) else "fault"
 
 
 def is_reaction(event: Event) -> bool:

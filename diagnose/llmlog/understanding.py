@@ -16,7 +16,7 @@ BOUND = 0.05
 _BAD = re.compile(
     r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic|segfault"
     r"|core dumped|timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?"
-    r"|out of memory|terminated|hang|hung|stuck|died|dead|lost|evicted|preempted)\b"
+    r"|out of memory|terminated|hang|hung|stuck|stalled|died|dead|lost|evicted|preempted)\b"
 )
 _HARMLESS = re.compile(
     r"(?i)\b(?:0|no) (?:errors?|fail\w*)|error[_ ]?(?:file|rate|handling|bars?)|lost in"

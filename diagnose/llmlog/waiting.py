@@ -126,10 +126,8 @@ def silent_until_the_limit(evidence: Evidence) -> Culprit | None:
     for event in evidence.of("time_limit"):
         if any(file == event.file for file, _ in evidence.progress.ends):
             return Culprit("hang", [event], [], [])
-        end, last = (
-            seconds(event.fields.get("at") or event.time),
-            seconds(done[-1].time) if done else None,
-        )
+        end = seconds(event.fields.get("at") or event.time)
+        last = seconds(done[-1].time) if done else None
         least = max(_SILENT_S, _SILENT * (usual_s(done) or 0.0))
         if end is not None and last is not None and end - last > least:
             return Culprit("hang", [event], [], [])

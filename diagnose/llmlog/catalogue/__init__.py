@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -87,7 +87,16 @@ def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
     """Rows of a file; what its ``common`` says holds for all of them."""
     content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     for row in content[table]:
-        yield (content.get("common", {}) | row | {"pattern": re.compile(row["pattern"])})
+        near = _near(content.get("words", {}), row.pop("near", ()))
+        pattern = re.compile(near + row["pattern"], re.IGNORECASE if near else re.NOFLAG)
+        yield content.get("common", {}) | row | {"pattern": pattern}
+
+
+def _near(words: dict[str, str], pairs: Iterable[tuple[str, str]]) -> str:
+    """Alternatives of a pattern: a word of one class, and within a clause one of another."""
+    return "".join(
+        rf"(?:\b{words[first]}.{{0,60}}?(?<![a-z-]){words[second]})|" for first, second in pairs
+    )
 
 
 KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from tiny import simulate_one
 
 # How long a test takes is no property of it, and the same tests run on every machine.

@@ -35,6 +35,7 @@ from prism_sim.scenario.words import did_you_mean
 from prism_sim.score import score_run
 from prism_sim.score.busy import true_work
 from prism_sim.score.encoding import to_json
+from prism_sim.score.faults import score_faults
 from prism_sim.score.jobs import members, score_jobs
 from prism_sim.score.load import Case as ScoreTables
 from prism_sim.score.load import load as load_tables
@@ -90,6 +91,7 @@ __all__ = [
     "render_page",
     "samples_of",
     "scenarios_folder",
+    "score_faults",
     "score_jobs",
     "score_pairs",
     "score_run",

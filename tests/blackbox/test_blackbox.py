@@ -18,9 +18,7 @@ import pytest
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 pytestmark = pytest.mark.slow  # a world, diagnosed eight times

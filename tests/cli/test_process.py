@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.commands.session import open_session
+from prism_sim.toolkit import open_session
 from processes import PRISM_SIM, completed, started, wait_until
 
 HEAVY = {"numpy", "pandas", "matplotlib", "seaborn", "numba", "pyarrow", "scipy", "simpy"}

@@ -15,9 +15,7 @@ import pytest
 from evaluation.twins import likeness
 from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
 from evaluation.twins.page import silences, windows
-from prism_sim.loading.loader import load
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, load_scenario, simulate
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
@@ -75,7 +73,7 @@ def both(
     """A capture and its twin, of a seed that the reference table does not use."""
     case = request.param
     capture, twin = Run(CAPTURES / case), Run(tmp_path_factory.mktemp(case))
-    simulate(load(ROOT / "scenarios" / "twins" / f"{case}.yaml", {"seed": 11}), twin)
+    simulate(load_scenario(ROOT / "scenarios" / "twins" / f"{case}.yaml", {"seed": 11}), twin)
     real = likeness.read(capture, capture.folder / "flows_gap1ms.parquet")
     return case, real, likeness.read(twin)
 

@@ -11,9 +11,7 @@ from evaluation.exam.measuring import STRUCTURE, graded
 from llmprism.io.tables import DIAGNOSIS
 from perfect import perfect
 from prism_sim.families import Family, bundled_families, draw
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 
 ERRORS = ("DP-end error", "step error")
 WORLDS = [("pipelines", 1), ("replicas", 6), ("tenants", 3), ("long-runs", 2)]

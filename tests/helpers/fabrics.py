@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster
 
 
 @st.composite

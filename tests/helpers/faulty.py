@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from tiny import simulate_one
 
 CLUSTER: dict[str, Any] = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 
 TINY_MODEL = {
     "layers": 8,

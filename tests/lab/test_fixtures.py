@@ -16,8 +16,7 @@ from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
 from llmprism.pipeline import diagnose
-from prism_sim.run_folder import Run
-from prism_sim.score import score_run
+from prism_sim.toolkit import Run, score_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lab"
 NAMES = sorted(path.name for path in FIXTURES.glob("*/"))

@@ -24,7 +24,7 @@ from lab.trainers.order import one_forward_one_backward
 from lab.trainers.recording import Passes, RankRecorder
 from lab.truth import kind_of
 from prism_common.errors import UserError
-from prism_sim.cluster.topology import topology_of
+from prism_sim.toolkit import topology_of
 
 
 def plan_of(name: str, room: Path) -> JobPlan:

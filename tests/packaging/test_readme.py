@@ -9,7 +9,7 @@ import pytest
 
 from docs.building.figures import with_figures
 from guides import README, TEXT, THREE_COMMANDS, blocks
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_WORDS = {"README.md": 900, "ARCHITECTURE.md": 1_200}
@@ -47,4 +47,4 @@ def test_its_scenario_is_one(tmp_path):
     (text,) = blocks("yaml")
     path = tmp_path / "readme.yaml"
     path.write_text(text)
-    assert load(path).jobs[0].model.name == "llama-13b"
+    assert load_scenario(path).jobs[0].model.name == "llama-13b"

@@ -6,8 +6,8 @@ import pytest
 
 from prism_sim.loading import checks
 from prism_sim.loading.scenario import Scenario
-from prism_sim.render.paint import png
 from prism_sim.scenario.job import OnServers
+from prism_sim.toolkit import paint
 from prism_sim.training.costs import stage_costs
 from reproduction.base import Done
 from reproduction.e1_jobs import measure, page
@@ -80,4 +80,4 @@ def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
     assert "| ours, jobs of two servers or more | `paper` | 19 | 19 of 19 | 1 of 1 |" in text
     assert "1 of 1 give the published result" in page.gaps(done)[0]
     (picture,) = page.pictures(done)
-    assert png(picture.figure).startswith(b"\x89PNG")
+    assert paint.png(picture.figure).startswith(b"\x89PNG")

@@ -13,11 +13,7 @@ import pytest
 
 from llmprism.io.flows import FlowTable, read_flows
 from llmprism.io.topology import read_topology
-from prism_sim.loading.scenario import Scenario
-from prism_sim.render.paint import png
-from prism_sim.replay import Stream
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, Stream, paint, simulate
 from reproduction.base import Done, diagnosed
 from reproduction.e2_pairs import page
 from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES, UNDISTURBED
@@ -120,7 +116,7 @@ def test_the_page_has_every_window_job_and_collector(done: list[Done]) -> None:
     assert "15 ms of silence\n  or at an age of 60 s" in text
     names = [picture.name for picture in page.pictures(done)]
     assert names == ["e2-windows", "e2-noise"]
-    assert all(png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))
+    assert all(paint.png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))
 
 
 def test_published_figures_are_in_the_rows_of_their_windows(done: list[Done]) -> None:

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.loading.bundled import find
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.render.paint import png
-from prism_sim.run_folder import Run
-from prism_sim.score.busy import true_work
-from prism_sim.score.load import Case
-from prism_sim.simulate import simulate
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import (
+    Run,
+    Scenario,
+    ScoreTables,
+    find_scenario,
+    load_scenario,
+    paint,
+    simulate,
+    stage_costs,
+    true_work,
+)
 from reproduction import EXPERIMENTS, running
 from reproduction.base import Done, Trial
 from reproduction.e3_timeline import measure, page
@@ -26,7 +28,7 @@ QUIET = {**SMALL, "jobs.0.compute_jitter": 0, "jobs.0.step_overhead_jitter": 0}
 
 
 def small_scenario(**changes: object) -> Scenario:
-    return load(find(measure.SCENARIO), {**QUIET, **changes})
+    return load_scenario(find_scenario(measure.SCENARIO), {**QUIET, **changes})
 
 
 def measured(scenario: Scenario, **settings: object) -> measure.Result:
@@ -35,7 +37,7 @@ def measured(scenario: Scenario, **settings: object) -> measure.Result:
 
 def test_steps_and_their_dp_traffic_are_about_as_published(tmp_path: Path) -> None:
     """Published, read from a plot: steps of about 23.6 s with about 1.2 s of DP at the end."""
-    published = load(find(measure.SCENARIO), {"jobs.0.steps": 2})
+    published = load_scenario(find_scenario(measure.SCENARIO), {"jobs.0.steps": 2})
     assert published.jobs[0].ranks == 1024
     run = Run(tmp_path)
     simulate(published, run)
@@ -43,7 +45,7 @@ def test_steps_and_their_dp_traffic_are_about_as_published(tmp_path: Path) -> No
     assert len(steps) == 2 * 1024
     lengths_s = (steps["end_ns"] - steps["start_ns"]) / 1e9
     assert lengths_s.mean() == pytest.approx(23.6, rel=0.05)
-    dp = true_work(Case({"ranks": ranks, "spans": spans}, {}, {}, {}))["dp"]
+    dp = true_work(ScoreTables({"ranks": ranks, "spans": spans}, {}, {}, {}))["dp"]
     step = dp.groupby(["rank_row", "step"])
     lasted_s = (step["end_ns"].max() - step["start_ns"].min()) / 1e9
     assert lasted_s.mean() == pytest.approx(1.2, rel=0.1)
@@ -124,7 +126,7 @@ def test_the_page_leaves_out_failed_variants(done: list[Done]) -> None:
 def test_the_work_of_three_ranks_is_kept_true_and_rebuilt(done: list[Done]) -> None:
     (shown,) = [one.result["shown"] for one in done if "shown" in one.result]
     assert [rank["stage"] for rank in shown["ranks"]] == [0, 1, 0]
-    job = load(find(measure.SCENARIO)).jobs[0]
+    job = load_scenario(find_scenario(measure.SCENARIO)).jobs[0]
     for rank in shown["ranks"]:
         for kind in ("fwd", "bwd"):
             inside = rank["true"][kind]
@@ -132,4 +134,4 @@ def test_the_work_of_three_ranks_is_kept_true_and_rebuilt(done: list[Done]) -> N
         assert len(rank["true"]["ends"]) >= 2
         assert rank["rebuilt"]["dp"]
     assert [picture.name for picture in page.pictures(done)] == ["timeline", "errors"]
-    assert all(png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))
+    assert all(paint.png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from one_ring import GIB, ring_ns
-from prism_sim.loading.job import Job
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import Cluster, Job, stage_costs
 from tiny import TINY_MODEL, simulate_one
 
 NIC = 50.0  # bytes a nanosecond

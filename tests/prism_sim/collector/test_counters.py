@@ -12,9 +12,7 @@ from llmprism.counters.diagnosing import diagnose
 from llmprism.counters.readers import read
 from llmprism.counters.readers.options import Options
 from llmprism.io.topology import read_topology
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 
 EPOCH_NS = 1_700_000_000 * 10**9
 SCENARIO = {

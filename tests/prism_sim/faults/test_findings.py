@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.loading.loader import load
-from prism_sim.run_folder import Run
-from prism_sim.score.faults import score_faults
-from prism_sim.score.load import load as load_case
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, load_scenario, load_tables, score_faults, simulate
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios" / "faults"
 FOUND = [
@@ -25,9 +21,11 @@ FOUND = [
 
 def found_in(folder, scenario, **overrides):
     run = Run(folder)
-    simulate(load(SCENARIOS / f"{scenario}.yaml", {"measure_faults": False, **overrides}), run)
+    simulate(
+        load_scenario(SCENARIOS / f"{scenario}.yaml", {"measure_faults": False, **overrides}), run
+    )
     diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_case(run)
+    return load_tables(run)
 
 
 @pytest.mark.parametrize("scenario", FOUND)

@@ -7,11 +7,7 @@ import json
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.score.faults import score_faults
-from prism_sim.score.load import load as load_case
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, load_tables, score_faults, simulate
 
 HEADERS = {"kind": "headers"}
 MERGED = {"idle_gap_us": 5000, "message_boundary": False, "effects": [HEADERS]}
@@ -51,7 +47,7 @@ def found_in(folder, telemetry, fault, job, servers=8, **cluster):
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
     diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_case(run)
+    return load_tables(run)
 
 
 def scored(folder, telemetry, fault, job, servers=8, **cluster):

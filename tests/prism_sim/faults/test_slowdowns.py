@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 
 from faulty import CLUSTER, JOB
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 FAULTS = [

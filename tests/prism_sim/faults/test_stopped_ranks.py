@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 
 MODEL = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
 JOB = {"name": "train", "model": MODEL, "steps": 16, "micro_batches": 2, "compute_jitter": 0.01}

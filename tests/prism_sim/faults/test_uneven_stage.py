@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import prism_sim as ps
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 ST = Path(__file__).resolve().parents[4] / "shared" / "data" / "public" / "trace-ST.parquet"
 CLUSTER = "cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, fabric: {kind: rail}}\n"

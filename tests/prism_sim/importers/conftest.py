@@ -10,9 +10,7 @@ import pytest
 import yaml
 
 from prism_common.errors import UserError
-from prism_sim.loading.loader import load
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, load_scenario, simulate
 
 CLUSTER = {"servers": 8, "gpus_per_server": 4, "nics_per_server": 4,
            "fabric": {"kind": "rail", "leaf_ports": 8}}  # fmt: skip
@@ -33,7 +31,7 @@ def replayed(tmp_path: Path) -> Callable[..., Run]:
     def make(trace: dict[str, Any], **job: Any) -> Run:
         path = scenario_file(tmp_path, trace, **{"placement": "spread", **job})
         run = Run(tmp_path / "run")
-        simulate(load(path), run)
+        simulate(load_scenario(path), run)
         return run
 
     return make
@@ -46,7 +44,7 @@ def refused(tmp_path: Path) -> Callable[..., list[str]]:
     def of(trace: dict[str, Any], **job: Any) -> list[str]:
         path = scenario_file(tmp_path, trace, **job)
         with pytest.raises(UserError) as caught:
-            load(path)
+            load_scenario(path)
         problems = caught.value.problems
         assert all(problem.where.startswith(f"{path}:") for problem in problems)
         return [f"{p.what} ({p.how})".replace(f"{tmp_path}/", "") for p in problems]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario, load_scenario
 from traces import comp, write_chakra
 
 RESOLVED = "trace: {kind: chakra, file: t, graph: {%s}}"
@@ -51,7 +50,7 @@ def test_nonsense_is_refused(tmp_path, words):
     path = tmp_path / "world.yaml"
     path.write_text(WORLD % words)
     with pytest.raises(UserError) as caught:
-        load(path)
+        load_scenario(path)
     assert all(problem.what and problem.where for problem in caught.value.problems)
 
 
@@ -61,7 +60,7 @@ def test_the_path_of_a_trace_is_relative_to_its_scenario(tmp_path, monkeypatch):
     write_chakra(folder, [[comp(0, 5)], [comp(0, 5)]], "t")
     (folder / "world.yaml").write_text(WORLD % "trace: {kind: chakra, file: t}")
     monkeypatch.chdir(tmp_path)
-    assert load("mine/world.yaml").jobs[0].ranks == 2
+    assert load_scenario("mine/world.yaml").jobs[0].ranks == 2
 
 
 def test_a_trace_that_was_not_read_is_reported():
@@ -81,7 +80,7 @@ def test_mistakes_in_two_traces_are_reported_together(tmp_path):
         "  - {name: b, model: llama-7b, trace: {kind: timeline, file: gone.csv}, mfu: 7}\n"
     )
     with pytest.raises(UserError) as caught:
-        load(path)
+        load_scenario(path)
     reported = [(p.where.removeprefix(f"{path}:"), p.what) for p in caught.value.problems]
     assert [line for line, _ in reported] == ["3", "4", "4"]
     assert sum("there is no such trace" in what for _, what in reported) == 2

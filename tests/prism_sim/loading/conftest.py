@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import load_scenario
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 
@@ -20,7 +20,7 @@ def complaints(tmp_path: Path) -> Complaints:
         path = tmp_path / "world.yaml"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UserError) as caught:
-            load(path, overrides)
+            load_scenario(path, overrides)
         places = [problem.where.removeprefix(f"{path}:") for problem in caught.value.problems]
         whats = [f"{problem.what} ({problem.how})" for problem in caught.value.problems]
         lines = [int(place) if place.isdecimal() else place for place in places]

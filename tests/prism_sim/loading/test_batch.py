@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.loading.job import Job
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import Job, load_scenario
 
 WORLD = """\
 cluster: {servers: 4}
@@ -26,7 +25,7 @@ def _written(**fields: int) -> str:
 def _job(folder: Path, **fields: int) -> Job:
     path = folder / "world.yaml"
     path.write_text(_written(**fields))
-    job = load(path).jobs[0]
+    job = load_scenario(path).jobs[0]
     assert isinstance(job, Job)
     return job
 

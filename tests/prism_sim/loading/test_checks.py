@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario, load_scenario
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 
@@ -25,7 +24,7 @@ jobs:
 def _loaded(text: str, tmp_path: Path) -> Scenario:
     path = tmp_path / "world.yaml"
     path.write_text(text)
-    return load(path)
+    return load_scenario(path)
 
 
 def _job(**values: object) -> str:

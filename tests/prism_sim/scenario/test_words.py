@@ -3,8 +3,7 @@
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.loader import load
-from prism_sim.scenario.words import did_you_mean
+from prism_sim.toolkit import did_you_mean, load_scenario
 
 JOB = "cluster: {servers: 2}\njobs:\n  - {name: a, model: llama-7b, dp: 2, tp: 8, steps: 2}\n"
 
@@ -21,7 +20,7 @@ def test_messages_name_what_yaml_has(tmp_path, text, message):
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=message) as caught:
-        load(path)
+        load_scenario(path)
     assert not any(word in str(caught.value) for word in ("tuple", "dictionary", "instance of"))
 
 

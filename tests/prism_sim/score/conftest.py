@@ -26,8 +26,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prism_sim.run_folder import Run
-from prism_sim.score import score_run
+from prism_sim.toolkit import Run, score_run
 
 T0 = 1_795_225_000_000_000_000
 US = 1_000

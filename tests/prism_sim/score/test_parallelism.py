@@ -83,7 +83,7 @@ def test_micro_batches_come_from_a_diagnosis_that_has_them(world):
     world.score()
     jobs = world.diagnosis["jobs"].assign(micro_batches=8)
     jobs.to_parquet(world.run.diagnosis_folder / "jobs.parquet")
-    from prism_sim.score import score_run
+    from prism_sim.toolkit import score_run
 
     assert job(score_run(world.run).to_json(), "B")["micro_batches"] == {"true": 1, "inferred": 8}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 US = 1_000
 
@@ -234,7 +234,7 @@ def test_an_absurd_time_does_not_disturb_other_records(world):
 
 def test_missing_truth_is_a_user_error(tmp_path):
     from prism_common.errors import UserError
-    from prism_sim.score import score_run
+    from prism_sim.toolkit import score_run
 
     with pytest.raises(UserError, match=r"no ranks\.parquet here"):
         score_run(Run(tmp_path))

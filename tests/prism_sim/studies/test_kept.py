@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.studies.kept import Content, Piece, content, do_missing
+from prism_sim.toolkit import Content, Piece, do_missing, kept_content
 
 DONE: list[int] = []
 
@@ -32,7 +32,7 @@ def test_a_file_without_a_result_counts_as_missing(tmp_path: Path, text: str) ->
     (tmp_path / "ab12.json").write_text(text)
     assert _all_done(tmp_path) == (1, 1)
     assert DONE == [1]
-    assert content(tmp_path, "ab12")["twice"] == {"value": 2}
+    assert kept_content(tmp_path, "ab12")["twice"] == {"value": 2}
 
 
 def test_a_file_that_is_not_text_counts_as_missing(tmp_path: Path) -> None:

@@ -6,12 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.job import Job
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.simulate import simulate
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import Cluster, Job, Run, Scenario, simulate, stage_costs
 from tiny import TINY_MODEL
 
 

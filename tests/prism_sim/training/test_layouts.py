@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism_sim.score.load import load
+from prism_sim.toolkit import load_tables
 
 AXES = ["dp", "pp", "tp", "ep", "cp"]
 EXPERTS = {"moe": {"experts": 4}, "ep": 2}
@@ -46,4 +46,4 @@ def test_a_truth_without_layouts_is_scored(simulated):
     from llmprism.pipeline import diagnose
 
     diagnose(run.flows, run.topology).write(run.diagnosis_folder)
-    assert load(run).truth["layouts"].empty
+    assert load_tables(run).truth["layouts"].empty

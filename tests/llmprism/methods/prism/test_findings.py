@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 STEPS = 16
 

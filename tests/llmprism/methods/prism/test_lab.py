@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.run_folder import Run
-from prism_sim.score import score_run
+from prism_sim.toolkit import Run, score_run
 
 LAB = Path(__file__).parents[3] / "fixtures" / "lab"
 CASES = sorted(case.name for case in LAB.iterdir())

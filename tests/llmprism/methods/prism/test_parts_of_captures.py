@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.run_folder import Run
-from prism_sim.score import score_run
+from prism_sim.toolkit import Run, score_run
 
 LAB = Path(__file__).parents[3] / "fixtures" / "lab"
 CAPTURES = LAB.parent / "captures"

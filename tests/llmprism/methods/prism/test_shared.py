@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from llmprism.pipeline import diagnose
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 

@@ -13,7 +13,7 @@ import pytest
 import prism_sim as ps
 from llmprism.io.flows import Rest
 from llmprism.pipeline import diagnose
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 

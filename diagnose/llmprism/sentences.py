@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llmprism.evidence import numbers, suspects
+from llmprism.evidence import next_step, numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
-from llmprism.next_steps import next_step
 from llmprism.part_names import Parts, natural
 from prism_common.kinds import UNKNOWN
 from prism_common.quantities import EVEN, clock_time, duration, percent, shortened

@@ -7,22 +7,86 @@ folders of the repository become plain words, because a folder is no page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from docs.building import citation, commands, figures, keys, tables
+import yaml
+
+from docs.building import commands, figures, keys
+from docs.building.text import cell
+from llmprism.io.tables import DIAGNOSIS
+from prism_sim.commands.listing import everything, figures_data
+from prism_sim.render.markdown import table
+from prism_sim.run_folder import LOGS_TRUTH, TRUTH
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from sphinx.application import Sphinx
 
+
+# The reference of tables and of names, from the schemas and registries of the code.
+
+TABLES = {"diagnosis": DIAGNOSIS, "truth": TRUTH, "logs": LOGS_TRUTH}
+
+
+def reference(group: str) -> str:
+    """Every table of a group, with its columns and their types."""
+    return "\n".join(_table(name, schema) for name, schema in TABLES[group].items())
+
+
+def _table(name: str, schema: pa.Schema) -> str:
+    rows = [(f"`{field.name}`", f"{field.type}") for field in schema]
+    return f"### `{name}.parquet`\n\n{table(('column', 'type'), rows)}"
+
+
+def names(topic: str) -> str:
+    """The names that ``prism-sim list TOPIC`` prints, each with a sentence."""
+    if topic == "figures":
+        rows = [
+            (f"`{each['figure']}`", cell(each["unit"]), cell(each["better"]), cell(each["about"]))
+            for each in figures_data()["figures"]
+        ]
+        return table(("figure", "unit", "better", "meaning"), rows)
+    rows_of_names = [(f"`{name}`", cell(about)) for name, about in everything()[topic].items()]
+    return table(("name", "meaning"), rows_of_names)
+
+
+# How to cite: entries of BibTeX, from ``CITATION.cff``.
+
+CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
+
+
+def bibtex(_: str = "") -> str:
+    """The entries of this release, and of the works that a user should cite too."""
+    content = yaml.safe_load(CITATION.read_text(encoding="utf-8"))
+    entries = [_entry("software", content), *(_entry("misc", it) for it in content["references"])]
+    return "```bibtex\n" + "\n".join(entries) + "```\n"
+
+
+def _entry(kind: str, work: Mapping[str, Any]) -> str:
+    arxiv = [it["value"].removeprefix("arXiv:") for it in work.get("identifiers", ())]
+    fields = {
+        "title": f"{{{work['title']}}}",
+        "author": " and ".join(f"{{{author['name']}}}" for author in work["authors"]),
+        "year": work.get("year") or str(work["date-released"])[:4],
+        "version": work.get("version"),
+        "eprint": "".join(arxiv),
+        "archiveprefix": "arXiv" if arxiv else None,
+        "license": work.get("license"),
+    }
+    lines = [f"  {name} = {{{value}}},\n" for name, value in fields.items() if value]
+    key = work["title"].partition(":")[0].lower()
+    return f"@{kind}{{{key},\n{''.join(lines)}}}\n"
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
-    "bibtex": citation.bibtex,
+    "bibtex": bibtex,
     "commands": commands.reference,
     "figures": figures.table_of,
     "keys": keys.reference,
-    "names": tables.names,
-    "tables": tables.reference,
+    "names": names,
+    "tables": reference,
 }
 """Every maker by its name in a marker."""
 

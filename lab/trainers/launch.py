@@ -9,13 +9,13 @@ import importlib
 import os
 import sys
 import traceback
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from lab.namespaces import enter
 from lab.plan import JobPlan
 from lab.trainers import TORCH
-from lab.trainers.profiling import profiled
 from lab.trainers.recording import RankRecorder
 
 
@@ -57,3 +57,18 @@ def _start(plan: JobPlan, rank: int, run: object) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1]))
+
+
+# A rank's trace by ``torch.profiler``: what the library did, beside what the trainer records.
+
+
+@contextmanager
+def profiled(recorder: RankRecorder) -> Iterator[None]:
+    """Profile the block, and write the trace for :mod:`lab.running`."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    with profile(activities=[ProfilerActivity.CPU]) as trace:
+        recorder.mark = record_function
+        yield
+    name = f"profile-{recorder.plan.job}-{recorder.rank}.json.gz"
+    trace.export_chrome_trace(str(Path(recorder.plan.room) / name))

@@ -19,8 +19,7 @@ from llmprism.options import MemoryLimit, TimeLimit
 from prism_common.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
-from prism_sim.commands.comparing import compare, scoreboard
-from prism_sim.commands.corpora import corpus
+from prism_sim.commands.comparing import compare, corpus, scoreboard
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.exporting import export
 from prism_sim.commands.operating import operate

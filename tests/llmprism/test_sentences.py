@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from llmprism.evidence import numbers
+from llmprism.evidence import NEXT, next_step, numbers
 from llmprism.finding_fields import cost_share, evidence_of, number, step_of, text
-from llmprism.next_steps import NEXT, next_step
 from llmprism.part_names import Parts
 from llmprism.sentences import PHRASES, JobFacts, finding_text
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from docs.building.citation import bibtex
 from docs.building.commands import PROGRAMS, reference
 from docs.building.gallery import programs
 from docs.building.keys import reference as keys
 from docs.building.links import broken_links
-from docs.building.markers import MAKERS, MARKER
+from docs.building.markers import MAKERS, MARKER, bibtex
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim import __version__
 from prism_sim.faults import KINDS

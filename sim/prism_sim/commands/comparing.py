@@ -1,4 +1,4 @@
-"""``prism-sim compare`` and ``prism-sim scoreboard``: methods on the same worlds."""
+"""``prism-sim compare``, ``scoreboard`` and ``corpus``: methods on worlds, and worlds as files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import typer
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.options import MemoryLimit, TimeLimit
 from prism_common.quantities import counted
-from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import Session, open_session
+from prism_sim.commands.options import Debug, Json, Processes, Quiet, folder_name, out_folder
+from prism_sim.commands.session import WRONG, Session, open_session
 
 if TYPE_CHECKING:
     from prism_sim.render.comparison import Block
     from prism_sim.studies.comparison import Comparison
     from prism_sim.studies.measuring import World
+
 
 _LINE_EVERY_S = 30.0  # of progress, if stderr is not a terminal
 _SIDE_BY_SIDE, _NAMES_WIDTH = 3, 22  # methods and letters of names in a table of 80 columns
@@ -180,3 +181,48 @@ def _table(block: Block) -> Any:
 def _in_words(figure: str) -> str:
     """The path of a figure as words, which a narrow column can break between."""
     return figure.replace(".", ": ").replace("_", " ")
+
+
+# ``prism-sim corpus``: worlds of families as files, with an index and a data card.
+
+
+def corpus(
+    family: Families,
+    worlds: Worlds = 10,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="FOLDER",
+            parser=folder_name,
+            help="Make every world of a corpus again instead, and compare it bit for bit.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, out_folder("Folder to write. Default: results/corpus.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write worlds of families as files, flows and topology apart from the truth.
+
+    The worlds of a family follow from their seeds, 0, 1, 2, ..., bit for bit. The index has a hash
+    that names what a score was measured on. Exits 1 if --check finds a difference.
+    """
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.studies import corpus as corpora
+        from prism_sim.studies.comparison import families_called
+
+        if check is not None:
+            with session.stage("check", 30.0) as progress:
+                problems = corpora.check_corpus(check, progress)
+            session.facts({"corpus": str(check), "differences": len(problems)})
+            session.complain(problems)
+            if problems:
+                raise SystemExit(WRONG)
+            return
+        folder = out or Path("results") / "corpus"
+        found = families_called(family)
+        with session.stage(counted(len(found) * worlds, "world"), 30.0) as progress:
+            index = corpora.write_corpus(found, worlds, folder, progress)
+        facts = {"corpus": str(folder), "hash": index["hash"], "bytes": index["bytes"]}
+        session.facts({**facts, "files": len(index["files"])})

@@ -13,14 +13,12 @@ from prism_sim.collector.effects.acknowledgements import Acknowledgements
 from prism_sim.collector.effects.addresses import MovedAddresses, Nat
 from prism_sim.collector.effects.base import EffectBase
 from prism_sim.collector.effects.connections import Connections
-from prism_sim.collector.effects.headers import Headers
+from prism_sim.collector.effects.headers import Headers, Observation
 from prism_sim.collector.effects.missing import Loss, Outages, Sampling, SilentSwitches
-from prism_sim.collector.effects.observation import Observation
 from prism_sim.collector.effects.paths import Paths
-from prism_sim.collector.effects.pings import Pings
 from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
-from prism_sim.collector.effects.service import Dns, Monitoring
+from prism_sim.collector.effects.service import Dns, Monitoring, Pings
 from prism_sim.collector.effects.times import Clocks, Granularity, Lateness
 from prism_sim.collector.effects.waiting import Waiting
 from prism_sim.registry import Registry, by_literal

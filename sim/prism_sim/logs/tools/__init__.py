@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from prism_sim.logs.job import Framework, LogJob
 from prism_sim.logs.tools.base import Tool, Trainer
-from prism_sim.logs.tools.c10d import C10d, C10d22
-from prism_sim.logs.tools.nccl import Nccl, Nccl228
+from prism_sim.logs.tools.c10d import C10d, C10d22, Nccl, Nccl228
 from prism_sim.logs.tools.python import Python, Python310
 from prism_sim.logs.tools.system import Kernel, Kernel575, Slurm, Slurm22
 from prism_sim.logs.tools.torchrun import Torchrun, Torchrun22

@@ -6,6 +6,7 @@ grows with what failed."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, groupby
@@ -29,8 +30,9 @@ _APART, _EVERY = 1000, 64
 _TELLING = ("fault", "report", "awaited", "reaction")
 _FOLLOWING = ("reaction", "teardown")
 """Groups of events that follow from others."""
-_OF_OTHERS = ("awaited", "lost", "host_memory", "preempted")
-"""Verdicts that an exception of a rank can pass on others."""
+_OF_OTHERS = {"awaited", "lost", "host_memory", "preempted", "report"}
+"""Verdicts that an exception of a rank can pass on others, and the group of all of an agent."""
+_OWN = re.compile(r"\w+: \[?[Rr]ank \d+\b")  # an exception says first whose it is
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
 _BLOCK = 80
@@ -83,11 +85,14 @@ def _refine(event: Event) -> None:
         event.kind, event.group, event.fields = kind.name, kind.group, match.groupdict()
     elif (
         statement
-        and (event.group == "report" or statement.verdict.name in _OF_OTHERS)
         and statement.placed
+        and (event.group == "report" or statement.verdict.name in _OF_OTHERS)
     ):
         verdict = statement.verdict
         event.kind, event.group, event.fields = verdict.name, verdict.group, statement.fields
+    elif event.rank is None and _OWN.match(text):
+        event.fields = statements.subjects(text)
+        event.rank = event.numbers("rank")[0]
 
 
 def _follows(kind: Kind, record: Record) -> bool:

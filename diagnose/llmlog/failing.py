@@ -12,8 +12,7 @@ from llmlog.progress import Iteration
 from llmlog.tracebacks import is_reaction
 
 SIGNALS = {"4", "7", "8", "9", "11"}
-"""Signals of processes that could not print why: illegal instruction, bus, arithmetic, kill,
-segmentation fault. SIGABRT and SIGTERM are printed, or sent by others."""
+"""Signals after which a process prints nothing; of others it prints why, or others sent them."""
 _SPOKEN = (
     ("9", "SIGKILL,Killed,Out Of Memory"), ("11", "SIGSEGV,Segmentation fault"), ("6", "SIGABRT"),
     ("7", "SIGBUS,Bus error"), ("8", "SIGFPE,Floating point exception"), ("15", "SIGTERM"),

@@ -27,14 +27,15 @@ _WORDS = re.compile(
 """Words of which every statement has one."""
 _HELD_POSSIBLE = re.compile(
     r"There are some potential root causes.*|(?:This )?(?:may|might|could|can) be (?:caused|due).*"
-    r"|Possible (?:causes|reasons)\b.*|\b(?:if|in case|whether|when|unless|until)\b.*",
+    r"|Possible (?:causes|reasons)\b.*|\b(?:if|in case|whether|when|unless|until)\b.*"
+    r"|\b(?:no|0) (?:node|host|rank|worker|process)(?:e?s)? [^,.;]*",
     re.IGNORECASE | re.DOTALL,
 )
 _SPEAKER = re.compile(r"(?i)(?:^|(?<=: ))\[(?:global )?rank \d+\]:? ")
 _SENDS = re.compile(r"(?i)\b(?:sen(?:d|t|ds|ding)|forward\w*|closing|waiting up to|will be) ")
 _SIGNAL = re.compile(
     r"(?i)\bsignal:? *\(?(\d{1,2}|SIG[A-Z]+|Killed|Segmentation fault|Bus error)\b"
-    r"|\b(SIG(?:KILL|SEGV|BUS|TERM|ABRT|FPE|ILL))\b"
+    r"|\b(SIG(?:KILL|SEGV|BUS|TERM|ABRT|FPE|ILL))\b|\bstatus=(\d+)/[A-Z]"
     r"|(?:Signal|error|task \d+): (Segmentation fault|Bus error|Floating point exception|Killed)"
 )
 _CODE = re.compile(

@@ -27,7 +27,7 @@ LONGEST = 65_536
 """Bytes of a piece of a line."""
 _BLOCK = 1 << 18
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\0")
+_PASSED = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\0|\d{1000,}")
 
 
 @dataclass
@@ -79,13 +79,13 @@ def lines(path: Path, name: str, intake: Intake) -> Iterator[tuple[int, bytes]]:
 def decoded(raw: bytes) -> str:
     """The text of a line: UTF-8, or else Latin-1, which loses nothing.
 
-    Codes for colours, and the zero bytes that a crashed file system leaves, are passed over.
+    Colours, the zero bytes of a crashed file system, and endless numbers are passed over.
     """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
-    return text if text.isprintable() else _COLOUR.sub("", text)
+    return text if text.isprintable() and len(text) < 1000 else _PASSED.sub("", text)
 
 
 def _is_utf8(line: bytes) -> bool:

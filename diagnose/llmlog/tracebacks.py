@@ -49,6 +49,7 @@ _REPORTED = re.compile(
     r"|JobSubmission|Process(?:Exited|Raised)Exception"
 )
 """Exceptions of an agent about a process of its own."""
+_GROUPS = {"SignalException": "teardown"}
 _KINDS = {"ChildFailedError": "summary", "SignalException": "ended_by_signal"}
 
 
@@ -138,15 +139,10 @@ def _name(event: Event, match: re.Match[str], place: int) -> None:
     event.error, event.stated = name, place
     if event.kind == "ignored":
         return
-    event.kind, event.group = _KINDS.get(name, "exception"), _group(name)
+    event.kind = _KINDS.get(name, "exception")
+    event.group = "report" if _REPORTED.match(name) else _GROUPS.get(name, "fault")
     if TIMED_OUT.search(match.string):
         event.kind, event.group = "timeout", "reaction"
-
-
-def _group(name: str) -> str:
-    if name == "SignalException":
-        return "teardown"
-    return "report" if _REPORTED.match(name) else "fault"
 
 
 def is_reaction(event: Event) -> bool:

@@ -16,11 +16,12 @@ BOUND = 0.05
 _BAD = re.compile(
     r"(?i)\b(?:errors?|exception|fatal|fail(?:ed|ure)?|abort(?:ed|ing)?|killed|panic|segfault"
     r"|core dumped|timed? ?out|timeout|unreachable|refused|corrupt(?:ed)?|unhealthy|crash(?:ed)?"
-    r"|out of memory|terminated|hang|hung|stuck|stalled|died|dead|lost|evicted|preempted)\b"
+    r"|out of memory|terminated|hang|hung|stuck|stalled|died|dead|lost|evicted|preempted"
+    r"|expelled|exited)\b"
 )
 _HARMLESS = re.compile(
     r"(?i)\b(?:0|no) (?:errors?|fail\w*)|error[_ ]?(?:file|rate|handling|bars?)|lost in"
-    r"|timeout ?[=:]"
+    r"|timeout ?[=:]|\bcode 0\b"
 )
 _BANNER = re.compile(
     r"^[\s*=\-#_~.]*$|^\s*[\w.-]+ \.{3,} |^\S+\.py:\d+: \w*Warning|^\s*warnings?\.warn\(|^\+ \w"
@@ -29,8 +30,6 @@ COMPLETED = "COMPLETED"
 """State of a job that the scheduler calls successful."""
 _SHOWN = 5
 """Unread lines that are listed."""
-_TALKING = "IWD"
-"""Levels of lines that say nothing of a failure."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def known(evidence: Evidence) -> Known:
 
 def is_known(record: Record) -> bool:
     """Whether the form of an ordinary line is known."""
-    if record.level and record.level not in _TALKING:
+    if record.level not in "IWD":  # these say nothing of a failure
         return False
     if record.tool or record.level:
         return True

@@ -19,8 +19,6 @@ from llmlog.catalogue import (
 from llmlog.progress import Progress
 from llmlog.records import Lines
 
-ROWS = (*KINDS, *MEANINGS, *READERS, *VERDICTS)
-
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.line[:50]) for kind in KINDS])
 def test_each_kind_is_that_of_its_line(kind: Kind) -> None:
@@ -69,10 +67,3 @@ def test_each_verdict_is_passed_on_the_subject_of_its_line(verdict: Verdict) -> 
 def test_what_is_sent_or_held_possible_is_no_statement(text: str) -> None:
     statement = statements.read("", text)
     assert statement is None or not statement.complete
-
-
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.line[:50]) for row in ROWS])
-def test_each_row_has_a_stack_and_a_source(row: Kind | Meaning | Reader | Verdict) -> None:
-    assert row.stack
-    assert row.source
-    assert row.since

@@ -77,11 +77,11 @@ def test_concatenated_parts_are_all_read(tmp_path: Path) -> None:
         (lambda text: text.decode().encode("utf-16"), None),
         (lambda text: b"\xef\xbb\xbf" + text, None),
         (lambda text: b"\0" * 5000 + text, None),
+        (lambda text: b"[rank" + b"9" * 5000 + b"]: " + text, None),
         (lambda text: text.replace(b"\n", b"\r\n"), None),
         (lambda text: b"10%|#  |\r20%|## |\r" + text, None),
         (lambda text: b"\x1b[31m" + text.replace(b"Key", b"\x1b[1mKey"), None),
     ],
-    ids=["long", "long then text", "latin", "utf-16", "mark", "zeros", "crlf", "bar", "colour"],
 )
 def test_text_of_any_encoding_is_read(
     tmp_path: Path, damage: Callable[[bytes], bytes], note: str | None

@@ -143,12 +143,12 @@ def _value(node: Any) -> Any:
 
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
-    pairs = isinstance(node, yaml.MappingNode)
-    parts = [one for pair in node.value for one in pair] if pairs else node.value
-    if not all(isinstance(one, yaml.ScalarNode) for one in parts):
+    is_map = isinstance(node, yaml.MappingNode)
+    rows = node.value if is_map else [(part,) for part in node.value]
+    if not all(isinstance(part, yaml.ScalarNode) for row in rows for part in row):
         return None
-    texts = [str(one.value) for one in parts]
-    return ",".join(map("=".join, zip(texts[::2], texts[1::2], strict=True))) if pairs else texts
+    texts = ["=".join(str(part.value) for part in row) for row in rows]
+    return ",".join(texts) if is_map else texts
 
 
 def _beside(path: Path, name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prism_common.quantities import counted
+from prism_common.quantities import counted, percent
 from prism_sim.commands.options import (
     Debug,
     Json,
@@ -77,8 +77,15 @@ def whatif(
     """
     if (scenario is None) == (from_run is None) or (from_run and (settings or seed is not None)):
         raise typer.BadParameter("give either SCENARIO, or --from RUN without --set and --seed")
+    from prism_sim.loading.loader import parse_override
+    from prism_sim.studies.whatif import planned
+
     with open_session(as_json, quiet, debug) as session:
-        asked = _of_run(from_run) if from_run else _of_scenario(str(scenario), settings, seed)
+        changes = dict(parse_override(text) for text in settings)
+        asked = (
+            _of_run(from_run) if from_run
+            else _Asked(planned(str(scenario), seed, changes, settings))
+        )  # fmt: skip
         folder = out or asked.plan.folder
         found = _compared(session, asked, folder, processes)
         files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
@@ -96,20 +103,6 @@ class _Asked:
 
     plan: Plan
     repairs: list[Repair] | None = None
-
-
-def _of_scenario(scenario: str, settings: list[str], seed: int | None) -> _Asked:
-    from prism_sim.loading.bundled import find
-    from prism_sim.loading.loader import load, parse_override
-    from prism_sim.studies import whatif
-
-    path = find(scenario)
-    fixed = {} if seed is None else {"seed": seed}
-    written = load(path, fixed)
-    changes = dict(parse_override(text) for text in settings)
-    if changes:
-        return _Asked(whatif.plan_change(written, load(path, fixed | changes), settings))
-    return _Asked(whatif.plan_faults(written))
 
 
 def _of_run(folder: Path) -> _Asked:
@@ -146,8 +139,6 @@ def _compared(
 
 def _sentences(found: dict[str, Any]) -> list[str]:
     """What each repair would give back, and the rerun's answer."""
-    from prism_common.quantities import percent
-
     lines = []
     for row in found["repairs"]:
         rerun = f"the rerun gives back {percent(row['rerun_share'])}"
@@ -162,8 +153,6 @@ def _sentences(found: dict[str, Any]) -> list[str]:
 
 def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
     from rich.text import Text
-
-    from prism_common.quantities import percent
 
     heads = ("job", "predicted [s]", "share", "rerun [s]", "share", "GPU-hours", "faults removed")
     table = _empty_table("repair of", heads)
@@ -182,8 +171,6 @@ def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
     """The name of a change, and a row for each job."""
     from rich.text import Text
 
-    from prism_common.quantities import percent
-
     heads = ("steps", "step [s]", "without", "change", "extra [s]", "GPU-hours", "effective",
              "without")  # fmt: skip
     table = _empty_table("job", heads)
@@ -201,8 +188,6 @@ def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
 
 def _change(slower: float | None) -> str:
     """A difference of step times in words."""
-    from prism_common.quantities import percent
-
     if slower is None:
         return "-"
     if slower == 0:

@@ -96,18 +96,10 @@ def run_whatif(
     processes: int | None,
 ) -> Costs:
     """Simulate with and without each fault, or with and without ``changes``."""
-    from prism_sim.loading.bundled import find
-    from prism_sim.loading.loader import load
     from prism_sim.studies import costs, whatif
     from prism_sim.studies.pool import default_processes
 
-    path, fixed = find(scenario), {} if seed is None else {"seed": seed}
-    written = load(path, fixed)
-    if changes:
-        settings = [f"{name}={value}" for name, value in changes.items()]
-        plan = whatif.plan_change(written, load(path, fixed | changes), settings)
-    else:
-        plan = whatif.plan_faults(written)
+    plan = whatif.planned(scenario, seed, changes)
     folder = out or plan.folder
     with exclusive(folder):
         whatif.run_plan(plan, folder, processes or default_processes())

@@ -15,6 +15,7 @@ those that a diagnosis suggests.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,21 @@ class Plan:
         asked = re.sub(r"[^\w.=,+-]+", "-", self.question)[:_LONGEST]
         name = "+".join(filter(None, [str(first.seed), asked]))
         return Path("results") / "whatif" / first.name / name
+
+
+def planned(
+    path: str, seed: int | None, changes: dict[str, Any], settings: Sequence[str] = ()
+) -> Plan:
+    """The plan for a file or bundled name: for ``changes``, written as ``settings``, or faults."""
+    from prism_sim.loading.bundled import find
+    from prism_sim.loading.loader import load
+
+    found, fixed = find(path), {} if seed is None else {"seed": seed}
+    written = load(found, fixed)
+    if not changes:
+        return plan_faults(written)
+    settings = settings or [f"{name}={value}" for name, value in changes.items()]
+    return plan_change(written, load(found, fixed | changes), settings)
 
 
 def plan_faults(scenario: Scenario) -> Plan:
@@ -137,8 +153,15 @@ def run_plan(
 
     Raises
     ------
-    UserError : a simulation failed.
+    UserError : a simulation failed, or ``out`` has the result of another question.
     """
+    if (out / RESULT).is_file():
+        costs = json.loads((out / RESULT).read_bytes()).get("costs", ())
+        if [one["name"] for one in costs] != [one.name for one in plan.contrasts]:
+            how = "give another folder with --out, or remove it"
+            raise UserError(
+                Problem("this is the answer to another question", str(out / RESULT), how)
+            )
     tasks = [(variant.scenario, str(out / variant.folder)) for variant in plan.variants]
     problems, remaining = [], Remaining()
     for done, (task, outcome) in enumerate(outcomes(_simulate, tasks, processes), 1):

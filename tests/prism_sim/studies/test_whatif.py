@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,9 @@ def test_a_change_is_compared_with_the_unchanged_scenario(tmp_path: Path) -> Non
     run_step = cost["jobs"][0]
     assert cost["name"] == "jobs.0.micro_batches=8"
     assert 1.8 < run_step["step_s_with"] / run_step["step_s_without"] < 2.0
+    (tmp_path / whatif.RESULT).write_text(json.dumps({"costs": [cost]}))
+    with pytest.raises(UserError, match="answer to another question"):
+        costs(plan_faults(scenario(SLOW)), tmp_path)
 
 
 def test_gpus_that_a_change_adds_are_paid_for(tmp_path: Path) -> None:

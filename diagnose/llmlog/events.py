@@ -32,7 +32,7 @@ _FOLLOWING = ("reaction", "teardown")
 """Groups of events that follow from others."""
 _OF_OTHERS = {"awaited", "lost", "host_memory", "preempted", "report"}
 """Verdicts that an exception of a rank can pass on others, and the group of all of an agent."""
-_OWN = re.compile(r"\w+: \[?[Rr]ank \d+\b")  # an exception says first whose it is
+_OWN = re.compile(r"(?s)\w+: \[?[Rr]ank \d+\b|.*\bremote target \S+/task:\d")  # whose it is
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
 _BLOCK = 80
@@ -281,19 +281,19 @@ class _Reader:
 
     def _says_more(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether a line of a part that waits or is ended names for whom, or why."""
-        statement = statements.read("", record.text[:_READ])
-        telling = (
-            statement is not None
-            and statement.verdict.group in ("awaited", "fault")
-            and statement.complete
-        )
-        return telling and self._states(writer, record, line)
+        found = statements.read("", record.text[:_READ])
+        telling = found and found.complete and found.verdict.group in ("awaited", "fault")
+        return bool(telling) and self._states(writer, record, line)
 
     def _states(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether the line is a statement about others, or names whom the next ones are about."""
         text = record.text[:_READ]
         if (block := statements.is_block(text)) is not None:
             self.blocks[writer] = (line, self.blocks.get(writer, (0, {}))[1] | block)
+            for event in self.evidence.events[-1:]:
+                named = event.fields.get("node") or event.writer != writer
+                if not named and line - event.line < _BLOCK:
+                    event.fields = block | event.fields
             return bool(block)
         found = statements.read(record.tool, text)
         if found is None:

@@ -50,7 +50,7 @@ _KEY = re.compile(
 )
 _OF_SPEAKER = re.compile(r"(?i)\b(?:HNP|local|this|own|head|master)\b")
 """Words before a subject that is the speaker itself."""
-_BLOCK = re.compile(r"^(?P<key>Name|Node|NodeName|Host|Hostname|Rank): +(?P<value>\S+)$")
+_BLOCK = re.compile(r"^(?:.* {2})?(?:Name|Node|Node[Nn]ame|Host|Hostname|Rank): +\S+$")
 _EMPTY = re.compile(r"^[\s|+=#_*-]*$")
 _ROW = re.compile(
     r"^\s*(?:\S+\s+)?\|?(?P<job>\d{2,})(?:_\d+)?(?:\.\w+)?\+?[|\s].*\b(?:COMPLETED|FAILED|TIMEOUT"

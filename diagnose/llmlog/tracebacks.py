@@ -35,11 +35,9 @@ _ABORT = re.compile(
 _DEATH = re.compile(r"watchdog thread terminated with exception: ")
 _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
 _CONTINUES = re.compile(
-    r"^(?:\s|$|frame #|Exception raised from|terminate called|(?:CUDA|HIP) kernel errors"
-    r"|For debugging|"
-    r"Compile with|nccl\w+: |Last error:|Bootstrap|See documentation|\S+\.py: error: "
-    r"|socketProgress|"
-    r"Search for|Device-side assert|(?:Cuda|HIP) failure|= +\S)"
+    r"^(?:\s|$|frame #|Additional GRPC|Exception raised from|terminate called|For debugging"
+    r"|(?:CUDA|HIP) kernel errors|Compile with|nccl\w+: |Last error:|Bootstrap|See documentation"
+    r"|\S+\.py: error: |socketProgress|Search for|Device-side assert|(?:Cuda|HIP) failure|= +\S)"
 )
 _SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")
 """A block of torchrun's summary whose head is lost."""

@@ -123,7 +123,7 @@ def row(windows: FaultWindows, number: int, fault: FaultBase | Pause) -> dict[st
     pause = isinstance(fault, Pause)
     speed = None if pause else getattr(fault, "factor", None)
     return {
-        "fault": number, "kind": "pause" if pause else fault.kind,  # type: ignore[union-attr]
+        "fault": number, "kind": getattr(fault, "kind", "pause"),
         "culprit_kind": kind, "culprit": name, "job": fault.job,
         "rank": getattr(fault, "rank", None), "switch": name if kind == "switch" else None,
         "jobs": f'["{fault.job}"]', "factor": speed,

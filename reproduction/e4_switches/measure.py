@@ -129,7 +129,7 @@ def _closed_form(dp: pd.DataFrame, scenario: Scenario, leaf: str) -> dict[str, A
         len(apart.loc[apart[end] == leaf, ["src", "dst"]].drop_duplicates())
         for end in ("first", "last")
     )
-    left = scenario.cluster.uplinks - scenario.faults[0].failed  # type: ignore[attr-defined]
+    left = scenario.cluster.uplinks - scenario.faults[0].model_dump()["failed"]
     gbps = left * scenario.cluster.uplink_gbps / max(out, back)
     return {"connections_out": out, "connections_in": back, "uplinks_left": left, "gbps": gbps}
 

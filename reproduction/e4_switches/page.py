@@ -79,7 +79,7 @@ def _alerts(done: Sequence[Done]) -> str:
         "other findings (slow steps, groups, contention)",
     ]
     published = ["yes", "-", "-", "-", "-"]
-    failed = [one.trial.scenario.faults[0].leaf for one in done]  # type: ignore[attr-defined]
+    failed = [one.trial.scenario.faults[0].model_dump()["leaf"] for one in done]
     results = [one.result for one in done]
     others = [{**result, **result[OTHER_METHOD]} for result in results]
     columns = [_alert_figures(results, failed), _alert_figures(others, failed)]

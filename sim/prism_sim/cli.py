@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -408,7 +409,7 @@ def _import_seaborn() -> None:
         hidden: dict[str, Any] = sys.modules
         hidden |= dict.fromkeys(unused)
         try:
-            import seaborn  # noqa: F401
+            import_module("seaborn")
         finally:
             for name in unused:
                 del hidden[name]

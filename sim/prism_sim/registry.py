@@ -12,9 +12,10 @@ It can then be named in scenarios, and editors list it, like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, TypeVar, Union
+from operator import or_
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -92,7 +93,8 @@ def named(kinds: Mapping[str, type[Any]]) -> Any:
 
     It is written as a name, or as a mapping of ``kind`` and the kind's options.
     """
-    union = Annotated[Union[tuple(kinds.values())], Discriminator("kind")]  # type: ignore[valid-type]  # noqa: UP007  # the members are known at run time only
+    members: Any = reduce(or_, kinds.values())
+    union: Any = Annotated[members, Discriminator("kind")]
     names = Annotated[str, Field(json_schema_extra={"enum": [*kinds]})]
     return Annotated[
         union,

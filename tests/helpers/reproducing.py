@@ -46,7 +46,7 @@ MEASURED: list[str] = []
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     return [
-        Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),  # type: ignore[arg-type]
+        Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),
               {"reduced": reduced})
         for seed in seeds
     ]  # fmt: skip

@@ -108,7 +108,7 @@ class RecordedNetwork(Network):
     def __post_init__(self) -> None:
         self.changes: list[tuple[tuple[str, str], float]] = []
         self.server_of = {e["address"]: e["server"] for e in self.topology["endpoints"]}
-        self.cables = {(link["a"], link["b"]): None for link in self.topology["links"]}  # type: ignore[misc]
+        self.cables = {(link["a"], link["b"]): None for link in self.topology["links"]}
 
     def scale(self, ends: tuple[str, str], factor: float) -> None:
         self.changes.append((ends, factor))

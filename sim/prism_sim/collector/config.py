@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Discriminator, Field, model_validator
 
@@ -19,7 +21,7 @@ ORDER: tuple[type[EffectBase], ...] = tuple(KINDS.values())
 if TYPE_CHECKING:
     Effect: TypeAlias = EffectBase
 else:
-    Effect = Annotated[Union[ORDER], Discriminator("kind")]  # noqa: UP007
+    Effect = Annotated[reduce(or_, ORDER), Discriminator("kind")]
     """Any effect; ``kind`` selects it."""
 
 

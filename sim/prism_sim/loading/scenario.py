@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Discriminator, Field
 
@@ -19,7 +21,7 @@ from prism_sim.scenario.habits import Background
 if TYPE_CHECKING:
     Fault: TypeAlias = FaultBase
 else:
-    Fault = Annotated[Union[tuple(KINDS.values())], Discriminator("kind")]  # noqa: UP007
+    Fault = Annotated[reduce(or_, KINDS.values()), Discriminator("kind")]
     """Any fault; ``kind`` selects it."""
 
 

@@ -77,17 +77,17 @@ def task_of(line: Any) -> Any:
     head, _, after = text.rpartition(" after ")
     text = head or text
     kind, *words = text.split()
-    common = {
+    common: dict[str, Any] = {
         "after": tuple(int(number) for number in after.split(",")) if head else (),
         "step": int(step or 0),
         "name": name,
     }
     if kind == "collective":
         operation, size, family = words
-        return Task(kind, int(size), operation=operation, family=family, **common)  # type: ignore[arg-type]  # mypy sees one type for all values
+        return Task(kind, int(size), operation=operation, family=family, **common)
     amount, *other = (int(word) for word in words)
     peer, tag = other or (0, 0)
-    return Task(kind, amount, peer=peer, tag=tag, **common)  # type: ignore[arg-type]  # as above
+    return Task(kind, amount, peer=peer, tag=tag, **common)
 
 
 TaskLine = Annotated[

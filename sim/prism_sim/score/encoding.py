@@ -69,8 +69,8 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         if len(plain) == 1:
             return _read(plain[0], value, where)
         return _plain(tuple(plain), value, where)
-    if dataclasses.is_dataclass(hint):
-        return from_json(hint, value, f"{where}.")  # type: ignore[arg-type]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return from_json(hint, value, f"{where}.")
     if origin is dict and isinstance(value, Mapping):
         return {key: _read(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if origin is list and isinstance(value, list):

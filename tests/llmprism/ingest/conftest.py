@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from llmprism.ingest.ingesting import Ingested, ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import find
 
+logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns where there is no libpcap
 Rows = list[dict[str, Any]]
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-logging.getLogger("scapy").setLevel(logging.ERROR)
-from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III  # type: ignore[import-untyped] # noqa: E402
-from scapy.layers.inet import GRE, IP, TCP, UDP  # type: ignore[import-untyped] # noqa: E402
-from scapy.layers.inet6 import IPv6  # type: ignore[import-untyped] # noqa: E402
-from scapy.layers.l2 import ARP, Dot1Q, Ether  # type: ignore[import-untyped] # noqa: E402
-from scapy.packet import Raw  # type: ignore[import-untyped] # noqa: E402
-from scapy.utils import PcapNgWriter  # type: ignore[import-untyped] # noqa: E402
+from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
+from scapy.layers.inet import GRE, IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.packet import Raw
+from scapy.utils import PcapNgWriter
 
 Read = Callable[..., Any]
 T0 = 1_700_000_000

@@ -76,7 +76,7 @@ class ExchangeBase(Closed, ABC):
         return found
 
     @classmethod
-    def checks(cls, job: JobConfig, at: Loc) -> Remarks:  # noqa: ARG003  # kinds use them
+    def checks(cls, job: JobConfig, at: Loc) -> Remarks:
         """Errors if ``job`` (at ``at`` in the scenario) cannot have this exchange."""
         yield from ()
 

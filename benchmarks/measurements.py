@@ -60,13 +60,7 @@ class Sizes:
     short_iterations: int = 600
 
 
-QUICK = Sizes(
-    short_repeats=1,
-    job_s=12,
-    short_s=6,
-    iterations=600,
-    short_iterations=200,
-)
+QUICK = Sizes(short_repeats=1, job_s=12, short_s=6, iterations=600, short_iterations=200)
 """About a minute in all without ``growth``, to see that nothing has become much slower."""
 
 Measurement = Callable[[Path, Sizes], tuple[list[Row], Figures]]

@@ -17,6 +17,7 @@ import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, TIME_LIMIT_S
 from llmprism.options import MemoryLimit, TimeLimit
+from prism_common.command import new_app
 from prism_common.program import run_program
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
@@ -65,15 +66,7 @@ not suffice for a diagnosis; 130 interrupted.
 Work = TypeVar("Work", bound=Callable[..., None])
 """The function of a command."""
 
-app = typer.Typer(
-    cls=Group,
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = new_app(cls=Group, help=HELP, no_args_is_help=True)
 
 
 def _bounds(texts: list[str]) -> list[Bound]:
@@ -188,10 +181,7 @@ def logs(
         session.facts({"run": str(made.folder), "logs": str(made.logs), **written})
 
 
-@app.command(
-    cls=Command,
-    epilog="Example: prism-sim diagnose results/pair/0 --method paper",
-)
+@_register("diagnose results/pair/0 --method paper")
 def diagnose(
     flows: Annotated[
         Path, typer.Argument(metavar="RUN", help="The folder of a run, or a flow table, Parquet.")

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from evaluation.attacks.targets import Edit, damaged, edits
 from llmprism.cli import app
 
 QUICK = settings(
@@ -100,31 +101,16 @@ def test_any_records_have_an_answer(
     assert outcome(tmp_path / "flows.parquet", sound[1]) in {0, 4}
 
 
+@pytest.mark.parametrize("part", [0, 1], ids=["flows", "topology"])
 @QUICK
-@given(
-    cuts=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=8), end=st.floats(0, 1)
-)
-def test_damaged_flow_files_are_answered_or_refused(
-    cuts: list[tuple[float, int]], end: float, sound: tuple[Path, Path], tmp_path: Path
+@given(drawn=edits())
+def test_damaged_files_are_answered_or_refused(
+    part: int, drawn: list[Edit], sound: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    content = bytearray(sound[0].read_bytes())
-    for place, value in cuts:
-        content[int(place * (len(content) - 1))] = value
-    kept = len(content) if end > 0.5 else int(2 * end * len(content))
-    (tmp_path / "flows.parquet").write_bytes(content[:kept])
-    assert outcome(tmp_path / "flows.parquet", sound[1]) in {0, 1, 4}
-
-
-@QUICK
-@given(cuts=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
-def test_damaged_topologies_are_answered_or_refused(
-    cuts: list[tuple[float, int]], sound: tuple[Path, Path], tmp_path: Path
-) -> None:
-    content = bytearray(sound[1].read_bytes())
-    for place, value in cuts:
-        content[int(place * (len(content) - 1))] = value
-    (tmp_path / "topology.json").write_bytes(content)
-    assert outcome(sound[0], tmp_path / "topology.json") in {0, 1, 4}
+    files = [*sound]
+    files[part] = tmp_path / sound[part].name
+    files[part].write_bytes(damaged(sound[part].read_bytes(), drawn))
+    assert outcome(*files) in {0, 1, 4}
 
 
 @QUICK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evaluation.attacks.targets import Edit, damaged, edits
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
-from mutations import mutations
 from prism_common.errors import UserError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -60,12 +59,12 @@ OPTIONS = st.sampled_from([
 
 @pytest.mark.parametrize("name", TABLES)
 @FEW
-@given(mutate=mutations(), options=OPTIONS, is_named=st.booleans())
+@given(drawn=edits(), options=OPTIONS, is_named=st.booleans())
 def test_a_mutated_table(
-    name: str, mutate: Callable[[str], bytes], options: Options, is_named: bool, tmp_path: Path
+    name: str, drawn: list[Edit], options: Options, is_named: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "in"
-    path.write_bytes(mutate(TABLES[name]))
+    path.write_bytes(damaged(TABLES[name].encode(), drawn))
     reader = name.replace("table of spaces", "csv") if is_named else None
     began = time.monotonic()
     with suppress(UserError):
@@ -78,10 +77,11 @@ def test_a_mutated_table(
 
 
 @FEW
-@given(mutate=mutations())
-def test_mutated_names_of_hosts(mutate: Callable[[str], bytes], tmp_path: Path) -> None:
+@given(drawn=edits())
+def test_mutated_names_of_hosts(drawn: list[Edit], tmp_path: Path) -> None:
     path = tmp_path / "hosts"
-    path.write_bytes(mutate("10.0.0.1 gpu01 gpu01.example.com\n::1 gpu02-eth0 # comment\n"))
+    names = b"10.0.0.1 gpu01 gpu01.example.com\n::1 gpu02-eth0 # comment\n"
+    path.write_bytes(damaged(names, drawn))
     with suppress(UserError):
         found = read_hosts(path)
         assert all(name and not name.isspace() and address for name, address in found.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from evaluation.ideas import findings, graph, jobs, outside, records, rings, steps, stops
+from evaluation.ideas import findings, graph, jobs, records, steps, stops
 from evaluation.ideas.scenes import scene
 from evaluation.paths import ROOT
 from prism_common.files import replacing
@@ -26,11 +26,11 @@ PICTURES = {
     "prism-jobs": (jobs.SCENARIO, jobs.draw),
     "prism-kinds": (records.PIPELINES, records.draw_kinds),
     "prism-graph": (graph.SCENARIO, graph.draw),
-    "prism-rings": (rings.SCENARIO, rings.draw),
+    "prism-rings": (stops.IN_A_RING, stops.draw_ring),
     "prism-excess": (findings.SCENARIO, findings.draw_table),
     "prism-windows": (findings.SCENARIO, findings.draw_windows),
     "prism-stops": (stops.SCENARIO, stops.draw),
-    "prism-outside": (outside.SCENARIO, outside.draw),
+    "prism-outside": (steps.SAVES, steps.draw_saves),
 }
 """The scenario of each picture, and what draws it."""
 

@@ -5,6 +5,7 @@ Published figures stand beside simulated ones. No parameter was chosen to bring 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tomllib
@@ -14,7 +15,6 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evaluation.operations import measured
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running, theory
@@ -35,7 +35,7 @@ _NAMES = ("what-diagnosis-brings", "byterobust", "acme", "meta")
 
 def write() -> None:
     """Read the figures of the methods, run all studies, and write the page and its picture."""
-    measured.write()
+    write_measured()
     with TemporaryDirectory() as temporary:
         began_s = _cpu_s()
         studies = {name: _policies(name, Path(temporary) / name) for name in _NAMES}
@@ -186,3 +186,33 @@ def simulated(mttf_min: float, work_min: float, stall_min: float, restart_min: f
     ends_s = study.days * theory.SECONDS_A_DAY
     runs = (Job(study, study.policies[0], seed).run()[1] for seed in range(_SEEDS))
     return fmean(progress.work_s for progress in runs) / ends_s
+
+
+# Measured figures of methods for studies of operations, from the pages that measure them.
+
+METHODS = ("paper", "prism")
+DIGITS, SHOWN = 4, 3
+
+
+def write_measured(reference: Path = REFERENCE, path: Path | None = None) -> None:
+    """Write ``measured.json`` of the bundled studies from ``exam.json`` and ``logs.json``."""
+    figures = {name: of_flows(reference / "exam.json", name) for name in METHODS}
+    figures["llmlog"] = of_logs(reference / "logs.json")
+    target = path or folder() / "operations" / "measured.json"
+    target.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def of_flows(exam: Path, method: str) -> dict[str, float]:
+    """Recall and precision of the held-out worlds; culprits are named only for what is found."""
+    findings = json.loads(exam.read_text(encoding="utf-8"))["sets"]["exam"][method]["findings"]
+    recall, precision, first = (
+        float(findings[name]["value"]) for name in ("recall", "precision", "culprit first")
+    )
+    right = round(first / recall, DIGITS) if recall else 0.0
+    return {"recall": recall, "precision": precision, "names": recall, "right": right}
+
+
+def of_logs(logs: Path) -> dict[str, float]:
+    """The part of the failures of held-out kinds whose first node is named, as on the page."""
+    figures = json.loads(logs.read_text(encoding="utf-8"))["figures"]["exam"]["prism"]
+    return {"right": round(float(figures["top_1"]["value"]), SHOWN)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluation.operations import measured
+from evaluation.operations import page
 from evaluation.operations.page import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME
 from evaluation.paths import REFERENCE
 from prism_sim.loading.bundled import folder
@@ -49,7 +49,7 @@ def test_windows_are_on_the_page() -> None:
 
 def test_methods_have_the_figures_of_their_pages(tmp_path: Path) -> None:
     """If this fails: ``python -m evaluation operations`` reads them, and makes the page again."""
-    measured.write(path=tmp_path / "measured.json")
+    page.write_measured(path=tmp_path / "measured.json")
     assert json.loads((tmp_path / "measured.json").read_text()) == MEASURED
 
 
@@ -63,7 +63,7 @@ def test_other_figures_on_their_pages_change_the_study(tmp_path: Path) -> None:
     logs = json.loads((REFERENCE / "logs.json").read_text())
     logs["figures"]["exam"]["prism"]["top_1"]["value"] = 0.707
     (tmp_path / "logs.json").write_text(json.dumps(logs))
-    measured.write(tmp_path, tmp_path / "measured.json")
+    page.write_measured(tmp_path, tmp_path / "measured.json")
     copy = tmp_path / "study.yaml"
     copy.write_text((folder() / "operations/what-diagnosis-brings.yaml").read_text())
     study = read_operations(copy)

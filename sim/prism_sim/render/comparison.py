@@ -1,19 +1,19 @@
-"""A comparison of methods as Markdown, as one HTML page, and as a table in a notebook.
+"""A comparison of methods as Markdown, HTML and LaTeX, in a notebook, and as a figure.
 
-All three show the same blocks, which follow from the estimates
+All tables show the same blocks, which follow from the estimates
 (:mod:`prism_sim.studies.paired` makes them; this module only words them).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from prism_common.quantities import duration
 from prism_sim.render import paint
-from prism_sim.render.latex import table as latex_table
 from prism_sim.render.markdown import table as markdown_table
 from prism_sim.score.unanswered import NOT_ANSWERED, is_unanswered
 
@@ -198,3 +198,43 @@ def _panel(panel: Axes, figure: str, methods: Mapping[str, Any]) -> None:
     panel.set_ylim(len(names) - 0.5, -0.5)
     panel.set_xlim(-0.03, 1.03)
     panel.set_title(figure.replace(".", ": ").replace("_", " "), fontsize=8)
+
+
+# Tables of LaTeX for a publication: rules of ``booktabs``, and text of others escaped.
+
+_SIGNS = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}  # fmt: skip
+_ANY = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
+
+
+def escaped(text: str) -> str:
+    """Text without signs of LaTeX.
+
+    >>> escaped("100 % of a_b")
+    '100 \\\\% of a\\\\_b'
+    """
+    return _ANY.sub(lambda sign: _SIGNS[sign[0]], text)
+
+
+def latex_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are centred."""
+    lines = [
+        r"\begin{table}",
+        r"\centering\small",
+        rf"\caption{{{escaped(caption)}}}",
+        rf"\begin{{tabular}}{{l{'c' * (len(head) - 1)}}}",
+        r"\toprule",
+        _row(head),
+        r"\midrule",
+        *map(_row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(map(escaped, cells)) + r" \\"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prism_sim.render.comparison import COLUMN_INCHES, as_latex, draw
-from prism_sim.render.latex import escaped, table
+from prism_sim.render.comparison import COLUMN_INCHES, as_latex, draw, escaped, latex_table
 from prism_sim.render.paint import pdf
 
 ESTIMATE = {"mean": 0.5, "low": 0.25, "high": 0.75, "worlds": 2}
@@ -22,7 +21,7 @@ def test_signs_of_latex_are_text():
 
 
 def test_a_table_has_a_column_for_each_head():
-    lines = table("c", ["a", "b", "c"], [["1", "2", "3"]]).splitlines()
+    lines = latex_table("c", ["a", "b", "c"], [["1", "2", "3"]]).splitlines()
     assert r"\begin{tabular}{lcc}" in lines
     assert r"1 & 2 & 3 \\" in lines
 

@@ -1,6 +1,6 @@
-"""Data-parallel strategies, which keep the parameters of replicas equal; one file a strategy.
+"""Data-parallel strategies, which keep the parameters of replicas equal.
 
-A new strategy is a new file with a class that derives from
+A new strategy is a class that derives from
 :class:`~prism_sim.training.data_parallel.base.StrategyBase` and has a literal ``kind``, and one
 entry in :data:`STRATEGIES`; or an entry point ``prism_sim.strategies`` of another package.
 """
@@ -15,8 +15,7 @@ from prism_sim.training.data_parallel.base import (
     StrategyBase,
     buckets,
 )
-from prism_sim.training.data_parallel.fully_sharded import Zero3
-from prism_sim.training.data_parallel.replicated import Plain, Zero1, Zero2
+from prism_sim.training.data_parallel.replicated import Plain, Zero1, Zero2, Zero3
 
 STRATEGIES: Registry[type[StrategyBase]] = Registry(
     "prism_sim.strategies", Plain, Zero1, Zero2, Zero3, name_of=by_literal

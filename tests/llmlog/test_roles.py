@@ -50,23 +50,58 @@ def timed_out(*ranks: int, number: int = 7) -> str:
     )
 
 
-def test_the_silent_rank_is_who_the_others_waited_for(tmp_path: Path) -> None:
-    logs = {"a.log": started(0, 1) + timed_out(0, 1), "b.log": started(2, 3) + timed_out(3)}
-    failure = diagnosed(tmp_path, logs)
-    assert (failure["stage"], failure["node"], failure["rank"]) == ("hang", "b", 2)
+def iterations(*numbers: int, second: int, minute: int = 0) -> str:
+    """Lines of completed iterations, one a second, from ``minute`` and ``second`` after ten."""
+    return "".join(
+        f"[default1]: [2026-08-08 10:{minute:02d}:{second + place:02d}.000000] iteration "
+        f"{number:8d}/     100 | consumed samples: 8 | elapsed time per iteration (ms): 1000.0 |\n"
+        for place, number in enumerate(numbers)
+    )
 
 
-def test_a_node_without_any_line_is_who_the_others_waited_for(tmp_path: Path) -> None:
-    """Its logs are lost; each node runs fewer ranks than it has GPUs."""
-    failure = diagnosed(tmp_path, {"a.log": started(0) + timed_out(0)})
-    assert (failure["stage"], failure["node"]) == ("hang", "b")
+INDEX, TYPE, BUSY = (
+    f"[default1]:Traceback (most recent call last):\n[default1]:{error}\n"
+    for error in ("IndexError: 3", "TypeError: no", "OSError: busy")
+)
+AGENT = (
+    "E0808 10:00:00.000001 9 torch/distributed/elastic/multiprocessing/api.py:869] failed "
+    "(exitcode: {}) local_rank: {} (pid: 5) of binary: /usr/bin/python3\n"
+)
+BOTH, FIRST = started(2, 3), started(0, 1) + timed_out(0, 1)
 
 
-def test_the_rank_with_another_collective_is_the_culprit(tmp_path: Path) -> None:
-    logs = {"a.log": timed_out(0) + timed_out(1, number=6), "b.log": timed_out(2, 3)}
-    failure = diagnosed(tmp_path, logs)
-    assert (failure["node"], failure["rank"]) == ("a", 1)
-    assert failure["cause"] == "collective_mismatch"
+@pytest.mark.parametrize(
+    ("logs", "right"),
+    [
+        ((FIRST, BOTH + timed_out(3)), {"stage": "hang", "node": "b", "rank": 2}),
+        ((started(0) + timed_out(0),), {"stage": "hang", "node": "b"}),
+        (
+            (timed_out(0) + timed_out(1, number=6), timed_out(2, 3)),
+            {"node": "a", "rank": 1, "cause": "collective_mismatch"},
+        ),
+        ((FIRST, BOTH + INDEX), {"node": "b", "rank": 3, "cause": "index_error"}),
+        ((started(0, 1) + TYPE, BOTH + TYPE), {"node": None}),
+        ((INDEX, BOTH + BUSY + iterations(5, 6, 7, second=1)), {"node": "a"}),
+        (
+            (started(0, 1) + AGENT.format(-6, 0), BOTH + AGENT.format(-9, 1)),
+            {"node": "b", "rank": 3},
+        ),
+    ],
+    ids=[
+        "silent",
+        "no line of a node",
+        "another collective",
+        "an exception",
+        "one of all nodes",
+        "overcome",
+        "killed",
+    ],
+)
+def test_a_failure_is_apart_from_its_reports(
+    tmp_path: Path, logs: tuple[str, ...], right: dict[str, Any]
+) -> None:
+    failure = diagnosed(tmp_path, dict(zip(("a.log", "b.log"), logs, strict=False)))
+    assert {name: failure[name] for name in right} == right
 
 
 def lost(node: str, peer: str) -> str:
@@ -95,6 +130,7 @@ def test_connections_of_a_card_without_a_link_belong_to_its_fault(tmp_path: Path
     assert "closed by remote peer 10.0.0.97" in failure["because"]
 
 
+SILENT = {"gpu_hang", "transport_stall", "loader_deadlock", "process_stopped"}
 STATUS = (
     "[default1]:[rank{0}]:[E808 10:00:00.000000002 ProcessGroupNCCL.cpp:630] [Rank {0}] failure "
     "detected by watchdog at work sequence id: 7, last enqueued work: 8, last completed work: 6\n"
@@ -105,50 +141,18 @@ STATUS = (
     ("there", "causes"),
     [
         (timed_out(3) + STATUS.format(3), {"process_stopped"}),
-        (timed_out(3), {"gpu_hang", "transport_stall", "loader_deadlock", "process_stopped"}),
-        (
-            "",
-            {"gpu_hang", "transport_stall", "loader_deadlock", "process_stopped", "lock_held"},
-        ),
+        (timed_out(3), SILENT),
+        ("", {*SILENT, "lock_held"}),
     ],
     ids=["only one is silent", "no version that shows states", "nothing of the node was kept"],
 )
 def test_what_a_silent_rank_can_mean_depends_on_who_would_have_printed(
     tmp_path: Path, there: str, causes: set[str]
 ) -> None:
-    logs = {
-        "a.log": started(0, 1) + timed_out(0, 1),
-        "b.log": (started(2, 3) + there) * bool(there),
-    }
+    logs = {"a.log": FIRST, "b.log": (BOTH + there) * bool(there)}
     failure = diagnosed(tmp_path, logs)
     assert failure["node"] == "b"
     assert set(json.loads(failure["or_causes"])) == causes
-
-
-def test_an_exception_outweighs_time_outs_that_follow_from_it(tmp_path: Path) -> None:
-    raised = "[default1]:Traceback (most recent call last):\n[default1]:IndexError: 3\n"
-    logs = {"a.log": started(0, 1) + timed_out(0, 1), "b.log": started(2, 3) + raised}
-    failure = diagnosed(tmp_path, logs)
-    assert (failure["node"], failure["rank"], failure["cause"]) == ("b", 3, "index_error")
-
-
-def test_an_exception_that_all_nodes_raise_is_nobodys_own(tmp_path: Path) -> None:
-    raised = "[default1]:Traceback (most recent call last):\n[default1]:TypeError: no\n"
-    logs = {"a.log": started(0, 1) + raised, "b.log": started(2, 3) + raised}
-    assert diagnosed(tmp_path, logs)["node"] is None
-
-
-def test_a_killed_process_is_reported_by_its_agent(tmp_path: Path) -> None:
-    agent = (
-        "E0808 10:00:00.000001 9 torch/distributed/elastic/multiprocessing/api.py:869] failed "
-        "(exitcode: {code}) local_rank: {local} (pid: 5) of binary: /usr/bin/python3\n"
-    )
-    logs = {
-        "a.log": started(0, 1) + agent.format(code=-6, local=0),
-        "b.log": started(2, 3) + agent.format(code=-9, local=1),
-    }
-    failure = diagnosed(tmp_path, logs)
-    assert (failure["node"], failure["rank"]) == ("b", 3)
 
 
 def test_secondary_errors_of_the_driver_are_no_cause(tmp_path: Path) -> None:
@@ -179,27 +183,6 @@ def test_iterations_that_become_longer_are_slow_from_the_first(tmp_path: Path) -
     assert (failure["stage"], failure["iteration"]) == ("slow", 21)
 
 
-def iterations(*numbers: int, second: int, minute: int = 0) -> str:
-    """Lines of completed iterations, one a second, from ``minute`` and ``second`` after ten."""
-    return "".join(
-        f"[default1]: [2026-08-08 10:{minute:02d}:{second + place:02d}.000000] iteration "
-        f"{number:8d}/     100 | consumed samples: 8 | elapsed time per iteration (ms): 1000.0 |\n"
-        for place, number in enumerate(numbers)
-    )
-
-
-def test_a_fault_that_the_job_overcame_is_no_cause(tmp_path: Path) -> None:
-    """An exception is caught, and training goes on; then another rank fails."""
-    caught = "[default1]:Traceback (most recent call last):\n[default1]:OSError: busy\n"
-    raised = "[default0]:Traceback (most recent call last):\n[default0]:KeyError: 'x'\n"
-    logs = {
-        "a.log": started(0, 1) + raised,
-        "b.log": started(2, 3) + caught + iterations(5, 6, 7, second=1),
-    }
-    failure = diagnosed(tmp_path, logs)
-    assert (failure["node"], failure["cause"]) == ("a", "key_error")
-
-
 def test_a_fault_on_another_node_is_overcome_by_its_time(tmp_path: Path) -> None:
     def xid(second: int, number: int) -> str:
         return (
@@ -208,10 +191,8 @@ def test_a_fault_on_another_node_is_overcome_by_its_time(tmp_path: Path) -> None
         )
 
     raised = "[default0]:Traceback (most recent call last):\n[default0]:KeyError: 'x'\n"
-    logs = {
-        "a.kernel.log": xid(1, 63),
-        "b.log": started(2, 3) + iterations(*range(1, 31), second=2) + raised,
-    }
+    later = BOTH + iterations(*range(1, 31), second=2) + raised
+    logs = {"a.kernel.log": xid(1, 63), "b.log": later}
     failure = diagnosed(tmp_path, logs)
     assert (failure["node"], failure["cause"]) == ("b", "key_error")
 

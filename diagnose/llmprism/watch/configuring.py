@@ -49,9 +49,13 @@ def configured(values: Mapping[str, Any]) -> Configuration:
     UserError : options are wrong; all problems at once.
     """
     problems: list[Problem] = []
-    durations = {name: _duration(values, name, problems) for name in _DURATIONS}
-    labels = _pairs(values, "external_labels", problems)
-    points = _pairs(values, "points", problems)
+    durations = {
+        name: _read(parse_duration, str(values[name]), name, problems) for name in _DURATIONS
+    }
+    labels, points = (
+        _read(parse_pairs, values[name] or "", name, problems)
+        for name in ("external_labels", "points")
+    )
     if problems:
         raise UserError(problems)
     addresses = Addresses(values["page_url"] or "", values["runbook_url"] or "", labels)
@@ -80,20 +84,13 @@ def configured(values: Mapping[str, Any]) -> Configuration:
 _DURATIONS = ("window", "every", "quiet_period", "silence_bound", "lag_bound")
 
 
-def _duration(values: Mapping[str, Any], name: str, problems: list[Problem]) -> int:
+def _read(parse: Callable[[str, str], Any], text: str, name: str, problems: list[Problem]) -> Any:
+    """An option by its name; None if it is wrong, which is one of the ``problems``."""
     try:
-        return parse_duration(str(values[name]), f"--{name.replace('_', '-')}")
+        return parse(text, f"--{name.replace('_', '-')}")
     except UserError as error:
         problems += error.problems
-        return 0
-
-
-def _pairs(values: Mapping[str, Any], name: str, problems: list[Problem]) -> dict[str, str]:
-    try:
-        return parse_pairs(values[name] or "", f"--{name.replace('_', '-')}")
-    except UserError as error:
-        problems += error.problems
-        return {}
+        return None
 
 
 def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +28,8 @@ from receivers import receiver
 from watching import SETTINGS, Watched, pieces, put
 
 DOCS = Path(__file__).parents[3] / "docs" / "monitoring"
+REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n"
+NO_CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
 PROMTOOL = shutil.which("promtool")
 
 
@@ -64,14 +69,27 @@ def test_alertmanager_gets_what_is_open_and_what_is_resolved(world: Any, watched
     assert (sender.sent, sender.problem) == (len(posted.posts), "")
 
 
+def answer_with(answer: bytes, server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            with server.accept()[0] as client:
+                posted = client.recv(1 << 16).startswith(b"POST")
+                client.sendall(answer if posted else b"HTTP/1.1 200 OK\r\n\r\n")
+
+
 @pytest.mark.slow
-def test_an_alertmanager_that_is_away_stops_nothing(world: Any, watched: Watched) -> None:
-    sender = Alertmanager("http://127.0.0.1:9")
-    watched.listeners = [sender]
-    put(world.flows, watched.incoming, "0.parquet")
-    watched.round()
-    assert watched.happened()[0] == ("opened", "SlowGpu")
-    sender.close()
+@pytest.mark.parametrize("answer", [b"SSH-2.0\r\n", REDIRECT, NO_CHUNK])
+def test_an_alertmanager_that_takes_nothing_stops_nothing(
+    world: Any, watched: Watched, answer: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer_with, args=(answer, server), daemon=True).start()
+        sender = Alertmanager(f"http://127.0.0.1:{server.getsockname()[1]}")
+        watched.listeners = [sender]
+        put(world.flows, watched.incoming, "0.parquet")
+        watched.round()
+        assert watched.happened()[0] == ("opened", "SlowGpu")
+        sender.close()
     assert (sender.sent, sender.failed > 0) == (0, True)
     with pytest.raises(UserError, match="no address"):
         Alertmanager("alertmanager:9093")

@@ -207,13 +207,16 @@ class Alertmanager(Listener):
 
     def _post(self, body: list[dict[str, Any]]) -> bool:
         """Send; return whether Alertmanager took it."""
-        content = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
+        asked = request.Request(self._url, json.dumps(body).encode(), headers)
         try:
-            with request.urlopen(request.Request(self._url, content, headers), timeout=_TIMEOUT_S):
-                self.sent += 1
-                self.problem, self._failing_s = "", 0.0
-                return True
+            with request.urlopen(asked, timeout=_TIMEOUT_S) as answer:
+                answer.read1(4096)  # raises if it is no HTTP
+                if answer.url != self._url:
+                    raise ValueError(f"it leads to {answer.url}")
+            self.sent += 1
+            self.problem, self._failing_s = "", 0.0
+            return True
         except Exception as error:  # an answer may be anything, also no HTTP
             self.failed += 1
             text = f"{self._url}: {reason_of(error)}"

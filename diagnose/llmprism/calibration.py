@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.finding_fields import number
 
 MODEL = "model_confidence"
 """The column with what the method itself believed."""
@@ -60,12 +59,6 @@ def calibrated(findings: pd.DataFrame, method: str) -> pd.DataFrame:
     kinds = [*map(kind_of, findings["level"], findings["symptom"], findings["cause"])]
     worth = [_worth(method, kind, own) for kind, own in zip(kinds, model.tolist(), strict=True)]
     return findings.assign(confidence=np.array(worth, float), **{MODEL: model})
-
-
-def believed(finding: Mapping[str, Any]) -> float:
-    """What the method itself believed of a row of the table ``findings``; 0 if that is unknown."""
-    own = number(finding.get(MODEL))
-    return own if own is not None else number(finding.get("confidence")) or 0.0
 
 
 def _worth(method: str, kind: str, model: float) -> float:

@@ -18,7 +18,6 @@ from typing import Any
 import pandas as pd
 
 from llmprism.batches.chains import ends_of, period_of
-from llmprism.calibration import believed
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
@@ -26,7 +25,7 @@ from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
 from llmprism.watch import policy
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
-from llmprism.watch.matching import alert_name, matched, narrowest, place_of
+from llmprism.watch.matching import alert_name, confidence_of, matched, narrowest, place_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State
@@ -165,7 +164,7 @@ def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) ->
         last_step=last,
         gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
         magnitude=number(finding.get("magnitude")) or 0.0,
-        confidence=believed(finding),
+        confidence=confidence_of(finding),
         sentence="",
         seen_ns=span.end_ns,
         ranges=[(first, last)],
@@ -208,7 +207,7 @@ def _extend(incident: Incident, finding: Mapping[str, Any], parts: Parts, job: J
     first, last = int(finding["first_step"]), int(finding["last_step"])
     incident.ranges = _merged([*incident.ranges, (first, last)])
     incident.first_step, incident.last_step = incident.ranges[0][0], incident.ranges[-1][1]
-    confidence = believed(finding)
+    confidence = confidence_of(finding)
     if confidence >= incident.confidence or incident.stage == "new":
         incident.confidence = confidence
         incident.magnitude = number(finding.get("magnitude")) or 0.0

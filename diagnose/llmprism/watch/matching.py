@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llmprism.calibration import believed
-from llmprism.finding_fields import text
+from llmprism.finding_fields import number, text
 from llmprism.part_names import Parts
 from llmprism.watch import policy
 from llmprism.watch.network import Network
@@ -62,7 +61,7 @@ def matched(
 def _one_stop(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The findings, with the surest of those that say that a job has stopped at one time."""
     kept: list[dict[str, Any]] = []
-    surest = sorted(findings, key=lambda one: -believed(one))
+    surest = sorted(findings, key=lambda one: -confidence_of(one))
     for one in surest:
         stops = [it for it in kept if _is_stop(it) and it["job"] == one["job"]]
         if not (_is_stop(one) and any(_overlap(one, it) for it in stops)):
@@ -115,6 +114,11 @@ def _apart_ns(one: Incident, quiet_ns: int) -> int:
 def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
     """The server of a culprit that is an address or a server; else the culprit."""
     return parts.server(text(finding.get("culprit")))
+
+
+def confidence_of(finding: Mapping[str, Any]) -> float:
+    """How often such findings were right, in [0, 1]; 0 if a method does not say."""
+    return number(finding.get("confidence")) or 0.0
 
 
 def alert_name(finding: Mapping[str, Any]) -> str:

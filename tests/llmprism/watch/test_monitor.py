@@ -45,6 +45,7 @@ def test_findings_and_numbers_of_steps_are_those_of_all_records(
     first, *_, last = watched.events
     assert first["labels"] == last["labels"]
     assert last["labels"]["culprit"] == finding["culprit"]
+    assert last["confidence"] == pytest.approx(finding["confidence"], abs=0.05)
     assert (last["first_step"], last["last_step"]) == (14, 17)
     assert all(one in last["annotations"]["summary"] for one in ("step 14", "step 17"))
     assert len(whole.findings) == 1

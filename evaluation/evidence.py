@@ -26,12 +26,11 @@ from evaluation.exam.page import written
 from evaluation.exam.paired import differences
 from evaluation.exam.worlds import RESULTS, World, families, scenario_of, simulated, worlds
 from evaluation.paths import REFERENCE, TEMPLATES
-from llmprism.collectives.diagnosing import diagnose as of_collectives
-from llmprism.collectives.reading import read as read_collectives
-from llmprism.counters.diagnosing import diagnose as of_counters
-from llmprism.counters.readers import read as read_counters
-from llmprism.counters.readers.options import Options
+from llmprism.beside import Beside
 from llmprism.io.topology import read_topology
+from llmprism.pipeline import diagnose
+from llmprism.together import COLLECTIVES, COUNTERS
+from prism_common.progress import silent
 from prism_sim import toolkit
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -80,9 +79,8 @@ def counters(runs: Runs, interval_s: float) -> Row:
     with beside(run) as own:
         path = own.folder / "counters.parquet"
         pq.write_table(readings, path)
-        grade = grade_of(own, lambda: of_counters(
-            read_counters([str(path)], Options()), read_topology(run.topology)
-        ).diagnosis)  # fmt: skip
+        only = Beside(counters=[str(path)])
+        grade = grade_of(own, lambda: only.diagnosed(read_topology(run.topology))[COUNTERS])
         return grade | {"bytes": readings.num_rows * READING_BYTES}
 
 
@@ -90,13 +88,24 @@ def collectives(runs: Runs, one_in: int) -> Row:
     """What communication libraries of one rank in ``one_in`` write."""
     run = runs(1)
     paths = sorted(run.collectives.glob("*.jsonl"))[::one_in]
+    only = Beside(collectives=[str(path) for path in paths])
     with beside(run) as own:
-        grade = grade_of(own, lambda: of_collectives(
-            read_collectives([str(path) for path in paths], {}), read_topology(run.topology)
-        ).diagnosis)  # fmt: skip
+        grade = grade_of(own, lambda: only.diagnosed(read_topology(run.topology))[COLLECTIVES])
         return grade | {"bytes": sum(path.stat().st_size for path in paths)}
 
 
+def every_kind(runs: Runs) -> Row:
+    """What flows of every packet, counters at 1 s and collectives of all ranks show together."""
+    run = runs(1)
+    both = Beside([str(run.counters)], [str(run.collectives)])
+    with beside(run) as own:
+        of_all = both.around(partial(diagnose, run.flows, run.topology), run.topology)
+        return grade_of(own, partial(of_all, silent)) | {"bytes": 0}
+
+
+TOGETHER = "flows, counters at 1 s and collectives together"
+SUMMED = ("flows, every packet", "counters, 1 s", "collectives, all ranks")
+"""Kinds that are diagnosed together."""
 KINDS: Mapping[str, Callable[[Runs], Row]] = {
     "flows, every packet": partial(flows, one_in=1),
     "flows, sampled 1:100": partial(flows, one_in=100),
@@ -105,6 +114,7 @@ KINDS: Mapping[str, Callable[[Runs], Row]] = {
     "counters, 15 s": partial(counters, interval_s=15.0),
     "collectives, all ranks": partial(collectives, one_in=1),
     "collectives, one rank in 8": partial(collectives, one_in=8),
+    TOGETHER: every_kind,
 }
 
 
@@ -134,6 +144,9 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
         lambda _, text: print(text, file=sys.stderr),
     )  # fmt: skip
     rows = [one["result"] for one in every if "result" in one]
+    for row in rows:
+        own = row["methods"]
+        own[TOGETHER]["bytes"] = sum(own[name]["bytes"] for name in SUMMED)
     figures, hours = figures_of(rows)["develop"], sum(row["gpu_hours"] for row in rows)
     for name, own in figures.items():
         own["mb"] = sum(row["methods"][name]["bytes"] for row in rows) / hours / 1e6
@@ -141,7 +154,7 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,
         worlds=len(rows), left_out=len(every) - len(rows), due=figures[next(iter(KINDS))]["due"],
-        overview=_overview(figures), paired=_paired(rows), picture=to.with_suffix(".png").name,
+        overview=_overview(figures), paired=_paired(rows), missed=_missed(rows), picture=to.with_suffix(".png").name,
     )  # fmt: skip
     to.write_text(page, encoding="utf-8")
     return f"{len(rows)} worlds: {to}"
@@ -169,6 +182,27 @@ def _paired(rows: Sequence[Row]) -> str:
         if one.change is not None and one.half is not None
     ]
     return toolkit.table(["telemetry", f"points more: {RIGHT}"], made)
+
+
+def _missed(rows: Sequence[Row]) -> str:
+    """Of the faults that each kind finds, the share that each other one misses."""
+    found = {
+        kind: [
+            own["near"] or own["in_set"]
+            for row in rows
+            for fault, own in zip(row["faults"], row["methods"][kind]["faults"], strict=True)
+            if fault["due"]
+        ]
+        for kind in SUMMED
+    }
+    made = []
+    for kind in SUMMED:
+        cells = []
+        for other in SUMMED:
+            seen = [theirs for own, theirs in zip(found[kind], found[other], strict=True) if own]
+            cells.append(f"{seen.count(False)} of {len(seen)}")
+        made.append([kind, *cells])
+    return toolkit.table(["right server by", *(f"not by {kind}" for kind in SUMMED)], made)
 
 
 def _draw(figures: Mapping[str, Any], path: Path) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-
 MODEL = "model_confidence"
 """The column with what the method itself believed."""
 

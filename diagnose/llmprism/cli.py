@@ -114,6 +114,18 @@ def run(
             "columns dp, pp, tp, ep, cp as well.",
         ),
     ] = None,
+    counters: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Counters of ports beside the flows; may be repeated."),
+    ] = None,
+    collectives: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="What communication libraries write; may be repeated."),
+    ] = None,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Tables of llmlog --out; may be repeated."),
+    ] = None,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,
@@ -125,6 +137,7 @@ def run(
 ) -> None:
     """Find jobs, their parallelism, steps and slow parts in flow records."""
     from llmprism import methods
+    from llmprism.beside import Beside
     from llmprism.isolation.runner import Limits
     from llmprism.pipeline import diagnose
     from prism_common.errors import UserError
@@ -134,7 +147,9 @@ def run(
     except UserError as error:
         what, how = error.problems[0].what, error.problems[0].how
         raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
+    beside = Beside(counters or (), collectives or (), logs or ())
     if flows.is_dir():
+        beside = beside.or_in(flows)
         flows, topology = flows / "flows.parquet", topology or flows / "topology.json"
     if topology is None:
         raise typer.BadParameter("name the network of these flows", param_hint="--topology")
@@ -146,9 +161,12 @@ def run(
     with user_errors(debug):
         network, known = _known(topology, jobs or names, are_facts=jobs is not None)
         diagnosis = _diagnosed(
-            partial(
-                diagnose, flows, network, method,
-                records_at_once=at_once, limits=limits, cluster=cluster,
+            beside.around(
+                partial(
+                    diagnose, flows, network, method,
+                    records_at_once=at_once, limits=limits, cluster=cluster,
+                ),
+                network,
             ),
             out, known, jobs or names, quiet,
         )  # fmt: skip

@@ -33,6 +33,7 @@ PHRASES: dict[str, str] = {
     "waiting_hops": "{} hops of its collectives wait for it",
     "shown_by": "it {}",
     "chance_of_as_many": "healthy ranks pause as often with a probability of {}",
+    "seen_by": "{}",
 }
 """A figure of the evidence in words, in the order in which they are read."""
 
@@ -74,6 +75,8 @@ def _value(key: str, value: Any) -> str:
         return percent(value) if "share" in key.split("_") else shortened(value)
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
     simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED
     if simple and all(isinstance(one, str | int | float) for one in value):
         return ", ".join(_value(key, one) for one in value)

@@ -41,6 +41,8 @@ from llmprism.verdict import Reason, RecordsVerdict
 from prism_common.quantities import counted, duration
 
 METHOD = "collectives"
+JUDGE = "prism"
+"""The method that judges what collectives show: a finding is worth what its findings were."""
 CLOCKS_NS = 1e6
 """Clocks that differ by less are those of one cluster with NTP."""
 NO_LINK = "which link or switch a slow transfer crosses (collectives name none; flow records do)"
@@ -112,7 +114,7 @@ def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis
     if known:
         steps = [_steps(operations, addresses, offsets, *one) for one in known]
         tables["steps"] = pd.concat(steps, ignore_index=True)
-    plain, spans = conform(METHOD, tables)
+    plain, spans = conform(JUDGE, tables)
     reasons = tuple(_unknown(shape) for shape, steps in found if steps is None)
     verdict = RecordsVerdict(bool(known), reasons, {"records": len(records.rows)})
     verdict = verdict.with_scopes(Scope(s.name, (COMPARED,), (NO_LINK,)) for s, _ in known)

@@ -1,0 +1,61 @@
+"""Telemetry beside flow records, by the folder or the files that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from llmprism.collectives.diagnosing import diagnose as of_collectives
+from llmprism.collectives.reading import read as read_collectives
+from llmprism.counters.diagnosing import diagnose as of_counters
+from llmprism.counters.readers import read as read_counters
+from llmprism.counters.readers.options import Options
+from llmprism.diagnosis import Diagnosis
+from llmprism.io.topology import Topology, read_topology
+from llmprism.together import COLLECTIVES, COUNTERS, together
+from prism_common.progress import Progress
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files and folders of other telemetry than flows: see the commands of each kind."""
+
+    counters: Sequence[str] = ()
+    collectives: Sequence[str] = ()
+    logs: Sequence[Path] = ()
+
+    def or_in(self, folder: Path) -> Beside:
+        """The same, with what is in ``folder`` for kinds of which nothing is named."""
+        own = {name: folder / name for name in ("counters.parquet", "collectives")}
+        here = {path.stem: [str(path)] for path in own.values() if path.exists()}
+        given = {name: each for name, each in vars(self).items() if each}
+        return replace(self, **here | given)
+
+    def __bool__(self) -> bool:
+        return any(vars(self).values())
+
+    def around(
+        self, of_flows: Callable[..., Diagnosis], network: Topology | Path
+    ) -> Callable[..., Diagnosis]:
+        """A diagnosis of flows, or of them and these kinds if there are any."""
+        if not self:
+            return of_flows
+        topology = read_topology(network) if isinstance(network, Path) else network
+
+        def of_all(progress: Progress) -> Diagnosis:
+            others = self.diagnosed(topology)
+            return together(of_flows(progress=progress), others, topology, self.logs)
+
+        return of_all
+
+    def diagnosed(self, topology: Topology) -> dict[str, Diagnosis]:
+        """The diagnosis of each kind but logs."""
+        found = {}
+        if self.collectives:
+            records = read_collectives(self.collectives, {})
+            found[COLLECTIVES] = of_collectives(records, topology).diagnosis
+        if self.counters:
+            readings = read_counters(self.counters, Options())
+            found[COUNTERS] = of_counters(readings, topology).diagnosis
+        return found

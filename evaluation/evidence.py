@@ -154,7 +154,8 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,
         worlds=len(rows), left_out=len(every) - len(rows), due=figures[next(iter(KINDS))]["due"],
-        overview=_overview(figures), paired=_paired(rows), missed=_missed(rows), picture=to.with_suffix(".png").name,
+        overview=_overview(figures), paired=_paired(rows), missed=_missed(rows),
+        picture=to.with_suffix(".png").name,
     )  # fmt: skip
     to.write_text(page, encoding="utf-8")
     return f"{len(rows)} worlds: {to}"

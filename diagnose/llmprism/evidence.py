@@ -33,12 +33,11 @@ PHRASES: dict[str, str] = {
     "waiting_hops": "{} hops of its collectives wait for it",
     "shown_by": "it {}",
     "chance_of_as_many": "healthy ranks pause as often with a probability of {}",
-    "seen_by": "{}",
 }
 """A figure of the evidence in words, in the order in which they are read."""
 
 _RANKED_KEYS = ("one_of", "suspects")
-_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps", "further_jobs"}
+_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps", "further_jobs", "seen_by"}
 _MOST_SUSPECTS = 6
 _NO_MEASURE = 999_999.0  # deviations: beyond, nothing shows how much healthy steps vary
 _TIMES = 10.0  # a step that is longer by more than so many steps is given as a multiple
@@ -75,8 +74,6 @@ def _value(key: str, value: Any) -> str:
         return percent(value) if "share" in key.split("_") else shortened(value)
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
-        return ", ".join(f"{name} {one}" for name, one in value.items())
     simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED
     if simple and all(isinstance(one, str | int | float) for one in value):
         return ", ".join(_value(key, one) for one in value)

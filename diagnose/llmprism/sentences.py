@@ -272,8 +272,14 @@ def gpu_hours(cost_ns: float, gpus: int) -> float:
 
 
 def _confidence(finding: Mapping[str, Any]) -> str:
+    """How sure it is, and what each kind of telemetry says of it, if there are several."""
     confidence = number(finding.get("confidence"))
-    return "" if confidence is None else f"Confidence {percent(confidence, 0)}."
+    if confidence is None:
+        return ""
+    kinds = evidence_of(finding).get("seen_by")
+    says = ", ".join(f"{k} {text(v)}" for k, v in kinds.items()) if isinstance(kinds, dict) else ""
+    sure = f"Confidence {percent(confidence, 0)}"
+    return f"{sure}: {says}." if says else f"{sure}."
 
 
 def _day(time_ns: int) -> int:

@@ -143,7 +143,8 @@ def together(
         )
         if own.kind != FLOWS and row["confidence"] < LEAST:
             continue  # flows have the job, and find nothing then
-        says = {kind: _says(kind, group, row, seen.get(kind, {})) for kind in kinds}
+        place = _place(row["culprit"], server_of)
+        says = {kind: _says(kind, group, place, seen.get(kind, {})) for kind in kinds}
         row["evidence"] = json.dumps({**evidence_of(row), "seen_by": says})
         if own.kind != FLOWS:
             name = _same_job(servers, seen[FLOWS])
@@ -293,26 +294,17 @@ def _less_likely(probability: float, factor: float) -> float:
 
 
 def _says(
-    kind: str, group: Sequence[Statement], row: Mapping[str, Any],
-    jobs: Mapping[str, frozenset[str]],
-) -> str:  # fmt: skip
-    """What one kind says of a finding, in words."""
+    kind: str, group: Sequence[Statement], culprit: str, jobs: Mapping[str, frozenset[str]]
+) -> str:
+    """What one kind says of a finding whose culprit is at a place, in words."""
     own = next((one for one in group if one.kind == kind), None)
     if own is None:
         return "find nothing here" if _sees(kind, group[0], jobs) else "cannot see it"
     if not own.places:
         return "show that the job is slow, and name no part"
-    first = own.names[next(iter(own.places))]
-    sure = percent(next(iter(own.places.values())), 0)
-    if first == row["culprit"] or _same_place(own, row):
-        return f"name it (sure: {sure})"
-    return f"name {first} (sure: {sure})"
-
-
-def _same_place(own: Statement, row: Mapping[str, Any]) -> bool:
-    """Whether the first place of a statement is that of a finding, by another part of it."""
-    place = next((p for p, name in own.names.items() if name == row["culprit"]), row["culprit"])
-    return bool(place == next(iter(own.places)))
+    place, sure = next(iter(own.places.items()))
+    name = "it" if place == culprit else own.names[place]
+    return f"name {name} (sure: {percent(sure, 0)})"
 
 
 def _sees(kind: str, one: Statement, jobs: Mapping[str, frozenset[str]]) -> bool:

@@ -283,7 +283,7 @@ def _by_ends(last: Floats, busy: Floats, inside: Bools) -> Floats | None:
     more = nanmedian(later[:, inside], axis=1) - np.nan_to_num(nanmedian(later[:, ~inside], axis=1))
     ahead = np.fmax.reduce(more) - more
     longest = float(np.nan_to_num(np.fmax.reduce(ahead)))
-    noise = float(np.nan_to_num(np.nanmedian(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
+    noise = float(np.nan_to_num(finite_median(spread(later)))) / np.sqrt(max(int(inside.sum()), 1))
     last_round_ns = LAST_ROUND * more_in(nanmedian(busy, axis=0), inside, inside)
     if longest <= max(ENDS_APART * noise, last_round_ns):
         return None

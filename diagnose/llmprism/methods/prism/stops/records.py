@@ -99,7 +99,9 @@ class Curves:
         last, more = np.maximum(more - 1, 0), np.minimum(more, self._of.size - 1)
         known = (self._of[last] == cell) & (self._of[more] == cell) & (last < more)
         rest = np.maximum(share - self._moved[last], 0.0)
-        at_ns = self._at_ns[last] + rest / np.maximum(self._pace[last], np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):  # what moves nothing takes for ever
+            took_ns = rest / np.maximum(self._pace[last], np.finfo(np.float64).tiny)
+        at_ns = self._at_ns[last] + took_ns
         when_ns: Floats = np.where(known, at_ns, np.inf)
         return when_ns
 

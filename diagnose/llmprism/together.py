@@ -123,7 +123,7 @@ def together(
     """
     every = {FLOWS: first, **others}
     server_of = {end.address: end.server for end in topology.endpoints}
-    said = [
+    statements = [
         one for kind in KINDS if kind in every for one in _statements(kind, every[kind], server_of)
     ]
     of_logs = [one for folder in logs for one in _of_logs(folder)]
@@ -131,7 +131,7 @@ def together(
     kinds = [*every, *([LOGS] if of_logs else [])]
     rows: list[dict[str, Any]] = []
     jobs = [first.jobs]
-    for group in _groups([*said, *of_logs]):
+    for group in _groups([*statements, *of_logs]):
         own, servers = group[0], group[0].servers
         if own.kind == LOGS:
             continue  # no telemetry of its job shows anything: llmlog has the answer

@@ -38,6 +38,7 @@ PUBLIC = {
         "watch",
         "counters",
         "collectives",
+        "together",
         "page",
     },
     "llmlog": {"cli", "diagnosis", "tables", "page"},

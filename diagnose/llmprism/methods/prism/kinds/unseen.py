@@ -18,7 +18,7 @@ from llmprism.methods.prism.classes.classes import VOLUME_STEP, TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.parameters import SURE
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.graph import components
 
 NEIGHBOURS = 3  # a rank of a pipeline gets something from two stages, and in its ring
@@ -139,28 +139,3 @@ def may_go_on(topology: Topology, connections: Connections, endpoints: Codes) ->
     leaves = np.array([end.switch or "" for end in topology.endpoints])
     beside = np.flatnonzero(np.isin(leaves, leaves[seen]))
     return bool(np.setdiff1d(beside, np.union1d(endpoints, connections.dst)).size)
-
-
-def places_of_unseen(
-    sent: Floats, connections: Connections, of_pipeline: Codes, endpoints: Codes, group: Ints
-) -> dict[int, list[tuple[int, float]]]:
-    """Before (-1) or after (1) which other endpoints in a pipeline each unseen one has its stage.
-
-    Only those of whose data-parallel ``group`` nobody is seen to send; all are indices into
-    ``endpoints``, and ``sent`` has their first times by step. An endpoint whose first message goes
-    to an unseen one is a stage before it, else one after it. ``of_pipeline`` are connections.
-    """
-    place = np.full(int(max(endpoints.max(), connections.dst.max())) + 1, -1)
-    place[endpoints] = np.arange(endpoints.size)
-    silent = np.asarray(np.isnan(sent).all(axis=1))
-    found: dict[int, list[tuple[int, float]]] = {}
-    for row in np.flatnonzero(silent).tolist():
-        if group[row] >= 0 and not silent[group == group[row]].all():
-            continue
-        for one in of_pipeline[connections.dst[of_pipeline] == endpoints[row]].tolist():
-            sender = connections.src[one]
-            others = of_pipeline[connections.src[of_pipeline] == sender]
-            first = int(others[np.argmin(connections.first_ns[others])])
-            beside = int(place[sender]), 1.0 if first == one else -1.0
-            found.setdefault(row, []).append(beside)
-    return found

@@ -11,14 +11,11 @@ step began. That shows when the step began, which no traffic marks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.kinds.unseen import places_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases, joined
 from llmprism.methods.prism.pipelines.first_messages import FULLEST
@@ -118,9 +115,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
-    chosen = np.concatenate([one.connections for one in own])
-    unseen = places_of_unseen(offset, connections, chosen, phases.endpoints, phases.dp_group)
-    stage = _stages(number, offset, phases.dp_group, unseen)
+    stage = _stages(number, offset, phases.dp_group)
     closing = _are_closing(connections, phases.endpoints, stage)
     micro_batches, chunks = messages_of_a_step(connections, own, phases.count, closing)
     passes = passes_of_steps(flows, connections, phases, own, stage, micro_batches * chunks, origin)
@@ -150,17 +145,11 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     )  # fmt: skip
 
 
-def _stages(
-    number: Ints,
-    sent: Floats,
-    dp_group: Ints,
-    unseen: Mapping[int, Sequence[tuple[int, float]]] = MappingProxyType({}),
-) -> Ints:
+def _stages(number: Ints, sent: Floats, dp_group: Ints) -> Ints:
     """Stage of each endpoint: its place among those of its pipeline by first sending.
 
     The members of a data-parallel group are in the same stage, so they count together: a first
-    message that was lost or not sampled misleads about one endpoint, not about its group. Those
-    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.kinds.unseen`). If
+    message that was lost or not sampled misleads about one endpoint, not about its group. If
     servers hide hops of some pipelines, only the longest ones are whole. The parts of the others
     are in the stages of their groups.
     """
@@ -177,8 +166,6 @@ def _stages(
         own = dp_group == group
         seen = own & whole if (own & whole).any() else own
         common[own] = nanmedian(late[seen][None, :], axis=1)
-    for row, beside in unseen.items():
-        common[row] = late[row] = min(common[sender] + after for sender, after in beside)
     stage = np.full(number.size, -1)
     for one in range(int(number.max()) + 1):
         rows = np.flatnonzero(number == one)

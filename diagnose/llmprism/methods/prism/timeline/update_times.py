@@ -161,8 +161,6 @@ def _rings(phases: Phases, members: int) -> int:
 
     Members that share servers have as many of them.
     """
-    if "dp" in phases.hidden:
-        return phases.hidden["dp"].rings
     seen = np.bincount(phases.dp_group[phases.dp_group >= 0])
     return max(1, members // int(np.median(seen[seen > 0])))
 

@@ -29,7 +29,6 @@ from evaluation.paths import REFERENCE, TEMPLATES
 from llmprism.beside import Beside
 from llmprism.io.topology import read_topology
 from llmprism.pipeline import diagnose
-from llmprism.together import COLLECTIVES, COUNTERS
 from prism_common.progress import silent
 from prism_sim import toolkit
 from prism_sim.loading.scenario import Scenario
@@ -79,8 +78,8 @@ def counters(runs: Runs, interval_s: float) -> Row:
     with beside(run) as own:
         path = own.folder / "counters.parquet"
         pq.write_table(readings, path)
-        only = Beside(counters=[str(path)])
-        grade = grade_of(own, lambda: only.diagnosed(read_topology(run.topology))[COUNTERS])
+        only = Beside(counters=[path])
+        grade = grade_of(own, lambda: only.of_counters(read_topology(run.topology)))
         return grade | {"bytes": readings.num_rows * READING_BYTES}
 
 
@@ -88,18 +87,18 @@ def collectives(runs: Runs, one_in: int) -> Row:
     """What communication libraries of one rank in ``one_in`` write."""
     run = runs(1)
     paths = sorted(run.collectives.glob("*.jsonl"))[::one_in]
-    only = Beside(collectives=[str(path) for path in paths])
+    only = Beside(collectives=paths)
     with beside(run) as own:
-        grade = grade_of(own, lambda: only.diagnosed(read_topology(run.topology))[COLLECTIVES])
+        grade = grade_of(own, lambda: only.of_collectives(read_topology(run.topology)))
         return grade | {"bytes": sum(path.stat().st_size for path in paths)}
 
 
 def every_kind(runs: Runs) -> Row:
     """What flows of every packet, counters at 1 s and collectives of all ranks show together."""
     run = runs(1)
-    both = Beside([str(run.counters)], [str(run.collectives)])
+    both = Beside([run.counters], [run.collectives])
     with beside(run) as own:
-        of_all = both.around(partial(diagnose, run.flows, run.topology), run.topology)
+        of_all = both.around(partial(diagnose, run.flows, run.topology), run.topology, print)
         return grade_of(own, partial(of_all, silent)) | {"bytes": 0}
 
 

@@ -14,6 +14,7 @@ from llmprism.counters.readers.options import Options
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.topology import Topology, read_topology
 from llmprism.together import COLLECTIVES, COUNTERS, together
+from prism_common.errors import UserError
 from prism_common.progress import Progress
 
 
@@ -21,14 +22,14 @@ from prism_common.progress import Progress
 class Beside:
     """Files and folders of other telemetry than flows: see the commands of each kind."""
 
-    counters: Sequence[str] = ()
-    collectives: Sequence[str] = ()
+    counters: Sequence[Path] = ()
+    collectives: Sequence[Path] = ()
     logs: Sequence[Path] = ()
 
     def or_in(self, folder: Path) -> Beside:
         """The same, with what is in ``folder`` for kinds of which nothing is named."""
         own = {name: folder / name for name in ("counters.parquet", "collectives")}
-        here = {path.stem: [str(path)] for path in own.values() if path.exists()}
+        here = {path.stem: [path] for path in own.values() if path.exists()}
         given = {name: each for name, each in vars(self).items() if each}
         return replace(self, **here | given)
 
@@ -36,26 +37,40 @@ class Beside:
         return any(vars(self).values())
 
     def around(
-        self, of_flows: Callable[..., Diagnosis], network: Topology | Path
+        self,
+        of_flows: Callable[..., Diagnosis],
+        network: Topology | Path,
+        tell: Callable[[str], None],
     ) -> Callable[..., Diagnosis]:
-        """A diagnosis of flows, or of them and these kinds if there are any."""
+        """A diagnosis of flows, or of them and these kinds if there are any.
+
+        A kind that cannot be used is left out, and ``tell`` gets the reason.
+        """
         if not self:
             return of_flows
         topology = read_topology(network) if isinstance(network, Path) else network
 
         def of_all(progress: Progress) -> Diagnosis:
-            others = self.diagnosed(topology)
+            others: dict[str, Diagnosis] = {}
+            for kind, diagnose in (
+                (COLLECTIVES, self.of_collectives), (COUNTERS, self.of_counters)
+            ):  # fmt: skip
+                try:
+                    if vars(self)[kind]:
+                        others[kind] = diagnose(topology)
+                except UserError as error:
+                    tell(f"{kind} are left out: {error}")
             return together(of_flows(progress=progress), others, topology, self.logs)
 
         return of_all
 
-    def diagnosed(self, topology: Topology) -> dict[str, Diagnosis]:
-        """The diagnosis of each kind but logs."""
-        found = {}
-        if self.collectives:
-            records = read_collectives(self.collectives, {})
-            found[COLLECTIVES] = of_collectives(records, topology).diagnosis
-        if self.counters:
-            readings = read_counters(self.counters, Options())
-            found[COUNTERS] = of_counters(readings, topology).diagnosis
-        return found
+    def of_collectives(self, topology: Topology) -> Diagnosis:
+        """What communication libraries show alone."""
+        return of_collectives(
+            read_collectives([*map(str, self.collectives)], {}), topology
+        ).diagnosis
+
+    def of_counters(self, topology: Topology) -> Diagnosis:
+        """What counters show alone."""
+        readings = read_counters([*map(str, self.counters)], Options())
+        return of_counters(readings, topology).diagnosis

@@ -115,12 +115,20 @@ def run(
         ),
     ] = None,
     counters: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Counters of ports beside the flows; may be repeated."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            help="Counters of ports beside the flows; may be repeated.",
+        ),
     ] = None,
     collectives: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="What communication libraries write; may be repeated."),
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            exists=True,
+            help="What communication libraries write; may be repeated.",
+        ),
     ] = None,
     logs: Annotated[
         list[Path] | None,
@@ -167,6 +175,7 @@ def run(
                     records_at_once=at_once, limits=limits, cluster=cluster,
                 ),
                 network,
+                partial(typer.echo, err=True),
             ),
             out, known, jobs or names, quiet,
         )  # fmt: skip

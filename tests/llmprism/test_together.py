@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 import prism_sim as ps
 from llmlog.cli import app as llmlog
 from llmprism.cli import app
-from llmprism.diagnosis import Diagnosis
 from llmprism.io.topology import Topology, parse_topology
-from llmprism.pipeline import empty_diagnosis
+from llmprism.pipeline import Diagnosis, empty_diagnosis
 from llmprism.together import KINDS, MISSES, together
 
 SERVERS = 4
@@ -149,8 +148,14 @@ def test_a_run_with_all_kinds_is_one_answer(
     assert f"{named[1]} name it" in " ".join(answer.stdout.split())
 
 
-def test_a_folder_without_tables_of_logs_is_refused(tmp_path: Path) -> None:
+def test_a_kind_that_cannot_be_used_is_left_out_and_logs_without_tables_are_refused(
+    tmp_path: Path,
+) -> None:
     run = ps.simulate("tiny/pair", out=tmp_path / "run")
+    (broken := tmp_path / "broken.jsonl").write_text("no records\n")
+    answer = CliRunner().invoke(app, ["diagnose", str(run.folder), "--collectives", str(broken)])
+    assert answer.exit_code == 0
+    assert "collectives are left out: " in answer.stderr
     answer = CliRunner().invoke(app, ["diagnose", str(run.folder), "--logs", str(tmp_path)])
     assert answer.exit_code == 1
     assert "llmlog LOGS --out FOLDER writes it" in answer.stderr

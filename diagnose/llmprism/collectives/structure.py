@@ -123,6 +123,8 @@ def _ends(operations: Operations, communicators: Bools) -> Floats:
 def _in_step(ends: Floats, others: Floats) -> bool:
     """Whether two sets of processes that do the same do it at the same time, from first to last."""
     count = min(ends.size, others.size)
+    if not count:
+        return False
     places = np.linspace(0, count - 1, min(count, TRIED)).astype(np.int64)
     apart = np.abs(ends[places] - others[places])
     pause = np.quantile(np.diff(ends), 1 - 1 / max(count, 2)) if count > 1 else 0.0

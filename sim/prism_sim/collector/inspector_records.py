@@ -128,7 +128,8 @@ def _collectives(
     rows["peer"] = -1
     calls = rows.drop_duplicates("communication").sort_values(["end_ns", "communication"])
     serial = calls.groupby(["id", "coll"]).cumcount()
-    rows["sn"] = rows["communication"].map(dict(zip(calls["communication"], serial, strict=True)))
+    number = dict(zip(calls["communication"], serial, strict=True))
+    rows["sn"] = rows["communication"].map(number).astype(np.int64)
     rows["called_ns"] = rows["start_ns"]
     return rows if options.timing == "collective_cpu" else _one_after_another(rows, ["id", "rank"])
 

@@ -260,6 +260,16 @@ def simulated(tmp_path_factory) -> ps.Simulation:
     return ps.simulate(path, out=path.parent / "run")
 
 
+def test_a_pipeline_that_writes_messages_only_is_read(tmp_path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text(SCENARIO.replace("dp: 4, pp: 2, tp: 4", "dp: 1, pp: 4, tp: 8"), "utf-8")
+    run = ps.simulate(path, out=tmp_path / "run").folder
+    code, text, errors = answered(run / "collectives", "--topology", run / "topology.json")
+    assert code == 0
+    assert "pp 4" in text
+    assert "set aside" not in errors
+
+
 def test_a_simulated_job_is_found_with_layout_steps_and_the_slow_server(simulated, tmp_path):
     run, out = simulated.folder, tmp_path / "tables"
     topology = run / "topology.json"

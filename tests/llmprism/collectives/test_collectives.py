@@ -264,9 +264,8 @@ def test_a_pipeline_that_writes_messages_only_is_read(tmp_path) -> None:
     path = tmp_path / "one.yaml"
     path.write_text(SCENARIO.replace("dp: 4, pp: 2, tp: 4", "dp: 1, pp: 4, tp: 8"), "utf-8")
     run = ps.simulate(path, out=tmp_path / "run").folder
-    code, text, errors = answered(run / "collectives", "--topology", run / "topology.json")
-    assert code == 0
-    assert "pp 4" in text
+    code, _, errors = answered(run / "collectives", "--topology", run / "topology.json")
+    assert code == 4  # what repeats in each step are collectives, and there are none
     assert "set aside" not in errors
 
 

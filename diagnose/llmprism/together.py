@@ -287,8 +287,8 @@ def _joined(group: Sequence[Statement], count: int) -> dict[str, Any]:
 def _less_likely(probability: float, factor: float) -> float:
     """A probability whose odds are multiplied.
 
-    >>> _less_likely(0.5, 0.4)
-    0.2857142857142857
+    >>> _less_likely(0.5, 0.25)
+    0.2
     """
     return probability * factor / (probability * factor + 1 - probability)
 

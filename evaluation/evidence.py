@@ -99,7 +99,7 @@ def every_kind(runs: Runs) -> Row:
     both = Beside([run.counters], [run.collectives])
     with beside(run) as own:
         of_all = both.around(partial(diagnose, run.flows, run.topology), run.topology, print)
-        return grade_of(own, partial(of_all, silent)) | {"bytes": 0}
+        return grade_of(own, partial(of_all, silent))
 
 
 TOGETHER = "flows, counters at 1 s and collectives together"
@@ -143,12 +143,11 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
         lambda _, text: print(text, file=sys.stderr),
     )  # fmt: skip
     rows = [one["result"] for one in every if "result" in one]
-    for row in rows:
-        own = row["methods"]
-        own[TOGETHER]["bytes"] = sum(own[name]["bytes"] for name in SUMMED)
     figures, hours = figures_of(rows)["develop"], sum(row["gpu_hours"] for row in rows)
     for name, own in figures.items():
-        own["mb"] = sum(row["methods"][name]["bytes"] for row in rows) / hours / 1e6
+        kinds = SUMMED if name == TOGETHER else (name,)
+        size = sum(row["methods"][kind]["bytes"] for row in rows for kind in kinds)
+        own["mb"] = size / hours / 1e6
     _draw(figures, to.with_suffix(".png"))
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,

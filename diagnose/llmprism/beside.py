@@ -1,4 +1,4 @@
-"""Telemetry beside flow records, by the folder or the files that have it."""
+"""Telemetry beside flow records, in a folder or files; what reads a kind is imported with it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from llmprism.collectives.diagnosing import diagnose as of_collectives
-from llmprism.collectives.reading import read as read_collectives
-from llmprism.counters.diagnosing import diagnose as of_counters
-from llmprism.counters.readers import read as read_counters
-from llmprism.counters.readers.options import Options
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.topology import Topology, read_topology
 from llmprism.together import COLLECTIVES, COUNTERS, together
@@ -52,9 +47,8 @@ class Beside:
 
         def of_all(progress: Progress) -> Diagnosis:
             others: dict[str, Diagnosis] = {}
-            for kind, diagnose in (
-                (COLLECTIVES, self.of_collectives), (COUNTERS, self.of_counters)
-            ):  # fmt: skip
+            kinds = {COLLECTIVES: self.of_collectives, COUNTERS: self.of_counters}
+            for kind, diagnose in kinds.items():
                 try:
                     if vars(self)[kind]:
                         others[kind] = diagnose(topology)
@@ -66,11 +60,15 @@ class Beside:
 
     def of_collectives(self, topology: Topology) -> Diagnosis:
         """What communication libraries show alone."""
-        return of_collectives(
-            read_collectives([*map(str, self.collectives)], {}), topology
-        ).diagnosis
+        from llmprism.collectives.diagnosing import diagnose
+        from llmprism.collectives.reading import read
+
+        return diagnose(read([*map(str, self.collectives)], {}), topology).diagnosis
 
     def of_counters(self, topology: Topology) -> Diagnosis:
         """What counters show alone."""
-        readings = read_counters([*map(str, self.counters)], Options())
-        return of_counters(readings, topology).diagnosis
+        from llmprism.counters.diagnosing import diagnose
+        from llmprism.counters.readers import read
+        from llmprism.counters.readers.options import Options
+
+        return diagnose(read([*map(str, self.counters)], Options()), topology).diagnosis

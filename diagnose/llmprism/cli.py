@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
-from llmprism.options import AtOnce, Cluster, MemoryLimit, TimeLimit
+from llmprism.options import AtOnce, Cluster, Collectives, Counters, Logs, MemoryLimit, TimeLimit
 from prism_common.command import (
     AsJson,
     Command,
@@ -114,26 +114,9 @@ def run(
             "columns dp, pp, tp, ep, cp as well.",
         ),
     ] = None,
-    counters: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            help="Counters of ports beside the flows; may be repeated.",
-        ),
-    ] = None,
-    collectives: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            exists=True,
-            help="What communication libraries write; may be repeated.",
-        ),
-    ] = None,
-    logs: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Tables of llmlog --out; may be repeated."),
-    ] = None,
+    counters: Counters = None,
+    collectives: Collectives = None,
+    logs: Logs = None,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
     time_limit: TimeLimit = TIME_LIMIT_S,

@@ -31,6 +31,11 @@ def cost_share(finding: Mapping[str, Any]) -> float | None:
     return cost / (end - start - cost)
 
 
+def confidence_of(finding: Mapping[str, Any]) -> float:
+    """How often such findings were right, in [0, 1]; 0 if a method does not say."""
+    return number(finding.get("confidence")) or 0.0
+
+
 def names_in(names: Any) -> Iterator[str]:
     """Names in a list of names, or of objects with a name."""
     for one in names if isinstance(names, list) else []:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,4 +35,26 @@ Cluster = Annotated[
         metavar="ADDRESS",
         help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
     ),
+]
+Counters = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--counters",
+        metavar="FILE",
+        exists=True,
+        help="Counters of ports beside the flows; may be repeated.",
+    ),
+]
+Collectives = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--collectives",
+        metavar="PATH",
+        exists=True,
+        help="What communication libraries write; may be repeated.",
+    ),
+]
+Logs = Annotated[
+    list[Path] | None,
+    typer.Option("--logs", metavar="FOLDER", help="Tables of llmlog --out; may be repeated."),
 ]

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.diagnosis import Diagnosis
-from llmprism.finding_fields import evidence_of, names_in, number, text
+from llmprism.finding_fields import confidence_of, evidence_of, names_in, number, text
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
@@ -138,13 +138,13 @@ def together(
         row = _joined(group, len(servers) + 1)
         silent = {kind for kind in every if _sees(kind, own, seen[kind])}
         silent -= {one.kind for one in group}
-        row["confidence"] = _less_likely(
-            row["confidence"], math.prod(MISSES[kind] for kind in silent)
-        )
+        missed = math.prod(MISSES[kind] for kind in silent)
+        row["confidence"] = _less_likely(row["confidence"], missed)
         if own.kind != FLOWS and row["confidence"] < LEAST:
             continue  # flows have the job, and find nothing then
         place = _place(row["culprit"], server_of)
-        says = {kind: _says(kind, group, place, seen.get(kind, {})) for kind in kinds}
+        says = dict.fromkeys(kinds, "cannot see it") | dict.fromkeys(silent, "find nothing here")
+        says |= {one.kind: _says(one, place) for one in group}
         row["evidence"] = json.dumps({**evidence_of(row), "seen_by": says})
         if own.kind != FLOWS:
             name = _same_job(servers, seen[FLOWS])
@@ -192,7 +192,7 @@ def _statements(kind: str, one: Diagnosis, server_of: Mapping[str, str]) -> Iter
             -math.inf if start_ns is None else start_ns,
             math.inf if end_ns is None else end_ns,
             text(row["symptom"]) in STOPPED,
-            _shares(list(names), number(row["confidence"]) or 0.0),
+            _shares(list(names), confidence_of(row)),
             names,
             row,
         )
@@ -293,13 +293,8 @@ def _less_likely(probability: float, factor: float) -> float:
     return probability * factor / (probability * factor + 1 - probability)
 
 
-def _says(
-    kind: str, group: Sequence[Statement], culprit: str, jobs: Mapping[str, frozenset[str]]
-) -> str:
-    """What one kind says of a finding whose culprit is at a place, in words."""
-    own = next((one for one in group if one.kind == kind), None)
-    if own is None:
-        return "find nothing here" if _sees(kind, group[0], jobs) else "cannot see it"
+def _says(own: Statement, culprit: str) -> str:
+    """What a statement says of a finding whose culprit is at a place, in words."""
     if not own.places:
         return "show that the job is slow, and name no part"
     place, sure = next(iter(own.places.items()))

@@ -19,13 +19,13 @@ import pandas as pd
 
 from llmprism.batches.chains import ends_of, period_of
 from llmprism.diagnosis import Diagnosis
-from llmprism.finding_fields import number, text
+from llmprism.finding_fields import confidence_of, number, text
 from llmprism.part_names import Parts
 from llmprism.sentences import JobFacts, facts_of, finding_text, gpu_hours
 from llmprism.watch import policy
 from llmprism.watch.alerts import Alert, of_incident
 from llmprism.watch.following import Followed
-from llmprism.watch.matching import alert_name, confidence_of, matched, narrowest, place_of
+from llmprism.watch.matching import alert_name, matched, narrowest, place_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.state import Incident, KnownJob, State

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llmprism.finding_fields import number, text
+from llmprism.finding_fields import confidence_of, text
 from llmprism.part_names import Parts
 from llmprism.watch import policy
 from llmprism.watch.network import Network
@@ -114,11 +114,6 @@ def _apart_ns(one: Incident, quiet_ns: int) -> int:
 def place_of(finding: Mapping[str, Any], parts: Parts) -> str:
     """The server of a culprit that is an address or a server; else the culprit."""
     return parts.server(text(finding.get("culprit")))
-
-
-def confidence_of(finding: Mapping[str, Any]) -> float:
-    """How often such findings were right, in [0, 1]; 0 if a method does not say."""
-    return number(finding.get("confidence")) or 0.0
 
 
 def alert_name(finding: Mapping[str, Any]) -> str:

@@ -107,18 +107,7 @@ def run_lengths(
     >>> runs.most_likely
     array([1, 2, 3, 4, 1])
     """
-    everything = np.zeros((0, 0))
-    return RunLengths(*follow(_floats(values), prior.numbers, hazard, k, (prune, most), everything))
-
-
-def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
-    """Return the whole posterior without pruning: row i holds P(run length = 0 .. i + 1).
-
-    Memory grows with the square of the length: for tests and pictures of short sequences.
-    """
-    everything = np.zeros((values.size, values.size + 1))
-    follow(_floats(values), prior.numbers, hazard, 1, (0.0, values.size + 2), everything)
-    return everything
+    return RunLengths(*follow(_floats(values), prior.numbers, hazard, k, (prune, most)))
 
 
 def cut_upward(

@@ -167,7 +167,6 @@ def follow(
     hazard: float,
     k: int,
     limits: tuple[float, int],
-    everything: Floats,
 ) -> tuple[Floats, Ints, Floats]:
     """Return P(run length <= k), the most likely run length, and what is dropped, by point."""
     n = values.size
@@ -181,7 +180,4 @@ def follow(
         active, dropped[t] = _advance(values[t], active, runs, prior, hazard, prune, table)
         short[t] = _mass_up_to(k, active, runs)
         likely[t] = int(runs[_most_likely(active, runs), _LENGTH])
-        if everything.size:
-            for i in range(active):
-                everything[t, int(runs[i, _LENGTH])] = runs[i, _MASS]
     return short, likely, dropped

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from prism_sim.loading.job import Job
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.cluster import Cluster
@@ -19,11 +17,6 @@ def resolved(scenario: Scenario) -> dict[str, Any]:
     jobs = tuple(_filled_job(job) if isinstance(job, Job) else job for job in scenario.jobs)
     parts = {"cluster": _filled_cluster(scenario.cluster), "jobs": jobs}
     return scenario.model_copy(update=parts).model_dump(mode="json")
-
-
-def to_yaml(scenario: Scenario) -> str:
-    """``scenario`` as YAML, with every default written out."""
-    return yaml.safe_dump(resolved(scenario), sort_keys=False, width=100)
 
 
 def _filled_cluster(cluster: Cluster) -> Cluster:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.bocd import CutRule, Prior, cut_upward, posterior, run_lengths
+from llmprism.numerics.bocd import CutRule, Prior, RunLengths, cut_upward, run_lengths
 
 PRIOR = Prior(mean=0.5, kappa=0.3, alpha=0.7, beta=1.5)
 HAZARD = 1 / 20
@@ -27,6 +27,15 @@ def peer_posteriors(values: Floats, prior: Prior, hazard: float) -> list[Floats]
     )
     peer.step(0.0)
     return [np.array(peer.step(float(value))) for value in values]
+
+
+def mass_up_to(k: int, posteriors: list[Floats]) -> list[float]:
+    """P(run length <= k) after each number."""
+    return [float(one[: k + 1].sum()) for one in posteriors]
+
+
+def unpruned(values: Floats, prior: Prior, hazard: float, k: int) -> RunLengths:
+    return run_lengths(values, prior, hazard, k, prune=0.0, most=values.size + 2)
 
 
 def steps_and_noise(seed: int) -> Floats:
@@ -49,25 +58,30 @@ SEQUENCES = {
 )
 def test_posteriors_agree_with_the_peer(name: str, prior: Prior, hazard: float) -> None:
     values = SEQUENCES[name]
-    ours = posterior(values, prior, hazard)
-    for i, theirs in enumerate(peer_posteriors(values, prior, hazard)):
-        np.testing.assert_allclose(ours[i, : i + 2], theirs, atol=1e-9)
-        assert not ours[i, i + 2 :].any()
+    theirs = peer_posteriors(values, prior, hazard)
+    for k in (0, 1, 2, 5, 20, values.size):
+        ours = unpruned(values, prior, hazard, k)
+        np.testing.assert_allclose(ours.short, mass_up_to(k, theirs), atol=1e-9)
+    likeliest = [one[run] for one, run in zip(theirs, ours.most_likely, strict=True)]
+    np.testing.assert_allclose(likeliest, [one.max() for one in theirs], atol=1e-9)
+    assert not ours.dropped.any()
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_posteriors_agree_with_the_peer_for_any_values(numbers: list[float]) -> None:
     values = np.array(numbers)
-    theirs = peer_posteriors(values, PRIOR, HAZARD)[-1]
-    np.testing.assert_allclose(posterior(values, PRIOR, HAZARD)[-1], theirs, atol=1e-6)
+    theirs = peer_posteriors(values, PRIOR, HAZARD)
+    for k in range(values.size + 1):
+        ours = unpruned(values, PRIOR, HAZARD, k)
+        np.testing.assert_allclose(ours.short, mass_up_to(k, theirs), atol=1e-6)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0.01, 0.9))
 @settings(max_examples=60, deadline=None)
 def test_run_length_zero_always_has_the_hazard(numbers: list[float], hazard: float) -> None:
     """Trap 3: a literal "P(run length = 0) > 0.95" can never fire."""
-    zero = posterior(np.array(numbers), PRIOR, hazard)[:, 0]
+    zero = unpruned(np.array(numbers), PRIOR, hazard, 0).short
     np.testing.assert_allclose(zero, hazard, rtol=1e-9)
 
 
@@ -80,18 +94,9 @@ def test_the_printed_rule_never_fires_where_the_corrected_one_does() -> None:
     assert values[4] == 6.0
 
 
-def test_the_summary_is_that_of_the_posterior() -> None:
-    values = steps_and_noise(7)
-    whole = posterior(values, PRIOR, HAZARD)
-    runs = run_lengths(values, PRIOR, HAZARD, k=3, prune=0.0, most=values.size + 2)
-    np.testing.assert_allclose(runs.short, whole[:, :4].sum(axis=1), atol=1e-12)
-    np.testing.assert_array_equal(runs.most_likely, whole.argmax(axis=1))
-    assert not runs.dropped.any()
-
-
 def test_forgetting_changes_at_most_the_stated_amount() -> None:
     values = steps_and_noise(8)
-    exact = run_lengths(values, PRIOR, HAZARD, prune=0.0, most=values.size + 2)
+    exact = unpruned(values, PRIOR, HAZARD, k=1)
     pruned = run_lengths(values, PRIOR, HAZARD, prune=1e-4, most=1000)
     assert pruned.dropped.max() <= 1e-4
     assert pruned.dropped.max() > 0

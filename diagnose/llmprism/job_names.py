@@ -23,12 +23,12 @@ def members_of(
     none does, although it exchanges as much with members of a job as these usually do. ``ends``
     (sources and destinations) and ``size`` are those of connections.
     """
-    names = [{_short(end.server), end.address} for end in topology.endpoints]
+    names = [{short_name(end.server), end.address} for end in topology.endpoints]
     member = np.full(len(names), -1)
     for number, job in enumerate(topology.jobs):
         begins_late = job.begin_ns is not None and job.begin_ns > last_ns
         if not begins_late and (job.end_ns is None or job.end_ns >= first_ns):
-            theirs = {*job.servers, *map(_short, job.servers)}
+            theirs = {*job.servers, *map(short_name, job.servers)}
             inside = np.array([bool(theirs & each) for each in names], np.bool_)
             member[inside] = np.where(member[inside] == -1, number, TWICE)
     listed = member.copy()
@@ -70,9 +70,9 @@ def contradictions(
 
 def strangers(topology: Topology) -> list[str]:
     """Members of given jobs that the topology does not have."""
-    known = {name for end in topology.endpoints for name in (_short(end.server), end.address)}
+    known = {name for end in topology.endpoints for name in (short_name(end.server), end.address)}
     given = {name for job in topology.jobs for name in job.servers}
-    return sorted(name for name in given if not {name, _short(name)} & known)
+    return sorted(name for name in given if not {name, short_name(name)} & known)
 
 
 def matched(
@@ -84,7 +84,7 @@ def matched(
     )
     names = {}
     for job, rows in jobs.groupby(jobs["job"].astype(str)):
-        own = {_short(str(one)) for one in rows["server"]}
+        own = {short_name(str(one)) for one in rows["server"]}
         known = times[times.index == job].to_numpy(np.int64)
         begin, end = (int(known[0, 0]), int(known[0, 1])) if len(known) else (None, None)
         fits = [(_match(own, one), one.name) for one in scheduled if _overlaps(one, begin, end)]
@@ -95,11 +95,11 @@ def matched(
 
 
 def _match(servers: set[str], job: ScheduledJob) -> float:
-    theirs = {_short(one) for one in job.servers}
+    theirs = {short_name(one) for one in job.servers}
     return len(servers & theirs) / max(len(servers | theirs), 1)
 
 
-def _short(server: str) -> str:
+def short_name(server: str) -> str:
     """The name of a host without its domain; an address as it is."""
     return server if server.replace(".", "").isdigit() else server.partition(".")[0]
 

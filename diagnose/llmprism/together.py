@@ -37,6 +37,7 @@ from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import confidence_of, evidence_of, names_in, number, text
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
+from llmprism.job_names import short_name
 from llmprism.model import UNKNOWN
 from prism_common.errors import Problem, UserError
 from prism_common.quantities import percent
@@ -126,7 +127,8 @@ def together(
     statements = [
         one for kind in KINDS if kind in every for one in _statements(kind, every[kind], server_of)
     ]
-    of_logs = [one for folder in logs for one in _of_logs(folder)]
+    hosts = {short_name(end.server): end.server for end in topology.endpoints} | server_of
+    of_logs = [one for folder in logs for one in _of_logs(folder, hosts)]
     seen = {kind: _jobs(each, server_of) for kind, each in every.items()}
     kinds = [*every, *([LOGS] if of_logs else [])]
     rows: list[dict[str, Any]] = []
@@ -198,8 +200,8 @@ def _statements(kind: str, one: Diagnosis, server_of: Mapping[str, str]) -> Iter
         )
 
 
-def _of_logs(folder: Path) -> Iterator[Statement]:
-    """The failures that logs state."""
+def _of_logs(folder: Path, hosts: Mapping[str, str]) -> Iterator[Statement]:
+    """The failures that logs state; ``hosts`` are servers by short names and addresses."""
     path = folder / "failures.parquet"
     try:
         rows = pq.read_table(path, columns=list(_FAILURES)).to_pylist()
@@ -207,7 +209,8 @@ def _of_logs(folder: Path) -> Iterator[Statement]:
         how = "llmlog LOGS --out FOLDER writes it"
         raise UserError(Problem("this is no table of llmlog", str(path), how)) from error
     for row in rows:
-        nodes = list(names_in(json.loads(row["nodes"] or "[]")))
+        named = names_in(json.loads(row["nodes"] or "[]"))
+        nodes = list(dict.fromkeys(hosts.get(short_name(node), node) for node in named))
         if nodes:
             yield Statement(
                 LOGS, frozenset(nodes), -math.inf, math.inf, row["stage"] != "slow",

@@ -63,11 +63,6 @@ class Delay:
     server: str = ""
     alerts: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    @property
-    def is_met(self) -> bool:
-        """Whether the alert came in time."""
-        return self.alert_s is not None and self.alert_s <= self.limit_s
-
 
 def measure(jobs: int, folder: Path) -> Delay:
     """Watch so many jobs of 128 GPUs in ``folder``, a new one."""

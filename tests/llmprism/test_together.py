@@ -114,6 +114,17 @@ def test_counted_errors_are_the_cause_of_slow_transfers(nothing) -> None:
     assert rows["cause"].tolist() == ["lossy_link"]
 
 
+@pytest.mark.parametrize("node", ["s1", "s1.cluster.example", "n1"])
+def test_a_node_of_a_log_is_the_server_of_that_name_or_address(nothing, tmp_path, node) -> None:
+    failure = {"job": "", "stage": "died", "nodes": json.dumps([node]), "cause": "xid",
+               "confidence": 0.9}  # fmt: skip
+    pd.DataFrame([failure]).to_parquet(tmp_path / "failures.parquet")
+    stop = replace(nothing, findings=pd.DataFrame([finding("n1", 0.6, symptom="hang")]))
+    rows = together(stop, {}, TOPOLOGY, [tmp_path]).findings
+    assert rows.loc[0, "confidence"] > 0.9
+    assert json.loads(rows.loc[0, "evidence"])["seen_by"]["logs"] == "name it (sure: 90 %)"
+
+
 @pytest.mark.parametrize(
     ("name", "server", "logged"),
     [("faults/slow-server", "s0005", False), ("faults/hang", "s0005", True)],

@@ -11,7 +11,7 @@ times (``LogAscii`` and ``Log`` in Zeek's scripts). The head of a file states th
 
 from __future__ import annotations
 
-import codecs
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -137,10 +137,8 @@ class _Head:
 
 
 def _unescaped(text: str) -> str:
-    try:
-        return codecs.decode(text, "unicode_escape")
-    except UnicodeDecodeError:
-        return ""
+    r"""A text in which Zeek writes bytes as ``\x09``."""
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
 def _rows(source: Source, notes: Notes) -> Iterator[list[str | None]]:

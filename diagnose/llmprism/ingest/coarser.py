@@ -10,7 +10,6 @@ import pandas as pd
 
 TUPLE = ["src", "dst", "src_port", "dst_port", "protocol"]
 SUMMED = ["bytes", "payload", "packets"]
-_NO_PORT = -1
 
 
 def coarser(flows: pd.DataFrame, gap_ns: float) -> pd.DataFrame:
@@ -19,7 +18,7 @@ def coarser(flows: pd.DataFrame, gap_ns: float) -> pd.DataFrame:
     Only silence may have ended the given records, with an idle gap of at most ``gap_ns``.
     """
     ordered = flows.sort_values([*TUPLE, "start_ns"], kind="stable").reset_index(drop=True)
-    keys = ordered[TUPLE].fillna({"src_port": _NO_PORT, "dst_port": _NO_PORT})
+    keys = ordered[TUPLE].fillna({"src_port": -1, "dst_port": -1})
     same = (keys == keys.shift()).all(axis=1)
     last_ns = ordered["end_ns"].groupby([keys[name] for name in TUPLE]).cummax().shift()
     record = (~same | (ordered["start_ns"] - last_ns > gap_ns)).cumsum().rename("record")

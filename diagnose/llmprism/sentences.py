@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llmprism.evidence import next_step, numbers, suspects
+from llmprism.evidence import WORDS, next_step, numbers, suspects
 from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
 from llmprism.part_names import Parts, natural
 from prism_common.kinds import UNKNOWN
@@ -29,53 +29,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-PHRASES: dict[str, str] = {
-    "slow_gpu": "computes {by} slower",
-    "slow_compute": "computes {by} slower",
-    "intermittent_gpu": "computes {by} slower again and again",
-    "thermal_ramp": "computes more and more slowly, by up to {by}",
-    "slow_server": "computes {by} slower",
-    "gc_pauses": "pauses again and again, as in garbage collection",
-    "loader_stalls": "waits for its data loader",
-    "degraded_nvlink": "exchanges data between its GPUs {by} slower",
-    "slow_nic": "has lost {by} of its rate",
-    "flapping_nic": "stops and resumes sending again and again",
-    "stopped_nic": "no longer sends or receives",
-    "slow_link": "has lost {by} of its rate",
-    "lossy_link": "loses packets, and with them {by} of its rate",
-    "slow_switch": "has lost {by} of its rate",
-    "misconfigured_switch": "has lost {by} of its rate",
-    "failed_uplinks": "has lost uplinks, and with them {by} of its rate",
-    "failed_leaf": "is down, and its NICs are {by} slower over their other ports",
-    "failed_plane": "is down, and NICs are {by} slower over their other ports",
-    "polarised_hashing": "uses few of its links for most connections, and loses {by} of its rate",
-    "slow_network": "has transfers that have lost {by} of their rate",
-    "incast_burst": "receives a burst of other traffic, and is {by} slower",
-    "job_congestion": "is shared with another job, and carries data {by} slower",
-    "uneven_stage": "has more work than other stages, by {by}",
-    "length_imbalance": "gives its ranks sequences of unequal length",
-    "expert_imbalance": "sends its experts unequal numbers of tokens",
-    "slow_storage": "has lost {by} of its rate",
-    "hang": "stopped first, and its job stopped with it",
-    "crash": "stopped, and its job restarted",
-}
+PHRASES: dict[str, str] = WORDS["does"]
 """What the culprit of a cause does; ``{by}`` is the share of its speed or rate that is lost."""
 
-OF_A_JOB: dict[str, str] = {
-    "hang": "stopped",
-    "crash": "stopped, and started again",
-    "slow_storage": "waits for storage",
-    "job_congestion": "shares links with another job, and is {by} slower",
-}
+OF_A_JOB: dict[str, str] = WORDS["does_of_a_job"]
 """The same where no part of the cluster is named, but the job."""
 
-_ABBREVIATED = {
-    "gpu": "GPU",
-    "gc": "garbage-collection",
-    "nic": "NIC",
-    "ecmp": "chance (ECMP)",
-    "nvlink": "NVLink",
-}
+_ABBREVIATED: dict[str, str] = WORDS["abbreviated"]
 
 
 @dataclass(frozen=True)

@@ -7,85 +7,17 @@ JSON text. A value that flows do not show is -1 or ``unknown``.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pyarrow as pa
 
-_NAME = pa.string()
-_TIME = pa.int64()
-_FRACTION = pa.float64()
+_TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
+_TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 
 DIAGNOSIS: dict[str, pa.Schema] = {
-    "jobs": pa.schema([("job", _NAME), ("address", _NAME)]),
-    "layouts": pa.schema(
-        [
-            ("job", _NAME),
-            *((axis, pa.int64()) for axis in ("dp", "pp", "tp", "ep", "cp")),
-            ("micro_batches", pa.int64()),
-            ("schedule", _NAME),
-            ("sharding", _NAME),
-            ("period_ns", pa.int64()),
-            ("confidence", _FRACTION),
-            ("evidence", _NAME),
-        ]
-    ),
-    "pairs": pa.schema(
-        [
-            ("job", _NAME),
-            ("src", _NAME),
-            ("dst", _NAME),
-            ("kind", _NAME),
-            ("kind_unrefined", _NAME),
-            ("confidence", _FRACTION),
-        ]
-    ),
-    "groups": pa.schema(
-        [
-            ("job", _NAME),
-            ("kind", _NAME),
-            ("group", pa.int64()),
-            ("address", _NAME),
-            ("position", pa.int64()),
-        ]
-    ),
-    "steps": pa.schema(
-        [
-            ("job", _NAME),
-            ("address", _NAME),
-            ("step", pa.int64()),
-            ("start_ns", _TIME),
-            ("end_ns", _TIME),
-            ("dp_end_ns", _TIME),
-            ("confidence", _FRACTION),
-        ]
-    ),
-    "spans": pa.schema(
-        [
-            ("job", _NAME),
-            ("address", _NAME),
-            ("step", pa.int64()),
-            ("kind", _NAME),
-            ("start_ns", _TIME),
-            ("end_ns", _TIME),
-        ]
-    ),
-    "findings": pa.schema(
-        [
-            ("finding", pa.int64()),
-            ("level", _NAME),
-            ("symptom", _NAME),
-            ("cause", _NAME),
-            ("job", _NAME),
-            ("culprit_kind", _NAME),
-            ("culprit", _NAME),
-            ("first_step", pa.int64()),
-            ("last_step", pa.int64()),
-            ("start_ns", _TIME),
-            ("end_ns", _TIME),
-            ("magnitude", pa.float64()),
-            ("cost", pa.float64()),
-            ("confidence", _FRACTION),
-            ("evidence", _NAME),
-        ]
-    ),
+    table: pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+    for table, columns in tomllib.loads(_TEXT).items()
 }
 """Schema of every diagnosis table, by name: the required columns; methods may add others."""
 

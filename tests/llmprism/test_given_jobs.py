@@ -24,15 +24,8 @@ def diagnose(tmp_path: Path) -> Callable[[str, list[str], str], str]:
         given = tmp_path / "jobs.csv"
         text = f"job,servers,begin,end{columns}\nllama,{' '.join(servers)},,{sizes}\n"
         given.write_text(text, encoding="utf-8")
-        command = [
-            "diagnose",
-            str(CAPTURE),
-            "--jobs",
-            str(given),
-            "--out",
-            str(tmp_path / "tables"),
-        ]
-        result = CliRunner().invoke(app, command)
+        command = ["diagnose", CAPTURE, "--jobs", given, "--out", tmp_path / "tables"]
+        result = CliRunner().invoke(app, [*map(str, command)])
         assert result.exit_code == 0, result.output
         return result.stderr
 

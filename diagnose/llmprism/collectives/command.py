@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,10 @@ def collectives_command(
         typer.Option(metavar="FILE", help="The physical network, JSON: gives processes the "
                      "addresses of their NICs."),
     ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Members of jobs that are given: see llmprism diagnose."),
+    ] = None,
     mapping: Annotated[
         str,
         typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a table. OURS: "
@@ -60,12 +65,14 @@ def collectives_command(
         from llmprism.collectives.reading import read
         from llmprism.diagnosis import check_target
         from llmprism.ingest.options import parse_pairs
-        from llmprism.io.topology import read_topology
+        from llmprism.ingest.scheduler_jobs import read_names
+        from llmprism.io.topology import Topology, read_topology
         from prism_common.files import replacing
 
         if out is not None:
             check_target(out)  # before the work
-        network = read_topology(topology) if topology else None
+        network = read_topology(topology) if topology else Topology((), (), ())
+        network = replace(network, jobs=tuple(read_names(jobs) if jobs else ()))
         result = diagnose(read(inputs, parse_pairs(mapping, "--map")), network)
         if out is not None:
             result.diagnosis.write(out)

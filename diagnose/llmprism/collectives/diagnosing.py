@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,8 @@ class CollectiveDiagnosis:
         pq.write_table(pa.table(columns), path, compression="zstd")
 
 
-def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis:
-    """Diagnose records; without a ``topology``, a process is HOST/NUMBER."""
+def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
+    """Diagnose records; on a host that is not in ``topology``, a process is HOST/NUMBER."""
     operations = Operations(records)
     network, endpoints = _placed(records, topology)
     given = _given(network, endpoints, records.rows)
@@ -128,15 +128,17 @@ def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis
         left_out=("pairs", "spans"),
     )  # fmt: skip
     notes = [*_notes(operations, known, shapes, offsets)]
+    notes += [f"{shape.name}: its communicators join processes of several given jobs, or of none"
+              for shape in shapes if np.unique(given[shape.processes]).size > 1]  # fmt: skip
     return CollectiveDiagnosis(diagnosis, operations, addresses, notes)
 
 
-def _placed(records: Records, topology: Topology | None) -> tuple[Topology, Ints]:
+def _placed(records: Records, topology: Topology) -> tuple[Topology, Ints]:
     """The topology with all processes, and the endpoint of each: processes of a host in order."""
     order = sorted(range(len(records.processes)), key=lambda code: _natural(records, code))
     hosts = Counter(process.host for process in records.processes)
     theirs: dict[str, list[Endpoint]] = {}
-    for end in topology.endpoints if topology else ():
+    for end in topology.endpoints:
         theirs.setdefault(end.server, []).append(end)
     count: Counter[str] = Counter()
     chosen: dict[int, Endpoint] = {}
@@ -151,9 +153,8 @@ def _placed(records: Records, topology: Topology | None) -> tuple[Topology, Ints
             if host in records.folders:
                 number = int(records.processes[code].pid)
             chosen[code] = Endpoint(address=f"{host}/{number}", server=host, nic=number)
-    ports = dict.fromkeys((*(topology.ports if topology else ()), *chosen.values()))
-    links, switches = (topology.links, topology.switches) if topology else ((), ())
-    network = Topology(tuple(ports), switches, links, topology.jobs if topology else ())
+    ports = dict.fromkeys((*topology.ports, *chosen.values()))
+    network = replace(topology, ports=tuple(ports))
     codes = [network.codes[chosen[code].address] for code in range(len(records.processes))]
     return network, np.array(codes, np.int64)
 

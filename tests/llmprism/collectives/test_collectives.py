@@ -176,6 +176,8 @@ def test_two_jobs_in_one_file_are_two_jobs(tmp_path):
     found = summary(path)
     assert len(found["jobs"]) == 2
     assert len(found["findings"]) == 1
+    (given := tmp_path / "jobs.csv").write_text("job,servers,begin,end\nx,node[0-1],,\n")
+    assert len(summary(path, "--jobs", given)["jobs"]) == 1
 
 
 def test_absent_ranks_lost_records_and_wrong_clocks_hide_no_late_rank(tmp_path):

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from string import ascii_letters, digits
 from typing import Any
 
@@ -32,21 +34,18 @@ TIME = (
 LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _ZONED = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _HOST = rf"(?P<host>(?!{LEVEL}\b)[\w.:-]+)"
-_LAYERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"\[pod/(?P<host>[^/\]\s]+)/[^\]\s]+\] ?",
-        rf"(?:(?P<time>{TIME}) ?)?\[(?:[^\]\s@]+@)?(?:\d+,)?(?:mpirank:)?(?P<rank>\d+)"
-        r"(?:,(?P<host>[\w.-]+)\]|\](?:\[(?P<tagged>[\w.-]+):\d+\])?)<std(?:out|err|diag)>: ?",
-        r"\((?:[\w.:<>()-]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?",
-        rf"(?P<time>{_ZONED}) std(?:out|err) [FP] ",
-        rf"<\d+>1 (?P<time>{_ZONED}) {_HOST} (?P<ident>\S+) \S+ \S+ (?:-|\[.*?\]) ",
-        rf"(?:<\d+>)?(?P<time>[A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}}(?:\.\d+)?|{_ZONED}) "
-        rf"{_HOST} (?P<ident>[\w./-]+)(?:\[(?P<pid>\d+)\])?: ",
-        rf"(?P<time>{TIME}) (?P<tag>[\w.-]+): (?={{)",
-        rf"(?P<time>{_ZONED}) ",
-    )
-)
+_WORDS = {"<<HOST>>": _HOST, "<<TIME>>": TIME, "<<ZONED>>": _ZONED, "<<LEVEL>>": LEVEL}
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    for word, meant in _WORDS.items():
+        text = text.replace(word, meant)
+    return re.compile(text)
+
+
+_ROWS = tomllib.loads((files("llmlog.catalogue") / "prefixes.toml").read_text(encoding="utf-8"))
+_LAYERS = tuple(map(_pattern, _ROWS["layers"]))
+HEADS = tuple((str(row["tool"]), _pattern(row["pattern"])) for row in _ROWS["heads"])
 _TASK_BEGINS = frozenset(" 0123456789")
 _BEGINNINGS = _TASK_BEGINS | frozenset("[(<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """Characters with which a layer can begin."""
@@ -212,53 +211,5 @@ def _first(content: dict[str, Any], names: tuple[str, ...]) -> str | None:
     return next((content[name] for name in names if isinstance(content.get(name), str)), None)
 
 
-HEADS = (
-    ("c10d", re.compile(r"\[(?P<level>[IWEF])(?:(?P<time>\d{3,4} [\d:.]+))? \S+\.cpp:\d+\] ?")),
-    ("agent", re.compile(r"(?P<level>[IWEF])(?P<time>\d{4} [\d:.]+) +\d+ \S+:\d+\] ?")),
-    (
-        "agent",
-        re.compile(r"\[(?P<time>[\d-]{10} [\d:,]+)\] torch\.[\w.]+: \[(?P<level>[A-Z])[A-Z]+\] ?"),
-    ),
-    ("agent", re.compile(r"(?P<level>[DIWEC])[A-Z]+:torch\.[\w.]+: ?")),
-    (
-        "deepspeed",
-        re.compile(
-            r"\[(?P<time>[\d-]{10} [\d:,]+)\] \[(?P<level>[A-Z])\w+\] \[[^]\s@]+:\d+[^]\s]*\] ?"
-        ),
-    ),
-    (
-        "nccl",
-        re.compile(
-            r"(?:\[(?P<time>[\d-]{10} [\d:]+)\] )?"
-            r"(?:(?P<host>[\w.-]{1,255})(?::(?P<pid>\d+):\d+)? ?)?"
-            r"\[(?P<local>\d+)\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL (?P<level>[IW])\w+ ?"
-        ),
-    ),
-    ("ucx", re.compile(r"\[(?P<host>[\w.-]+):(?P<pid>\d+):\d+:\d+\] +\S+:\d+ +")),
-    ("slurm", re.compile(r"(?:srun|slurmstepd|slurmd|sbatch|salloc): (?=(?P<level>e?))")),
-    ("xla", re.compile(r"(?P<time>[\d-]{10} [\d:.]+): (?P<level>[IWEF]) \S+:\d+\] ?")),
-    (
-        "nanotron",
-        re.compile(
-            r"(?P<time>\d\d/\d\d/\d{4} [\d:]{8}) \[(?P<level>[A-Z])[A-Z]+(?:\|\w+=\d+)*"
-            r"(?:\|(?P<host>[A-Za-z][\w.-]*))?\]: "
-        ),
-    ),
-    ("kernel", re.compile(r"(?:<\d+>)?\[ *(?P<time>\d+\.\d{6})\](?:\[ *[TC]\d+\])? ")),
-    ("kernel", re.compile(r"\[(?P<time>(?:[A-Z][a-z]{2} ){2}[ \d]\d [\d:]{8} \d{4})\] ")),
-    ("kernel", re.compile(r"(?P<time>[\d-]{10}T[\d:]{8},\d{6}[+-]\d\d:\d\d) ")),
-    ("kernel", re.compile(r"\d+,\d+,(?P<time>\d+),[-c+](?:,[^;]*)?;")),
-    ("kernel", re.compile(r"\[(?P<time>[A-Z][a-z]{2}\d\d? [\d:]{5}| +\+?\d+\.\d{6})\] ")),
-    ("megatron", re.compile(r" ?(?:\[(?P<time>[\d-]{10} [\d:.]+)\])? ?(?=iteration +\d+/)")),
-    (
-        "program",
-        re.compile(
-            rf"(?:\[\w+\] ?)?\[?(?P<time>{TIME})\]?(?:[\s|,:-]+\[?[\w.-]+\]?)??[\s|:\[-]+"
-            rf"(?P<level>{LEVEL})\b[\]\s|:-]*"
-        ),
-    ),
-    ("program", re.compile(rf"\[?(?P<time>{TIME})\]? *(?=(?P<level>[IWE]?))")),
-    ("program", re.compile(rf"(?:(?P<level>{LEVEL}):[\w.]+:|(?=(?P<plain>{LEVEL})(?::| - )))")),
-)
 BEGINNINGS = frozenset("[<" + digits + ascii_letters + " ")
 """Characters with which a head can begin."""

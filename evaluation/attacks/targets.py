@@ -310,7 +310,7 @@ def targets() -> list[Target]:
     return [
         *folders,
         Target("telemetry", _damage("cases", "formats", "exports", "tools"), check_telemetry),
-        Target("counters", _damage("counters/formats"), check_counters),
+        Target("counters", _damage("counters/formats", "counters/inputs"), check_counters),
         Target("networks", _damage("networks"), check_network),
         Target("logs", _damage("failures"), check_logs),
         Target("messages", _MESSAGES, check_messages),

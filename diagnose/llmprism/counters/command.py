@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 HELP = """Find jobs, steps and slow ports from the byte counters of switch ports.
 
 INPUTS are files, or the URL of a Prometheus server: CSV or Parquet (a row a reading: time, port or
-address, bytes in and out), answers of Prometheus' query_range, messages of gnmic, output of
-`perfquery -x` or `ethtool -S` with its times. Counters may be cumulative or differences.
+address, bytes in and out), answers of Prometheus' query_range, JSON of gnmic, Telegraf and others,
+output of `perfquery -x`, `ethtool -S` or `snmpwalk` with its times. Counters are cumulative or
+differences.
 
 Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the counters do not suffice, and the
 message gives the interval that would.

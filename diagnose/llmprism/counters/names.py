@@ -13,36 +13,27 @@ values with the links.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib.resources import files
 from typing import NamedTuple
 
-from llmprism.counters.readings import NIC, SWITCH, Side, Unit, mirrored
+from llmprism.counters.readings import NIC, Side, Unit, mirrored
 from prism_common.errors import Problem, UserError
 
+_ROWS = tomllib.loads((files(__package__) / "names.toml").read_text(encoding="utf-8"))
 _DIRECTIONS: dict[str, tuple[str, Side]] = {
-    **dict.fromkeys(("in", "ingress", "input"), ("in", SWITCH)),
-    **dict.fromkeys(("out", "egress", "output"), ("out", SWITCH)),
-    **dict.fromkeys(("rx", "rcv", "recv", "receive", "received"), ("in", NIC)),
-    **dict.fromkeys(("tx", "xmit", "transmit", "transmitted", "sent"), ("out", NIC)),
+    word: (way, side)
+    for side, ways in _ROWS["directions"].items()
+    for way, words in ways.items()
+    for word in words.split()
 }
-_QUANTITIES = {  # the first that a name has a word of
-    "discards": "discards discard discarded dropped drops drop loss",
-    "errors": "errors error errs err",
-    "ecn_marks": "ecn",
-    "pause_frames": "pause pfc",
-    "bytes": "bytes byte octets octet",
-    "bits": "bits bit",
-    "words": "data words",
-    "packets": "packets packet pkts pkt frames",
-}
+_QUANTITIES: dict[str, str] = _ROWS["quantities"]
+PLACES: dict[str, str] = _ROWS["places"]
 _SAME = frozenset({"ecn_marks", "pause_frames"})  # they need no direction
-_OTHERS = (
-    "if hc interface interfaces node network net infiniband ib hca switch port sai stat stats state"
-    " counters counter total count openconfig snmp ethtool phy extended ext nic eth ethernet device"
-    " hw roce roces marked marks mark ce np vport rdma unicast ucast good raw prio"
-)
 _VOCABULARY = sorted(
-    {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_OTHERS.split()},
+    {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_ROWS["others"]["words"].split()},
     key=len,
     reverse=True,
 )
@@ -66,6 +57,7 @@ class Meaning(NamedTuple):
     family: str
 
 
+@lru_cache(1 << 12)
 def plain(name: str) -> str:
     """A name without case and separators, and without the path before it.
 
@@ -75,6 +67,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower().rsplit("/", 1)[-1].rsplit(":", 1)[-1])
 
 
+@lru_cache(1 << 12)
 def meaning_of(name: str, side: Side | None = None) -> Meaning | None:
     """What a counter's name says, as the switch sees it; None if it is no counter we use.
 

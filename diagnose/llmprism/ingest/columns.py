@@ -11,44 +11,22 @@ path such as ``jsonPayload.connection.src_ip``, the last parts suffice, if no ot
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 
 from prism_common.errors import Problem, UserError
 
-COMMON: dict[str, str] = {
-    "start_ns": "start ts first start_time first_switched flow_start first_seen time_flow_start "
-    "time_start begin stime timestamp_start date_first_seen first_seen_raw first_seen_gmt "
-    "time timestamp time_received",
-    "end_ns": "end te last end_time last_switched flow_end last_seen time_flow_end time_end etime "
-    "ltime timestamp_end date_last_seen last_seen_raw last_seen_gmt",
-    "duration": "duration td dur flow_duration",
-    "src": "src srcaddr src_ip source sa ip_src id.orig_h source_ip source_address saddr "
-    "ipv4_src_addr source_ipv4_address src_ip_addr",
-    "dst": "dst dstaddr dst_ip destination da ip_dst id.resp_h destination_ip destination_address "
-    "daddr ipv4_dst_addr destination_ipv4_address dst_ip_addr dest_ip dest_addr",
-    "bytes": "bytes octets size ibyt d_octets in_bytes num_bytes octet_delta_count byte_count byt "
-    "in_byte flow_bytes_toserver source_bytes",
-    "bytes_back": "bytes_back flow_bytes_toclient",
-    "src_port": "src_port sport sp l4_src_port source_port source_transport_port src_pt "
-    "id.orig_p port_src",
-    "dst_port": "dst_port dport dp l4_dst_port destination_port destination_transport_port dst_pt "
-    "id.resp_p dest_port port_dst",
-    "packets": "packets pkts ipkt d_pkts in_packets in_pkts packet_delta_count packet_count pkt "
-    "in_pkt flow_pkts_toserver source_packets",
-    "packets_back": "packets_back flow_pkts_toclient",
-    "payload": "payload",
-    "protocol": "protocol proto pr prot ip_protocol protocol_identifier ip_proto",
-    "dst_qp": "dst_qp dest_qp",
-    "sampling": "sampling sampling_rate",
-    "observer": "observer exporter sampler_address exporter_address exporter_ip router_ip ra "
-    "agent_ip peer_ip_src",
-    "path": "path",
-}
+COMMON: dict[str, str] = tomllib.loads(
+    (files(__package__) / "columns.toml").read_text(encoding="utf-8")
+)
 """Names of each column, the most certain ones first."""
 OURS = tuple(name.removesuffix("_ns") for name in COMMON)
 """What ``--map`` can name."""
 _TIMES = ("start_ns", "end_ns", "duration")
 _NEEDED = ("start_ns", "src", "dst", "bytes")
+_OF_A_LINE = ("time", "timestamp")
+_BEGINS = {"start", "first", "begin"}
 _LISTED = 30
 _UNITS = {
     "ns": "ns nsec nsecs nanos nanosec nanosecond nanoseconds",
@@ -108,7 +86,8 @@ def choose(
     Raises
     ------
     UserError : for a mapping to or from a column that does not exist, for each column that is
-        needed and not found, and for a time whose name has another unit than ``time_unit``.
+        needed and not found, for a time whose name has another unit than ``time_unit``, and for
+        the time of a line beside one that may be the start of its flow.
     """
     present = list(names)
     problems = []
@@ -129,6 +108,11 @@ def choose(
             problems.append(Problem(f"there is no column {ours!r} to map to", "--map", how))
     problems += _missing(present, chosen, where)
     problems += _contradictions(chosen, time_unit, where)
+    start = chosen.get("start_ns", "")
+    others = [name for name in present if _BEGINS & {*_words(name)}]
+    if others and not _mapped("start_ns", mapping) and _folded(start) in _OF_A_LINE:
+        what = f"{start!r} may be the time of a line, and {others[0]!r} the start of a flow"
+        problems.append(Problem(what, where, f"say which: --map start={others[0]}"))
     if problems:
         raise UserError(problems)
     return chosen

@@ -14,6 +14,8 @@ UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATIONS_NS = UNITS_NS | {
     one: n * UNITS_NS["s"] for one, n in (("m", 60), ("h", 3_600), ("d", 86_400))
 }
+_SIZES = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
+"""From which number on a time since 1970 is in units of so many ns."""
 DEFAULT_IDLE_GAP_NS = 5_000_000
 """A few round trips of a training network; real captures are cut right at 1 to 10 ms."""
 DEFAULT_TOLERANCE_NS = 2_500_000
@@ -97,14 +99,28 @@ def parse_time(text: str, option: str) -> int:
     >>> parse_time("1970-01-01T00:00:02", "--from"), parse_time("2.5", "--from")
     (2000000000, 2500000000)
     """
-    if re.fullmatch(r"\d{1,10}(?:\.\d{1,9})?", text):
-        whole, _, fraction = text.partition(".")
-        return int(whole) * 1_000_000_000 + int(fraction.ljust(9, "0"))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    found = moment_of(text)
+    if found is None:
         how = "write it as 2026-03-01T12:00:00 (UTC) or as seconds since 1970"
-        raise UserError(Problem(f"{text!r} is no point in time", option, how)) from error
+        raise UserError(Problem(f"{text!r} is no point in time", option, how))
+    return found
+
+
+def moment_of(value: object, unit: str | None = None) -> int | None:
+    """A time in ns from a number, in ``unit`` or by its size, or from text in ISO 8601.
+
+    >>> moment_of("1700000000.5"), moment_of(1700000000500), moment_of("2023-11-14 22:13:20.5")
+    (1700000000500000000, 1700000000500000000, 1700000000500000000)
+    """
+    text = str(value)
+    if found := re.fullmatch(r"(\d{1,19})(?:\.(\d{1,12})\d*)?", text):
+        number = int(found[1])
+        factor = UNITS_NS[unit] if unit else next(f for size, f in _SIZES if number >= size)
+        return number * factor + int((found[2] or "").ljust(12, "0")) * factor // 10**12
+    try:
+        moment = datetime.fromisoformat(re.sub(r"[.,](\d{6})\d*", r".\1", text))
+    except ValueError:
+        return None
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(
         1970, 1, 1, tzinfo=UTC
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import numpy as np
@@ -17,6 +19,8 @@ from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import Readings
 from prism_common.errors import UserError
 
+FOLDER = Path(__file__).parents[2] / "fixtures" / "counters" / "inputs"
+INPUTS = tomllib.loads((FOLDER / "expected.toml").read_text())
 SECONDS = [1_700_000_000, 1_700_000_001, 1_700_000_002]
 IN, OUT = [100, 300, 600], [12, 32, 60]
 EXPECTED = [*zip(SECONDS, IN, OUT, strict=True)]
@@ -63,16 +67,6 @@ def messages(message, **more) -> str:
     return "\n".join(map(json.dumps, lines)) + "\n"
 
 
-def sonic() -> str:
-    names = ("SAI_PORT_STAT_IF_IN_OCTETS", "SAI_PORT_STAT_IF_OUT_OCTETS")
-    lines = [
-        update(t, "COUNTERS/eth1") | {"updates": [{"Path": "COUNTERS/eth1", "values": {
-            "COUNTERS/eth1": dict(zip(names, map(str, (i, o)), strict=True))}}]}
-        for t, i, o in EXPECTED
-    ]  # fmt: skip
-    return "\n".join(map(json.dumps, lines))
-
-
 def answered(text: str) -> str:
     """Output of a program, with the time before each answer."""
     return "".join(
@@ -89,10 +83,6 @@ PortXmitData:....................{sent}
 PortRcvData:.....................{received}
 PortXmitPkts:....................7
 """
-LONG = "\n".join(
-    ["_time,host,device,_field,_value"]
-    + [f"{t},leaf1,eth1,{n}_bytes,{v}" for t, i, o in EXPECTED for n, v in (("tx", i), ("rx", o))]
-)  # fmt: skip
 FORMATS = {
     "csv": ("a.csv", rows("time,switch,port,in_bytes,out_bytes"), "leaf1/eth1"),
     "csv of SNMP in ms": ("a.csv", rows("timestamp,device,ifName,ifHCInOctets,ifHCOutOctets",
@@ -106,11 +96,7 @@ FORMATS = {
     "csv of a NIC": ("a.csv", rows("time,host,port,tx_bytes,rx_bytes"), "leaf1/eth1"),
     "csv of InfiniBand": ("a.csv", rows("time,host,device,port_xmit_data,port_rcv_data",
                                         factor=4).replace("device", "port"), "leaf1/eth1"),
-    "csv of InfluxDB": ("a.csv", LONG, "leaf1/eth1"),
     "Prometheus": ("a.json", answers("ifHCInOctets", "ifHCOutOctets"), "leaf1/eth1"),
-    "node_exporter": ("a.json", answers("node_network_transmit_bytes_total",
-                                        "node_network_receive_bytes_total",
-                                        {"instance": "leaf1", "device": "eth1"}), "leaf1/eth1"),
     "infiniband-exporter": ("a.json", answers(
         "infiniband_portrcvdata_total", "infiniband_portxmitdata_total",
         {"instance": "x:9683", "local_name": "leaf1", "local_port": "1"}, 4), "leaf1/1"),
@@ -121,7 +107,6 @@ FORMATS = {
     "gnmic, event": ("a.json", messages(event), "leaf1/eth1"),
     "gnmic, json": ("a.json", messages(update), "leaf1/eth1"),
     "gnmic, lists": ("a.json", messages(lambda *a, **k: [event(*a, **k)]), "leaf1/eth1"),
-    "gnmic of SONiC": ("a.json", sonic(), "leaf1/eth1"),
     "perfquery": ("a.txt", answered(PERFQUERY), "lid12/1"),
     "ethtool": ("eth1.txt", answered("NIC statistics:\n     rx_packets: 5\n     rx_bytes_phy: {o}\n"
                                      "     tx_bytes_phy: {i}\n"), "eth1"),
@@ -150,6 +135,21 @@ def test_every_format_gives_the_same_readings(tmp_path, name):
     factor = {"words": 4, "bytes": 1}[readings.ports[0].unit]
     assert plain(readings, factor) == {port: EXPECTED}
     assert (factor == 4) == (name in ("csv of InfiniBand", "infiniband-exporter", "perfquery"))
+
+
+@pytest.mark.parametrize(("name", "port"), INPUTS["ports"].items())
+def test_every_exporter_gives_the_same_readings(name, port):
+    readings = read([str(FOLDER / name)], Options())
+    (found,) = (one for one in readings.ports if port in (one.port, *one.aliases))
+    factor = {"words": 4, "bytes": 1}[found.unit]
+    expected = [*zip(INPUTS["time_s"], INPUTS["in_bytes"], INPUTS["out_bytes"], strict=True)]
+    assert plain(Readings(None, [found]), factor) == {found.port: expected}
+
+
+@pytest.mark.parametrize(("name", "words"), INPUTS["refused"].items())
+def test_what_no_reader_takes_is_refused_with_the_way(name, words):
+    with pytest.raises(UserError, match=words):
+        read([str(FOLDER / name)], Options())
 
 
 def test_columns_can_be_named(tmp_path):

@@ -18,6 +18,7 @@ import pytest
 from prism_common.errors import UserError
 
 Read = Callable[..., Any]
+FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
 S = 1_781_000_000  # 2026-06-09T10:13:20Z
 NS = S * 10**9
 TIME, LATER = "2026-06-09T10:13:20Z", "2026-06-09T10:13:23.5Z"
@@ -51,11 +52,6 @@ KENTIK = {
     "timestamp": S, "src_addr": A, "dst_addr": B, "l4_src_port": 40000, "l4_dst_port": 4791,
     "protocol": "UDP", "in_bytes": 7_000_000, "in_pkts": 1700, "sample_rate": 1000,
 }  # fmt: skip
-PMACCT = {
-    "event_type": "purge", "ip_src": A, "ip_dst": B, "port_src": 40000, "port_dst": 4791,
-    "ip_proto": "udp", "timestamp_start": "2026-06-09 10:13:20.000000",
-    "timestamp_end": "2026-06-09 10:13:23.500000", "packets": 1700, "bytes": 7_000_000,
-}  # fmt: skip
 SURICATA = {
     "timestamp": "2026-06-09T10:14:00.000000+0000", "event_type": "flow", "src_ip": A,
     "src_port": 40000, "dest_ip": B, "dest_port": 29500, "proto": "TCP",
@@ -68,11 +64,6 @@ IPFIXCOL = {
     "iana:sourceIPv4Address": A, "iana:destinationIPv4Address": B, "iana:protocolIdentifier": "UDP",
     "iana:sourceTransportPort": 40000, "iana:destinationTransportPort": 4791,
 }  # fmt: skip
-ELASTIC = {
-    "@timestamp": LATER, "event": {"start": TIME, "end": LATER, "kind": "event"},
-    "source": {"ip": A, "port": 40000, "bytes": 7_000_000, "packets": 1700},
-    "destination": {"ip": B, "port": 4791}, "network": {"bytes": 7_000_000, "transport": "udp"},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -84,11 +75,9 @@ ELASTIC = {
          {"src": "8", "dst": "12", "bytes": "1", "start": "21", "end": "22"}, [THERE]),
         (KENTIK, {}, [THERE]),
         (KENTIK, {"sampling": "sample_rate"}, [(A, B, 7_000_000_000)]),
-        (PMACCT, {}, [THERE]),
         (SURICATA, {}, [THERE, BACK]),
         (SURICATA, {"bytes": "flow.bytes_toserver", "start": "flow.start"}, [THERE, BACK]),
         (IPFIXCOL, {}, [THERE]),
-        (ELASTIC, {}, [THERE]),
     ],
 )  # fmt: skip
 def test_json_of_any_exporter(
@@ -98,6 +87,31 @@ def test_json_of_any_exporter(
         found, rows, _ = flows(text, mapping=mapping)
         assert found == sorted(expected)
         assert {row["start_ns"] for row in rows} == {NS}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["argus.csv", "athena.csv", "elastiflow.json", "filebeat.json", "pmacct.csv", "rwcut.txt",
+     "suricata-netflow.json", "yaf.json"],
+)  # fmt: skip
+def test_files_of_collectors_have_both_directions_and_the_start(name: str, read: Read) -> None:
+    rows, _ = read(FORMATS / name)
+    assert sorted((row["src"], row["dst"], row["bytes"]) for row in rows) == [THERE, BACK]
+    assert {row["start_ns"] for row in rows} == {NS}
+
+
+@pytest.mark.parametrize(("name", "lacks"), [("hubble.json", "'bytes'"), ("tshark.csv", "'start'")])
+def test_files_without_sizes_or_records_name_what_to_map(name: str, lacks: str, read: Read) -> None:
+    with pytest.raises(UserError, match=f"no column was found for {lacks}(.|\n)*--map"):
+        read(FORMATS / name)
+
+
+def test_the_time_of_a_line_is_not_taken_for_the_start(flows: Read) -> None:
+    flow = {"@timestamp": LATER, "net": {"began": {"start": TIME}}, "src": A, "dst": B, "bytes": 7}
+    assert flows(lines(flow))[1][0]["start_ns"] == NS
+    flow["net"] = {"start_of_flow": TIME}
+    with pytest.raises(UserError, match=r"time of a line(.|\n)*--map start=net\.start_of_flow"):
+        flows(lines(flow))
 
 
 def test_what_may_be_a_rate_of_sampling_is_remarked_on_and_not_used(flows: Read) -> None:
@@ -213,33 +227,8 @@ def test_netobserv_multiplies_by_its_sampling_and_counts_each_flow_once(flows: R
     assert unsampled == (A, B, 140_000)
 
 
-SFLOWTOOL = f"""\
-startDatagram =================================
-datagramSourceIP 10.1.1.1
-unixSecondsUTC {S}
-datagramVersion 5
-agent 10.1.1.1
-startSample ----------------------
-sampleType FLOWSAMPLE
-meanSkipCount 1000
-sampledPacketSize 1018
-strippedBytes 4
-srcIP {A}
-dstIP {B}
-IPProtocol 17
-UDPSrcPort 40000
-UDPDstPort 4791
-endSample   ----------------------
-startSample ----------------------
-sampleType COUNTERSSAMPLE
-ifIndex 92
-endSample   ----------------------
-endDatagram   =================================
-"""
-
-
 def test_tags_and_values_of_sflowtool(flows: Read) -> None:
-    found, rows, _ = flows(SFLOWTOOL)
+    found, rows, _ = flows((FORMATS / "sflowtool.txt").read_text())
     assert found == [(A, B, 1_000_000)]  # 1,018 - 4 - 14 bytes of one packet in a thousand
     assert [(row["start_ns"], row["sampling"], row["packets"]) for row in rows] == [
         (NS, 1000, 1000)

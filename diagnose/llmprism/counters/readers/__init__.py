@@ -19,8 +19,6 @@ from prism_common.errors import Problem, UserError
 
 HEAD_BYTES = 4096
 """What a reader looks at to know its format."""
-
-
 READERS = (documents, texts, tables)
 """All formats; the first whose ``knows`` is true of a path and its first bytes reads the file."""
 
@@ -61,7 +59,8 @@ def _read_one(given: str, options: Options) -> Readings:
             found: Readings = reader.read(path, options)
             return replace(found, form=options.form or found.form)
     known = ", ".join(reader.NAME for reader in READERS)
-    raise UserError(Problem("no counters in a format that is known", given, f"known: {known}"))
+    how = f"known: {known}; or write a table, a row a reading: time, port, in_bytes, out_bytes"
+    raise UserError(Problem("no counters in a format that is known", given, how))
 
 
 def _joined(parts: Sequence[Readings]) -> Readings:

@@ -1,12 +1,15 @@
-"""JSON: answers of Prometheus to ``query_range``, and messages of gnmic.
+"""JSON: answers of Prometheus to ``query_range``, series, and messages of any collector.
 
 *Prometheus.* A file has one document, or one a line. A result without a metric's name is that of a
 function, mostly ``rate()``, and is refused: rates hide resets and holes. So are recording rules of
 rates, whose names say it (``instance:ifHCInOctets:rate5m``).
 
-*gnmic.* One message a line, or a list of them, in its formats ``event`` and ``json``. The path
-before a counter names its port, as a key (``interface[name=eth1]``) or as the element before the
-counters (``COUNTERS/Ethernet4`` of SONiC), if no tag does.
+*Series.* VictoriaMetrics and Mimir export one a line: its labels, values and times [ms].
+
+*Messages.* One a line, or a list of them: gnmic (formats ``event`` and ``json``), Telegraf, Cisco's
+model-driven telemetry, and whatever has counters with a time and labels beside or around them. A
+port is named by a key in the path (``interface[name=eth1]``), by a label, or by the element before
+the counters (``COUNTERS/Ethernet4`` of SONiC).
 """
 
 from __future__ import annotations
@@ -14,23 +17,30 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from llmprism.counters.names import WHY_NO_RATES
+from llmprism.counters.names import WHY_NO_RATES, plain
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import NO_TIME, WITH_PORT, Samples
+from llmprism.counters.readers.samples import (
+    LABELS,
+    NO_TIME,
+    PORT_LABELS,
+    WITH_PORT,
+    Samples,
+)
 from llmprism.counters.readings import Readings
 from llmprism.ingest import bounds
+from llmprism.ingest.options import moment_of
 from llmprism.ingest.sources import Source
 from prism_common.errors import Problem, UserError
-from prism_common.untrusted import OutsideError, parsed, real, whole
+from prism_common.untrusted import OutsideError, parsed, real
 
-NAME = "JSON of Prometheus or gnmic"
+NAME = "JSON of Prometheus, VictoriaMetrics, gnmic, Telegraf or Cisco"
 LONGEST = 1 << 28
 """Bytes of a document, or of an answer of a server."""
 MOST_POINTS = 10_000
@@ -38,14 +48,17 @@ MOST_POINTS = 10_000
 TIMEOUT_S = 60
 HOUR_NS = 3_600_000_000_000
 _KEY = re.compile(r"\[(?:name|ifname|port)=([^\]]+)\]")
-_AROUND = frozenset({"counters", "state", "COUNTERS", "interface", "interfaces", ""})
+_AROUND = {"counters", "state", "COUNTERS", "interface", "interfaces", "statistics", "values",
+           "fields", ""}  # fmt: skip
+_TIMES = frozenset({"timestamp", "time", "msgtimestamp", "lastupdatetimestamp", "clock"})
+_OF_LABELS = frozenset({"tags", "keys", "labels", "telemetry"})
+"""Objects whose values are about those beside them."""
 _NO_MESSAGE = "lines that are no message"
 
 
 def knows(_path: Path, head: bytes) -> bool:
-    """Whether this is JSON of one of them."""
-    of_gnmic = b'"timestamp"' in head and (b'"tags"' in head or b'"updates"' in head)
-    return b'"resultType"' in head or of_gnmic
+    """Whether this is JSON."""
+    return head.lstrip()[:1] in (b"{", b"[")
 
 
 def read(path: Path, options: Options) -> Readings:
@@ -60,7 +73,7 @@ def read(path: Path, options: Options) -> Readings:
         if of_prometheus:
             _take_answer(document, samples, str(path))
         else:
-            _take_messages(document, samples)
+            _take_messages(document, samples, str(path))
     return samples.readings(str(path))
 
 
@@ -116,15 +129,19 @@ def _take_answer(answer: Any, samples: Samples, where: str) -> None:
         raise UserError(Problem(f"no range of values ({str(kind)[:40]})", where, how))
     results = data.get("result")
     for result in results if isinstance(results, list) else []:
-        metric = result.get("metric") if isinstance(result, dict) else None
-        if not isinstance(metric, dict):
+        if isinstance(result, dict) and isinstance(result.get("metric"), dict):
+            pairs = _pairs(result.get("values"), samples.counts)
+            _take_series(result["metric"], pairs, samples, where)
+        else:
             samples.counts["results without a metric"] += 1
-            continue
-        if not metric.get("__name__"):
-            what = "results of a function, such as rate()"
-            raise UserError(Problem(what, where, WHY_NO_RATES))
-        pairs = _pairs(result.get("values"), samples.counts)
-        samples.add_series(metric, str(metric["__name__"]), pairs)
+
+
+def _take_series(
+    metric: dict[str, Any], pairs: Iterator[tuple[int, object]], samples: Samples, where: str
+) -> None:
+    if not metric.get("__name__"):
+        raise UserError(Problem("results of a function, such as rate()", where, WHY_NO_RATES))
+    samples.add_series(metric, str(metric["__name__"]), pairs)
 
 
 def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
@@ -136,48 +153,62 @@ def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
             counts[NO_TIME] += 1
 
 
-def _take_messages(document: Any, samples: Samples) -> None:
+def _take_messages(document: Any, samples: Samples, where: str) -> None:
     for event in document if isinstance(document, list) else [document]:
-        try:
-            time_ns = whole(event["timestamp"], 0, bounds.LARGEST)
-            leaves = [*_leaves(event)]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            samples.counts[_NO_MESSAGE] += 1
+        if isinstance(event, dict) and isinstance(event.get("metric"), dict):
+            times = [moment_of(one) or -1 for one in event.get("timestamps") or ()]
+            pairs = zip(times, event.get("values") or (), strict=False)
+            _take_series(event["metric"], pairs, samples, where)
             continue
-        tags = event["tags"] if isinstance(event.get("tags"), dict) else event
-        own = {key: str(tags[key]) for key in ("source", "interface_name", "name") if tags.get(key)}
-        if found := WITH_PORT.fullmatch(own.get("source", "")):
-            own["source"] = found[1]
-        for path, value in leaves:
-            port = _port_of(path)
-            labels = {**own, "interface_name": port} if port else own
-            if "tags" not in event:
-                labels.pop("name", None)
-            samples.add(labels, path.rsplit("/", 1)[-1], time_ns, value)
+        try:
+            has_time = _take(event, {}, None, "", samples)
+        except RecursionError:
+            has_time = False
+        samples.counts[_NO_MESSAGE] += not has_time
 
 
-def _leaves(event: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """The path of each value of a message, and the value."""
-    before = str(event.get("prefix") or "")
-    if "updates" not in event:
-        yield from _within(before, event["values"])
-        return
-    for update in event["updates"]:
-        for key, value in update["values"].items():
-            path = str(update.get("Path") or "")
-            yield from _within(f"{before}/{path}", value if key == path else {key: value})
+def _take(
+    node: Any, labels: dict[str, str], time_ns: int | None, path: str, samples: Samples
+) -> bool:
+    """Take the counters below a node, with labels and time of those around it.
+
+    Returns whether a time is known.
+    """
+    if isinstance(node, list):
+        return sum(_take(one, labels, time_ns, path, samples) for one in node) > 0
+    if not isinstance(node, dict):
+        return time_ns is not None
+    inner = [one for key, one in node.items() if plain(key) in _OF_LABELS and isinstance(one, dict)]
+    for one in (node, *inner):
+        labels = labels | _labels(one)
+    own = [moment_of(v, samples.options.time_unit) for k, v in node.items() if plain(k) in _TIMES]
+    time_ns = next((one for one in own if one is not None), time_ns)
+    path = "/".join(str(one) for one in (path, node.get("prefix"), node.get("Path")) if one)
+    found = time_ns is not None
+    for key, value in node.items():
+        if isinstance(value, dict | list):
+            found |= _take(value, labels, time_ns, f"{path}/{key}", samples)
+        elif (
+            plain(key) not in LABELS and plain(key) not in _TIMES and key not in ("prefix", "Path")
+        ):
+            port = _port_of(f"{path}/{key}", {*labels} & {*PORT_LABELS})
+            at = {**labels, "interface_name": port} if port else labels
+            samples.add(at, key.rsplit("/", 1)[-1], -1 if time_ns is None else time_ns, value)
+    return found
 
 
-def _within(path: str, node: Any) -> Iterator[tuple[str, object]]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _within(f"{path}/{key}", value)
-    else:
-        yield path, node
+def _labels(node: dict[str, Any]) -> dict[str, str]:
+    """The labels in an object; ``name`` beside other objects names the message."""
+    has_inner = any(isinstance(one, dict | list) for one in node.values())
+    own = {LABELS.get(plain(key), ""): str(one) for key, one in node.items()
+           if one and isinstance(one, str | int) and not (has_inner and key == "name")}  # fmt: skip
+    own.pop("", None)
+    return {key: found[1] if (found := WITH_PORT.fullmatch(one)) else one
+            for key, one in own.items()}  # fmt: skip
 
 
-def _port_of(path: str) -> str:
-    """The port that a path names: a key, or the element before the counter.
+def _port_of(path: str, labels: Collection[str] = ()) -> str:
+    """The port that a path names: a key, or without such labels the element before the counter.
 
     >>> _port_of("interfaces/interface[name=eth1]/state/counters/in-octets")
     'eth1'
@@ -187,4 +218,4 @@ def _port_of(path: str) -> str:
     keys = _KEY.findall(path)
     elements = path.rsplit("/", 2)
     above = elements[-2] if len(elements) > 1 else ""
-    return str(keys[-1]) if keys else "" if above in _AROUND else above
+    return str(keys[-1]) if keys else "" if labels or above in _AROUND else above

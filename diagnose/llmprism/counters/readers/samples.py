@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.counters.names import Meaning, meaning_of, refuse_rates
+from llmprism.counters.names import Meaning, meaning_of, plain, refuse_rates
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import COLUMNS, IN, OUT, SWITCH, PortReadings, Readings
 from llmprism.ingest import bounds
@@ -29,19 +29,26 @@ WITH_PORT = re.compile(r"([^:]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 """A host and the TCP port of its exporter."""
 NO_NUMBER = "values that are no whole number"
 NO_TIME = "values without a time"
-SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "source", "node",
-                 "host", "hostname", "instance", "target")  # fmt: skip
+SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "node_id_str",
+                 "source", "agent_host", "node", "host", "hostname", "instance", "target",
+                 "file")  # fmt: skip
 """Labels of the device of a port, the surest first."""
 PORT_LABELS = ("ifName", "ifDescr", "ifAlias", "interface_name", "interface", "device",
                "local_port", "port_num", "port", "name")  # fmt: skip
+LABELS = {plain(name): name for name in ("address", *SWITCH_LABELS, *PORT_LABELS)}
+"""Each label by its name without case and separators."""
 
 
 @dataclass
 class Samples:
-    """Takes samples in any order, and gives the readings of all ports."""
+    """Takes samples in any order, and gives the readings of all ports.
+
+    ``aliases`` has names of ports that only an index names.
+    """
 
     options: Options
     counts: Counter[str] = field(default_factory=Counter)
+    aliases: dict[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[Meaning, tuple[list[int], list[int]]]] = field(
         default_factory=dict
     )
@@ -55,7 +62,7 @@ class Samples:
         self, labels: Mapping[str, Any], name: str, pairs: Iterable[tuple[int, object]]
     ) -> None:
         """Take the values of one counter at several times [ns]."""
-        at_switch = {"switch", "local_name", "local_guid"} & labels.keys()
+        at_switch = {"switch", "local_name", "local_guid", "node_id_str"} & labels.keys()
         side = self.options.side or (SWITCH if at_switch else None)
         meaning = meaning_of(name, side)
         self._names[name] = None
@@ -84,7 +91,8 @@ class Samples:
         ports = []
         for names, series in self._known.items():
             families = dict.fromkeys(one.family for one in series if one.column in (IN, OUT))
-            found = [_of_family(names, family, series) for family in families]
+            known = [name for one in names if (name := self.aliases.get(one.rpartition("/")[2]))]
+            found = [_of_family((*names, *known), family, series) for family in families]
             ports += [port for port in found if port is not None]
             self.counts["ports with one direction only"] += bool(families) and not any(found)
         if not any(one.column in (IN, OUT) for series in self._known.values() for one in series):
@@ -93,6 +101,10 @@ class Samples:
             what = f"no counters of bytes in both directions (it has {shown})"
             how = "export in-octets and out-octets, ifHCInOctets and ifHCOutOctets, or portrcvdata"
             raise UserError(Problem(what, where, f"{how} and portxmitdata"))
+        if not ports and self.counts[NO_TIME]:
+            raise UserError(
+                Problem("no counter has a time", where, "write one beside each reading")
+            )
         return Readings(None, ports, self.counts)
 
 
@@ -125,15 +137,26 @@ def names_of(labels: Mapping[str, Any]) -> tuple[str, ...]:
     >>> names_of({"instance": "leaf1:161", "ifName": "Eth1"})
     ('leaf1:161/Eth1', 'leaf1/Eth1')
     """
-    text = {key: str(value)[:256] for key, value in labels.items()}
+    text = {LABELS.get(plain(key), key): str(value)[:256]
+            for key, value in labels.items() if not key.startswith("__")}  # fmt: skip
     if "address" in text:
         return (text["address"],)
     switches = [text[label] for label in SWITCH_LABELS if text.get(label)] or [""]
     switches += [found[1] for one in switches if (found := WITH_PORT.fullmatch(one))]
     ports = [text[label] for label in PORT_LABELS if text.get(label)] or [""]
-    return tuple(
-        dict.fromkeys("/".join(filter(None, (s, p))) for p in ports for s in filter(None, switches))
-    ) or (ports[0],)
+    names = ["/".join(filter(None, (s, p))) for p in ports for s in filter(None, switches)]
+    alone = ports if switches == [text.get("file")] else ports[:1] if not names else []
+    return tuple(dict.fromkeys((*names, *alone)))
+
+
+def labelled(text: str) -> tuple[str, dict[str, str]]:
+    """The name and the labels of a series, as Prometheus writes it.
+
+    >>> labelled('up{job="a", instance="b"}'), labelled("up")
+    (('up', {'job': 'a', 'instance': 'b'}), ('up', {}))
+    """
+    name, _, labels = text.partition("{")
+    return name, dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
 
 
 def _of_family(

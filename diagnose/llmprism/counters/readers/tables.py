@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from llmprism.counters.names import WHY_NO_RATES, Meaning, meaning_of, plain, refuse_rates
+from llmprism.counters.names import PLACES, WHY_NO_RATES, Meaning, meaning_of, plain, refuse_rates
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import Samples, as_words, whole_number
+from llmprism.counters.readers.samples import Samples, as_words, labelled, whole_number
 from llmprism.counters.readings import COLUMNS, IN, OUT, PortReadings, Readings
 from llmprism.ingest.columns import unit_in
 from llmprism.ingest.notes import Notes
@@ -36,13 +36,6 @@ from prism_common.errors import Problem, UserError
 NAME = "table (CSV, Parquet)"
 MOST_READINGS = 100_000_000
 """Rows of a file: an hour of 27,000 ports, read each second."""
-PLACES = {
-    "time": "time timestamp savetimeutc ts datetime date utc",
-    "port": "port address interface interfacename ifname portname ifdescr nic portnum localport",
-    "switch": "switch devicename device host hostname instance source agent nodeguid guid"
-    " localname",
-}
-"""Names of the columns that say when and where."""
 LONG_NAMES = ("metric", "metricname", "field", "counter", "name")
 FORM, SIDE = b"counters", b"side"
 """Keys of the metadata of a Parquet table: whether its counters are cumulative, and who counts."""
@@ -173,7 +166,8 @@ def _samples(
                 samples.counts[NO_TIME] += 1
                 continue
             labels = {key.lstrip("_"): value for key, value in row.items() if value is not None}
-            samples.add(labels, str(row[named]), time_ns, row[valued])
+            name, more = labelled(str(row[named]))
+            samples.add(labels | more, name, time_ns, row[valued])
     return samples.readings(where)
 
 

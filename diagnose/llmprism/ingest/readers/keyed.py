@@ -80,7 +80,8 @@ def formats() -> dict[str, list[Format]]:
 
 def _keys(head: bytes, is_separated: bool) -> set[str]:
     if is_separated:
-        return {*head.split(b"\n", 1)[0].decode("utf-8", errors="replace").split()}
+        first = head.split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
+        return {_dashed(name) for name in re.split(r'[\s",;|]+', first)}
     return {*first_keys(head)}
 
 
@@ -102,7 +103,7 @@ def _read(name: str, source: Source, options: Options, notes: Notes) -> Iterator
     if one.fields:
         tables, names = _separated(one, source, notes)
         mapping = {ours: theirs for ours, theirs in mapping.items() if theirs in names}
-        mapping |= dict(options.mapping)
+        mapping |= {ours: _dashed(theirs) for ours, theirs in options.mapping.items()}
         chosen = choose(names, mapping, options.time_unit, str(source))
         notes.remark(unused(names, {**chosen, "drop": one.drop["key"]}))
         times: dict[str, list[str]] = {}
@@ -144,8 +145,13 @@ def _known(
 
 def _separated(one: Format, source: Source, notes: Notes) -> tuple[Iterator[pa.Table], list[str]]:
     has_header = not _LINE.match(source.head)
-    names = header(source, SPACES)[0] if has_header else one.fields
-    return separated_tables(source, names, SPACES, notes, has_header=has_header), names
+    names, separator = header(source) if has_header else (one.fields, SPACES)
+    names = [_dashed(name) for name in names]
+    return separated_tables(source, names, separator, notes, has_header=has_header), names
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _kept(table: pa.Table, one: Format, notes: Notes) -> pa.Table:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import dataclass
 from datetime import date
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -12,47 +15,10 @@ import pandas as pd
 from llmprism.watch.history.recording import TABLES, own_history
 from prism_common.errors import Problem, UserError
 
-_INCIDENTS = """
-    select incident, arg_max(place, number) as place, arg_max(alertname, number) as alertname,
-           arg_max(job, number) as job, arg_max(severity, number) as severity,
-           min("startsAt") as since, arg_max(event, number) as stage,
-           max(gpu_hours) as gpu_hours, max(confidence) as confidence,
-           arg_max(summary, number) as summary,
-           arg_max(coalesce("endsAt", ''), number) as ends
-    from findings where incident is not null and incident <> '' group by incident
-"""
-_LASTED = """
-    case when stage = 'resolved' and ends <> ''
-         then date_diff('millisecond', since::timestamptz, ends::timestamptz) / 1e3 end
-"""
+_ROWS = tomllib.loads((files(__package__) / "questions.toml").read_text(encoding="utf-8"))
 QUESTIONS: dict[str, tuple[str, str]] = {
-    "culprits": (
-        "which server, switch or link was the culprit most often",
-        f"""select place, count(*) as incidents, sum(gpu_hours) as gpu_hours,
-                   median({_LASTED}) as median_lasted_s,
-                   string_agg(distinct alertname, ', ' order by alertname) as causes,
-                   string_agg(distinct job, ', ' order by job) as jobs
-            from ({_INCIDENTS}) group by place order by incidents desc, gpu_hours desc, place""",
-    ),
-    "findings": (
-        "each incident, the latest first",
-        f"""select since, stage, {_LASTED} as lasted_s, severity, alertname, place, job, gpu_hours,
-                   confidence, summary
-            from ({_INCIDENTS}) order by since desc, incident""",
-    ),
-    "jobs": (
-        "the steps of each job",
-        """select job, min(step) as first_step, max(step) as last_step,
-                  make_timestamp_ns(min(start_ns)) as since,
-                  make_timestamp_ns(max(end_ns)) as until,
-                  median(end_ns - start_ns) / 1e9 as step_s, max(ranks) as ranks
-           from steps group by job order by since, job""",
-    ),
-    "layouts": (
-        "servers and layouts of the jobs, as they changed",
-        """select make_timestamp_ns(time_ns) as time, job, servers, gpus, layout, confidence
-           from layouts order by time, job""",
-    ),
+    name: (row["asks"], re.sub("<<(.*?)>>", lambda found: _ROWS[found[1]], row["sql"]))
+    for name, row in _ROWS["questions"].items()
 }
 
 

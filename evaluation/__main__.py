@@ -72,9 +72,9 @@ def foreign(
 @app.command()
 def operations() -> None:
     """Compare studies of operations with published figures: results/reference/operations.md."""
-    from evaluation.operations import page
+    from evaluation.operations.page import write
 
-    page.write()
+    write()
 
 
 @app.command()
@@ -169,35 +169,35 @@ def production(
     folder: Annotated[Path, typer.Argument(help="A copy of the traces of Zhejiang Lab.")],
 ) -> None:
     """Diagnose an hour of a production cluster: results/reference/production.md and pictures."""
-    from evaluation.production import page
+    from evaluation.production.page import write
     from prism_common.command import user_errors
 
     with user_errors(debug=False):
-        typer.echo(page.write(folder))
+        typer.echo(write(folder))
 
 
 @app.command()
 def twins() -> None:
     """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
-    from evaluation.twins import page
+    from evaluation.twins.page import main
 
-    page.main()
+    main()
 
 
 @app.command()
 def pictures() -> None:
     """Draw the pictures of the README; needs Chromium."""
-    from evaluation import pictures as drawing
+    from evaluation.pictures import main
 
-    drawing.main()
+    main()
 
 
 @app.command()
 def ideas() -> None:
     """Draw the pictures of docs/prism.md."""
-    from evaluation.ideas import drawing
+    from evaluation.ideas.drawing import main
 
-    drawing.main()
+    main()
 
 
 if __name__ == "__main__":

@@ -48,18 +48,15 @@ class LabConfig(Closed):
     """What only the lab needs to know of a case."""
 
     trainers: dict[str, Trainer] = Field(description="The trainer of each job, by its name.")
-    mpi_all_reduce: Literal["ring", "recursive_doubling", "rabenseifner"] = Field(
-        default="ring", description="OpenMPI's algorithm of an all-reduce."
-    )
-    burst_bytes: int = Field(
-        default=20_000, ge=2_000, description="Bucket of the token buckets that shape the links."
-    )
+    mpi_all_reduce: Literal["ring", "recursive_doubling", "rabenseifner"] = "ring"
+    """OpenMPI's algorithm of an all-reduce."""
+    burst_bytes: int = Field(default=20_000, ge=2_000)
+    """Bucket of the token buckets that shape the links."""
     pauses: tuple[Pause, ...] = Field(default=(), description="Ranks that are stopped for a while.")
     pings: Pings | None = Field(default=None, description="ICMP echo between servers.")
     limit_s: float = Field(default=240.0, gt=0, description="The run is ended after this time.")
-    profile: bool = Field(
-        default=False, description="Record every rank of PyTorch with torch.profiler as well."
-    )
+    profile: bool = False
+    """Record every rank of PyTorch with torch.profiler as well."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluation.exam.intervals import part
-from evaluation.foreign import judging
-from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, judged, listed
+from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, drawn, judged, listed
 from evaluation.paths import ROOT
 from prism_sim.toolkit import table
 
@@ -47,11 +46,11 @@ def write(folder: Path) -> str:
 
 def write_drawn() -> str:
     """Write the table of drawn logs of the page again; return it."""
-    drawn = drawn_table()
+    shown = drawn_table()
     before, rest = PAGE.read_text(encoding="utf-8").split(_DRAWN_BEGIN)
-    text = f"{before}{_DRAWN_BEGIN}{drawn}{_DRAWN_END}{rest.split(_DRAWN_END, 1)[1]}"
+    text = f"{before}{_DRAWN_BEGIN}{shown}{_DRAWN_END}{rest.split(_DRAWN_END, 1)[1]}"
     PAGE.write_text(text, encoding="utf-8")
-    return drawn
+    return shown
 
 
 def drawn_table() -> str:
@@ -59,7 +58,7 @@ def drawn_table() -> str:
     rows = []
     first: Counter[str] = Counter()
     today: Counter[str] = Counter()
-    for verdict, before in judging.drawn():
+    for verdict, before in drawn():
         log = verdict.log
         first[before] += 1
         today[verdict.outcome] += 1

@@ -2,5 +2,5 @@
 
 :mod:`~evaluation.production.measuring` diagnoses the hour, and each rail of it alone;
 :mod:`~evaluation.production.page` writes ``results/reference/production.md``;
-:mod:`~evaluation.production.measuring` reads the traces.
+:mod:`~evaluation.production.zhejiang` reads the traces.
 """

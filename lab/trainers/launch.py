@@ -64,7 +64,7 @@ if __name__ == "__main__":
 
 @contextmanager
 def profiled(recorder: RankRecorder) -> Iterator[None]:
-    """Profile the block, and write the trace for :mod:`lab.running`."""
+    """Profile the block, and write the trace for :mod:`lab.profiles`."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     with profile(activities=[ProfilerActivity.CPU]) as trace:

@@ -9,7 +9,6 @@ from typing import Any
 from prism_sim.toolkit import table
 from reproduction import pages
 from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
-from reproduction.e3_timeline import page_figures
 from reproduction.e3_timeline.measure import (
     CLEAN,
     EXPORTED,
@@ -17,6 +16,7 @@ from reproduction.e3_timeline.measure import (
     READINGS,
     host_work_ms,
 )
+from reproduction.e3_timeline.page_figures import Rise, draw_errors, draw_ranks
 from reproduction.pages import percent_range, with_range
 
 PUBLISHED = 0.003
@@ -121,7 +121,7 @@ def _steps(done: Sequence[Done]) -> str:
     return " or ".join(map(str, sorted(counts)))
 
 
-def _rise(done: Sequence[Done]) -> page_figures.Rise:
+def _rise(done: Sequence[Done]) -> Rise:
     """Values of each curve over the host work [ms]: one value for each seed."""
     return {
         ms: [
@@ -160,7 +160,7 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
     shown = next((one.result["shown"] for one in done if "shown" in one.result), None)
     if shown:
         caption = pages.sentence("e3-timeline")
-        made.append(PageFigure("timeline", caption, page_figures.draw_ranks(shown)))
+        made.append(PageFigure("timeline", caption, draw_ranks(shown)))
     named = {
         f"{_VARIANTS[name]}, {_READINGS[reading]}": [
             one.result["readings"][reading]["percentiles"] for one in some
@@ -170,5 +170,5 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
     }
     caption = pages.sentence("e3-errors")
     errors = (named, _rise(done), PUBLISHED)
-    made.append(PageFigure("errors", caption, page_figures.draw_errors(errors)))
+    made.append(PageFigure("errors", caption, draw_errors(errors)))
     return made

@@ -6,25 +6,22 @@ from collections.abc import Callable, Sequence
 
 from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario
 from reproduction.base import Result, Trial, diagnosed
-from reproduction.traps import figures
-from reproduction.traps.figures import Figures
+from reproduction.traps.figures import (
+    Figures,
+    bridge,
+    hazard,
+    jobs,
+    one_size,
+    sample,
+    sigma,
+    transport,
+    workloads,
+)
 
 NAME = "traps"
 
 TRAPS: dict[int, Callable[[Run, Result], Figures]] = dict(
-    enumerate(
-        (
-            figures.sigma,
-            figures.sample,
-            figures.hazard,
-            figures.bridge,
-            figures.one_size,
-            figures.jobs,
-            figures.workloads,
-            figures.transport,
-        ),
-        1,
-    )
+    enumerate((sigma, sample, hazard, bridge, one_size, jobs, workloads, transport), 1)
 )
 """What computes the figures of each trap; their titles and predictions are in ``traps.yaml``."""
 

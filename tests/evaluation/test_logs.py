@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.logs.l4.counting import Library
-from evaluation.logs.page import score_world
 from evaluation.logs.scoring import Case, Tally, score, tallied
+from evaluation.logs.worlds import score_world
 from log_corpus import corpus
 
 

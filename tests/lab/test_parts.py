@@ -20,9 +20,9 @@ from lab.network import Network
 from lab.plan import JobPlan, plans
 from lab.processes import Processes
 from lab.resolver import answer
-from lab.running import kind_of
 from lab.trainers.order import one_forward_one_backward
 from lab.trainers.recording import Passes, RankRecorder
+from lab.truth import kind_of
 from prism_common.errors import UserError
 from prism_sim.toolkit import topology_of
 

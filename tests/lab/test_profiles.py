@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.running import difference_ms, keep, steps_of
+from lab.profiles import difference_ms, keep, steps_of
 
 BASE_NS = 1_700_000_000_000_000_000
 

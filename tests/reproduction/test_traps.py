@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from reproduction.base import Done
-from reproduction.traps import figures, page
+from reproduction.traps import page
 from reproduction.traps.measure import TRAPS, measure, trials
+from reproduction.traps.printed import change_probabilities
 
 pytestmark = pytest.mark.full  # eight worlds, some of a thousand ranks
 
@@ -67,7 +68,7 @@ def test_joined_groups_change_all_pairs_between_them(done: list[Done]) -> None:
 
 def test_probability_of_run_length_0_is_the_hazard_for_any_data() -> None:
     jump = np.array([0.0, 0.1, -0.1, 0.0, 50.0, 0.1, 0.0])
-    np.testing.assert_allclose(figures.change_probabilities(jump, 0.25), 0.25, atol=1e-12)
+    np.testing.assert_allclose(change_probabilities(jump, 0.25), 0.25, atol=1e-12)
 
 
 def test_the_map_names_every_trap_and_there_is_no_gap_if_all_fail_as_predicted(

@@ -31,47 +31,29 @@ class CollectorConfig(Closed):
     By default: one exact record per message, observed at the source's leaf.
     """
 
-    idle_gap_us: float = Field(
-        default=1000.0,
-        ge=1e-3,
-        le=1e14,
-        description="Silence that ends a record within one message [us]. Default: 1 ms, short "
-        "against the gap between two micro-batches and long against that between two packets. "
-        "Practice: 15 s (default of Cisco Flexible NetFlow and Juniper JUNOSe), at least 1 s.",
-    )
-    message_boundary: bool = Field(
-        default=True,
-        description="A record ends with its message. False: only silence (and the limits below) "
-        "ends it, as in a switch, which does not see messages.",
-    )
-    active_timeout_s: float | None = Field(
-        default=None,
-        ge=1e-9,
-        le=1e9,
-        description="A record that lasts longer is cut [s]; its bytes are shared in proportion "
-        "to time. Left out: never. Practice: 1,800 (default of Cisco Flexible NetFlow, Juniper "
-        "JUNOSe and Nokia cflowd); 60 for live monitoring.",
-    )
-    cache_entries: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="Open records a switch can hold; the oldest is exported when one more opens. "
-        "Left out: no limit. Needs message_boundary: false, since an exporter that "
-        "sees messages is an ideal one without a table. Practice: 16 to 2,000,000 (Cisco Flexible "
-        "NetFlow, cache entries); 64,000 on a Cisco 7200.",
-    )
-    effects: tuple[Effect, ...] = Field(
-        default=(),
-        description="Effects on records, each kind at most once. They act in the order of "
-        "a record's path through the network, not in the order listed here.",
-    )
+    idle_gap_us: float = Field(default=1000.0, ge=1e-3, le=1e14)
+    """Silence that ends a record within one message [us]. Default: 1 ms, short against the gap
+    between two micro-batches and long against that between two packets. Practice: 15 s (default of
+    Cisco Flexible NetFlow and Juniper JUNOSe), at least 1 s."""
+    message_boundary: bool = True
+    """A record ends with its message. False: only silence (and the limits below) ends it, as in a
+    switch, which does not see messages."""
+    active_timeout_s: float | None = Field(default=None, ge=1e-9, le=1e9)
+    """A record that lasts longer is cut [s]; its bytes are shared in proportion to time. Left out:
+    never. Practice: 1,800 (default of Cisco Flexible NetFlow, Juniper JUNOSe and Nokia cflowd); 60
+    for live monitoring."""
+    cache_entries: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Open records a switch can hold; the oldest is exported when one more opens. Left out: no
+    limit. Needs message_boundary: false, since an exporter that sees messages is an ideal one
+    without a table. Practice: 16 to 2,000,000 (Cisco Flexible NetFlow, cache entries); 64,000 on a
+    Cisco 7200."""
+    effects: tuple[Effect, ...] = ()
+    """Effects on records, each kind at most once. They act in the order of a record's path through
+    the network, not in the order listed here."""
 
-    counters: CounterConfig | None = Field(
-        default=None,
-        description="Counters of the NIC ports of all leaves, beside the flow records; `llmprism "
-        "counters` diagnoses them. Left out: none are written.",
-    )
+    counters: CounterConfig | None = None
+    """Counters of the NIC ports of all leaves, beside the flow records; `llmprism counters`
+    diagnoses them. Left out: none are written."""
 
     @model_validator(mode="after")
     def _one_of_each(self) -> CollectorConfig:

@@ -43,36 +43,24 @@ class Reset(Closed):
     """A restart of counters at zero."""
 
     at_s: float = Field(ge=0, le=1e8, description="When [s].")
-    switch: str | None = Field(
-        default=None, description="Name of the leaf that restarts. Left out: all leaves."
-    )
+    switch: str | None = None
+    """Name of the leaf that restarts. Left out: all leaves."""
 
 
 class CounterConfig(Closed):
     """How the counters of ports are read; they are written into ``counters.parquet``."""
 
-    interval_s: float = Field(
-        default=1.0,
-        ge=1e-3,
-        le=86_400,
-        description="Time between two readings [s]. Practice: 15 to 60 for SNMP, 1 to 10 for "
-        "streaming telemetry, 0.58 in the traces of Zhejiang Lab.",
-    )
-    refresh_s: float | None = Field(
-        default=None,
-        ge=1e-3,
-        le=3600,
-        description="Time between two new values at the switch [s]. Left out: always new. "
-        "Practice: about 1 in the traces of Zhejiang Lab.",
-    )
-    jitter: float = Field(
-        default=0.05, ge=0, le=0.9, description="Delay of a reading, as a share of the interval."
-    )
-    ports: Literal["nics", "all"] = Field(
-        default="nics",
-        description="nics: the leaves' ports to NICs. all: also their ports to spines and those of "
-        "spines to cores, called leaf000/spine01; parallel cables are one port.",
-    )
+    interval_s: float = Field(default=1.0, ge=1e-3, le=86_400)
+    """Time between two readings [s]. Practice: 15 to 60 for SNMP, 1 to 10 for streaming telemetry,
+    0.58 in the traces of Zhejiang Lab."""
+    refresh_s: float | None = Field(default=None, ge=1e-3, le=3600)
+    """Time between two new values at the switch [s]. Left out: always new. Practice: about 1 in the
+    traces of Zhejiang Lab."""
+    jitter: float = Field(default=0.05, ge=0, le=0.9)
+    """Delay of a reading, as a share of the interval."""
+    ports: Literal["nics", "all"] = "nics"
+    """nics: the leaves' ports to NICs. all: also their ports to spines and those of spines to
+    cores, called leaf000/spine01; parallel cables are one port."""
     bits: Literal[32, 64] = Field(default=64, description="Size of a counter; it wraps when full.")
     holes: tuple[Window, ...] = Field(default=(), description="Times without readings.")
     resets: tuple[Reset, ...] = Field(default=(), description="Restarts of counters.")

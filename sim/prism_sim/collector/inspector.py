@@ -27,51 +27,31 @@ COLUMNS = ["id", "name", "place", "n_ranks", "nodes", "coll", "sn", "peer", "siz
 class Inspector(Closed):
     """How the library records operations; ``collectives/`` has a file for each process."""
 
-    jobs: tuple[str, ...] | None = Field(
-        default=None, description="Jobs whose processes write. Left out: all."
-    )
-    one_in: int = Field(
-        default=1, ge=1, le=1_000_000, description="Of the ranks of a job, one in so many writes."
-    )
+    jobs: tuple[str, ...] | None = None
+    """Jobs whose processes write. Left out: all."""
+    one_in: int = Field(default=1, ge=1, le=1_000_000)
+    """Of the ranks of a job, one in so many writes."""
     messages: bool = Field(default=True, description="Record messages between two ranks as well.")
-    min_bytes: int = Field(
-        default=8192, ge=0, le=2**40, description="Smallest operation that is recorded [bytes]."
-    )
-    interval_s: float | None = Field(
-        default=0.0005,
-        ge=1e-4,
-        le=86_400,
-        description="Time between two dumps [s]. The plugin's examples: 0.0005. null: only at the "
-        "end of the process.",
-    )
-    ring: int = Field(
-        default=1024,
-        ge=1,
-        le=2**30,
-        description="Records of a communicator that a process keeps until the next dump; newer "
-        "ones overwrite the oldest.",
-    )
-    loss: float = Field(
-        default=0.0, ge=0, lt=1, description="Share of the records that are lost later."
-    )
-    timing: Literal["kernel_gpu", "kernel_cpu", "collective_cpu"] = Field(
-        default="kernel_gpu",
-        description="Source of times. collective_cpu: since the call, so they contain the wait for "
-        "the last collective of the same communicator.",
-    )
-    clock_s: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e6,
-        description="Standard deviation of the clocks of servers [s]. Practice: 0.001 with NTP.",
-    )
+    min_bytes: int = Field(default=8192, ge=0, le=2**40)
+    """Smallest operation that is recorded [bytes]."""
+    interval_s: float | None = Field(default=0.0005, ge=1e-4, le=86_400)
+    """Time between two dumps [s]. The plugin's examples: 0.0005. null: only at the end of the
+    process."""
+    ring: int = Field(default=1024, ge=1, le=2**30)
+    """Records of a communicator that a process keeps until the next dump; newer ones overwrite the
+    oldest."""
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the records that are lost later."""
+    timing: Literal["kernel_gpu", "kernel_cpu", "collective_cpu"] = "kernel_gpu"
+    """Source of times. collective_cpu: since the call, so they contain the wait for the last
+    collective of the same communicator."""
+    clock_s: float = Field(default=0.0, ge=0, le=1e6)
+    """Standard deviation of the clocks of servers [s]. Practice: 0.001 with NTP."""
     verbose: bool = Field(default=False, description="Write the times of events as well.")
     names: bool = Field(default=False, description="Write names of communicators, as DP Group 0.")
-    form: Literal["v4.0", "v4.3"] = Field(
-        default="v4.0",
-        description="v4.0: each line has its header. v4.3: each dump of a communicator has one, "
-        "with the number of records that the ring lost.",
-    )
+    form: Literal["v4.0", "v4.3"] = "v4.0"
+    """v4.0: each line has its header. v4.3: each dump of a communicator has one, with the number of
+    records that the ring lost."""
 
 
 def write_process(

@@ -29,32 +29,37 @@ if TYPE_CHECKING:
     from prism_sim.studies.whatif import Plan
 
 
+FaultyScenario = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
+    ),
+]
+FromRun = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        parser=folder_name,
+        help="A simulated and diagnosed run, in place of SCENARIO: the gain of repairing each "
+        "part that a finding names.",
+    ),
+]
+AnswerFolder = Annotated[
+    Path | None,
+    out_folder(
+        "Folder to write. Default: results/whatif/SCENARIO/SEED, and +PATH=VALUE of a change."
+    ),
+]
+
+
 def whatif(
     settings: Settings,
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENARIO",
-            help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
-        ),
-    ] = None,
-    from_run: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="RUN",
-            parser=folder_name,
-            help="A simulated and diagnosed run, in place of SCENARIO: the gain of repairing each "
-            "part that a finding names.",
-        ),
-    ] = None,
+    scenario: FaultyScenario = None,
+    from_run: FromRun = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None,
-        out_folder(
-            "Folder to write. Default: results/whatif/SCENARIO/SEED, and +PATH=VALUE of a change."
-        ),
-    ] = None,
+    out: AnswerFolder = None,
     processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -87,14 +92,18 @@ def whatif(
             else _Asked(planned(str(scenario), seed, changes, settings))
         )  # fmt: skip
         folder = out or asked.plan.folder
-        found = _compared(session, asked, folder, processes)
-        files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
-        lines = [f"{key}: {value}" for key, value in files.items()]
-        shown = [part for cost in found["costs"] for part in _cost_table(cost)]
-        if asked.repairs is not None:
-            shown.insert(0, _repairs_table(found["repairs"]))
-            lines = [*_sentences(found), *lines]
-        session.result({**files, **found}, *shown, *_without_effect(found["costs"]), *lines)
+        _show(session, asked, folder, _compared(session, asked, folder, processes))
+
+
+def _show(session: Session, asked: _Asked, folder: Path, found: dict[str, Any]) -> None:
+    """Print what was found, and where it is."""
+    files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
+    lines = [f"{key}: {value}" for key, value in files.items()]
+    shown = [part for cost in found["costs"] for part in _cost_table(cost)]
+    if asked.repairs is not None:
+        shown.insert(0, _repairs_table(found["repairs"]))
+        lines = [*_sentences(found), *lines]
+    session.result({**files, **found}, *shown, *_without_effect(found["costs"]), *lines)
 
 
 @dataclass(frozen=True)

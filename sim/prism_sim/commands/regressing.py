@@ -23,35 +23,41 @@ if TYPE_CHECKING:
     from prism_sim.studies.regression.suite import Case
 
 
+SuiteFile = Annotated[
+    Path | None,
+    typer.Option("--suite", metavar="FILE", help="Suite to run, YAML. Default: the bundled one."),
+]
+ReferenceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--reference",
+        metavar="FILE",
+        help="Figures to compare with, JSON. Default: the file of the suite's name beside it.",
+    ),
+]
+Update = Annotated[
+    bool,
+    typer.Option("--update", help="Rewrite the reference; print the difference in Markdown."),
+]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Also show every figure of every case that moved.")
+]
+JunitFile = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.")
+]
+SummaryFile = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="FILE", help="Append the result to FILE, in Markdown."),
+]
+
+
 def regress(
-    suite: Annotated[
-        Path | None,
-        typer.Option(
-            "--suite", metavar="FILE", help="Suite to run, YAML. Default: the bundled one."
-        ),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            "--reference",
-            metavar="FILE",
-            help="Figures to compare with, JSON. Default: the file of the suite's name beside it.",
-        ),
-    ] = None,
-    update: Annotated[
-        bool,
-        typer.Option("--update", help="Rewrite the reference; print the difference in Markdown."),
-    ] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Also show every figure of every case that moved.")
-    ] = False,
-    junit_file: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.")
-    ] = None,
-    summary_file: Annotated[
-        Path | None,
-        typer.Option("--summary", metavar="FILE", help="Append the result to FILE, in Markdown."),
-    ] = None,
+    suite: SuiteFile = None,
+    reference: ReferenceFile = None,
+    update: Update = False,
+    raw: Raw = False,
+    junit_file: JunitFile = None,
+    summary_file: SummaryFile = None,
     processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -59,9 +65,8 @@ def regress(
 ) -> None:
     """Run the regression suite; exit 3 if a headline is worse, or a simulation is another one."""
     with open_session(as_json, quiet, debug) as session:
-        from prism_common.files import refuse_foreign, replacing_marked
+        from prism_common.files import refuse_foreign
         from prism_sim.loading import bundled
-        from prism_sim.studies.regression import comparing, documents, running
         from prism_sim.studies.regression.suite import read_suite
 
         refuse_foreign(junit_file, "prism-sim", "--junit")
@@ -72,39 +77,62 @@ def regress(
         if update and reference is None and suite is None and bundled.is_installed():
             raise UserError(Problem("this reference belongs to the installation", str(held_at),
                                     "name a file of yours with --reference"))  # fmt: skip
-        with session.stage(f"{counted(len(cases), 'case')} of {path.name}") as progress:
-            found = running.run_suite(cases, processes or _cores(), progress)
-        comparison = comparing.compare(cases, found, held)
-        if junit_file:
-            with replacing_marked(junit_file, "prism-sim", "--junit") as partial:
-                partial.write_text(documents.junit(comparison, path.stem), encoding="utf-8")
-        if summary_file:
-            _append(summary_file, documents.markdown(comparison, "prism-sim regress"))
+        found, comparison = _compared(session, path, cases, held, processes)
+        _write_files(comparison, path.stem, junit_file, summary_file)
         if update:
             _update(session, held_at, cases, found, comparison, first=not held.keys)
-            return
-        data = comparing.as_data(comparison, raw=raw)
-        session.result(data, *_tables(comparison, raw=raw), *documents.reasons(comparison),
-                       documents.summary(comparison))  # fmt: skip
-        if comparison.failed:
-            raise SystemExit(BELOW)
+        else:
+            _show(session, comparison, raw=raw)
+
+
+def _compared(
+    session: Session, path: Path, cases: list[Case], held: Reference, processes: int | None
+) -> tuple[dict[str, Outcome[CaseRun]], Comparison]:
+    """Run the suite in ``path``, and compare its figures with those that are ``held``."""
+    from prism_sim.studies.pool import default_processes
+    from prism_sim.studies.regression.comparing import compare
+    from prism_sim.studies.regression.running import run_suite
+
+    with session.stage(f"{counted(len(cases), 'case')} of {path.name}") as progress:
+        found = run_suite(cases, processes or default_processes(), progress)
+    return found, compare(cases, found, held)
+
+
+def _write_files(
+    comparison: Comparison, name: str, junit_file: Path | None, summary_file: Path | None
+) -> None:
+    """Write JUnit XML, and append a summary, since a job summary may hold earlier steps'."""
+    from prism_common.files import replacing_marked
+    from prism_sim.studies.regression.documents import junit, markdown
+
+    if junit_file:
+        with replacing_marked(junit_file, "prism-sim", "--junit") as partial:
+            partial.write_text(junit(comparison, name), encoding="utf-8")
+    if summary_file:
+        with summary_file.open("a", encoding="utf-8") as file:
+            file.write(markdown(comparison, "prism-sim regress"))
+
+
+def _show(session: Session, comparison: Comparison, *, raw: bool) -> None:
+    """Print what moved; exit 3 if a headline is worse, or a simulation is another one."""
+    from prism_sim.studies.regression.comparing import as_data
+    from prism_sim.studies.regression.documents import reasons, summary
+
+    tables = _tables(comparison, raw=raw)
+    session.result(as_data(comparison, raw=raw), *tables, *reasons(comparison), summary(comparison))
+    if comparison.failed:
+        raise SystemExit(BELOW)
 
 
 def _held(path: Path, cases: list[Case], *, update: bool) -> Reference:
     """The reference to compare with; one that is replaced may be stale, or missing."""
-    from prism_sim.studies.regression import reference
+    from prism_sim.studies.regression.reference import read_former, read_reference, refuse_stale
 
     if update:
-        return reference.read_former(path)
-    held = reference.read_reference(path)
-    reference.refuse_stale(held, cases, path)
+        return read_former(path)
+    held = read_reference(path)
+    refuse_stale(held, cases, path)
     return held
-
-
-def _cores() -> int:
-    from prism_sim.studies.pool import default_processes
-
-    return default_processes()
 
 
 def _update(
@@ -117,28 +145,24 @@ def _update(
     first: bool,
 ) -> None:
     """Write the reference, and print how it differs from the one before."""
-    from prism_sim.studies.regression import comparing, documents, reference
+    from prism_sim.studies.regression.comparing import as_data, runs_of
+    from prism_sim.studies.regression.documents import markdown
     from prism_sim.studies.regression.headlines import headlines
+    from prism_sim.studies.regression.reference import reference_of, write_reference
 
     if comparison.errors:
         raise UserError(Problem(error, name) for name, error in comparison.errors.items())
-    runs = comparing.runs_of(found)
-    made = reference.reference_of(cases, headlines(cases, runs), runs)
-    reference.write_reference(path, made)
+    runs = runs_of(found)
+    made = reference_of(cases, headlines(cases, runs), runs)
+    write_reference(path, made)
     session.note(f"wrote {path}")
     shown = (
         f"a new reference: {counted(len(made.headlines), 'headline')} of "
         f"{counted(len(cases), 'case')}, {comparison.raw_figures} raw figures"
         if first
-        else documents.markdown(comparison, "prism-sim regress --update")
+        else markdown(comparison, "prism-sim regress --update")
     )
-    session.result({"wrote": str(path), **comparing.as_data(comparison, raw=True)}, shown)
-
-
-def _append(path: Path, text: str) -> None:
-    """Append, as a job summary may hold what earlier steps have written."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
+    session.result({"wrote": str(path), **as_data(comparison, raw=True)}, shown)
 
 
 def _tables(comparison: Comparison, *, raw: bool) -> list[Any]:

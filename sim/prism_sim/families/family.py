@@ -37,9 +37,8 @@ class Habits(Closed):
     evaluation: Share = Field(default=0.0, description="Share of jobs that evaluate.")
     saves: Share = Field(default=0.0, description="Share of jobs that save to a storage server.")
     every_steps: Whole = Field(default=(4, 40), description="Steps from one to the next.")
-    modes: tuple[Literal["sync", "async"], ...] = Field(
-        default=("sync", "async"), description="Ways to save."
-    )
+    modes: tuple[Literal["sync", "async"], ...] = ("sync", "async")
+    """Ways to save."""
 
     def draw(self, dice: Dice) -> dict[str, Any]:
         """The keys of a job."""
@@ -62,9 +61,8 @@ class Noise(Closed):
     tail_probability: Maybe | None = Field(default=None, description="Passes with a heavy tail.")
     step_overhead_ms: Span = Field(description="Host work between steps [ms], log-uniform.")
     step_overhead_jitter: Span = Field(default=(0.0, 0.0), description="Sigma of that.")
-    length_spread: Maybe | None = Field(
-        default=None, description="Sigma of the tokens of a micro-batch."
-    )
+    length_spread: Maybe | None = None
+    """Sigma of the tokens of a micro-batch."""
     warm_up_steps: Maybe | None = Field(default=None, description="First steps that are slower.")
 
     def draw(self, dice: Dice) -> dict[str, Any]:
@@ -103,22 +101,18 @@ class Work(Closed):
     """Ranges of the jobs of a world."""
 
     jobs: Whole = Field(default=(1, 1), description="Jobs in the cluster.")
-    start_steps: Span = Field(
-        default=(0.0, 0.0),
-        description="Start of each job after the first, in steps of the first one.",
-    )
-    models: tuple[Model, ...] = Field(
-        min_length=1, description="Names of model presets, or sizes written out."
-    )
+    start_steps: Span = (0.0, 0.0)
+    """Start of each job after the first, in steps of the first one."""
+    models: tuple[Model, ...] = Field(min_length=1)
+    """Names of model presets, or sizes written out."""
     steps: Whole = Field(description="Steps of a job, log-uniform.")
     ranks: Whole = Field(description="GPUs of a job, log-uniform.")
     dp: tuple[int, ...] = Field(min_length=1, description="Data-parallel replicas.")
     pp: tuple[int, ...] = Field(default=(1,), description="Pipeline stages.")
     tp: tuple[int, ...] = Field(default=(1,), description="Tensor-parallel ranks, in one server.")
     cp: tuple[int, ...] = Field(default=(1,), description="Context-parallel ranks.")
-    ep: tuple[int, ...] = Field(
-        default=(1,), description="Expert-parallel ranks, for models with experts."
-    )
+    ep: tuple[int, ...] = (1,)
+    """Expert-parallel ranks, for models with experts."""
     micro_batches: Whole = Field(description="Micro-batches of a step, log-uniform.")
     schedules: tuple[str, ...] = Field(default=("1f1b",), description="Schedules of pipelines.")
     chunks: tuple[int, ...] = Field(default=(2,), description="Chunks of interleaved schedules.")
@@ -126,12 +120,10 @@ class Work(Closed):
     hybrid: Share = Field(default=0.0, description="Share of sharded jobs with hybrid sharding.")
     all_reduces: tuple[str, ...] = Field(default=("ring",), description="All-reduce algorithms.")
     overlapped: Share = Field(default=1.0, description="Share that overlap gradients and passes.")
-    small_reduces: Share = Field(
-        default=0.0, description="Share that reduce gradient norms and losses in every step."
-    )
-    transports: tuple[Literal["roce", "tcp"], ...] = Field(
-        default=("roce",), description="Transport protocols."
-    )
+    small_reduces: Share = 0.0
+    """Share that reduce gradient norms and losses in every step."""
+    transports: tuple[Literal["roce", "tcp"], ...] = ("roce",)
+    """Transport protocols."""
     placements: tuple[Strategy, ...] = Field(default=("packed",), description="Placements.")
     noise: Noise = Field(description="How uneven healthy computing is.")
     habits: Habits = Field(default=Habits(), description="What jobs do around their steps.")
@@ -213,29 +205,22 @@ class Work(Closed):
 class Traffic(Closed):
     """Traffic that belongs to no job."""
 
-    flows_per_step: Maybe | None = Field(
-        default=None, description="Flows from each server during a step of the first job."
-    )
+    flows_per_step: Maybe | None = None
+    """Flows from each server during a step of the first job."""
     median_bytes: Span = Field(default=(500.0, 50_000.0), description="Median size [bytes].")
 
 
 class Family(Closed):
     """Ranges of similar worlds."""
 
-    name: str = Field(
-        pattern=r"^[a-z0-9-]+$",
-        description="Name of the family; every draw depends on it.",
-    )
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    """Name of the family; every draw depends on it."""
     version: int = Field(default=1, ge=1, description="Higher after every change of the ranges.")
-    set: Literal["develop", "exam"] = Field(
-        description="develop: methods may be tuned to its worlds. exam: only for a final grade."
-    )
+    set: Literal["develop", "exam"]
+    """develop: methods may be tuned to its worlds. exam: only for a final grade."""
     purpose: str = Field(min_length=1, description="What the worlds have in common: one sentence.")
-    rows: int = Field(
-        default=150_000,
-        ge=1000,
-        description="Most flow records and spans of a world; a larger one is drawn again.",
-    )
+    rows: int = Field(default=150_000, ge=1000)
+    """Most flow records and spans of a world; a larger one is drawn again."""
     hardware: Hardware = Field(description="Servers and fabric.")
     work: Work = Field(description="The jobs.")
     telemetry: Telemetry = Field(description="How transfers become records.")

@@ -55,40 +55,31 @@ class Due(Closed):
     """What faults have to cost."""
 
     share: Share = Field(description="Share of the faults that have to cost it; others are mild.")
-    cost: float = Field(
-        gt=0, le=1, description="Share by which they lengthen the steps of their job at least."
-    )
-    tries: int = Field(
-        default=7, ge=1, le=50, description="Draws of one fault; the last one stays as it is."
-    )
+    cost: float = Field(gt=0, le=1)
+    """Share by which they lengthen the steps of their job at least."""
+    tries: int = Field(default=7, ge=1, le=50)
+    """Draws of one fault; the last one stays as it is."""
 
 
 class FaultRanges(Closed):
     """Ranges of the faults of a world."""
 
-    counts: tuple[float, ...] = Field(
-        min_length=1, description="Weight of a world without faults, with one, with two, ..."
-    )
+    counts: tuple[float, ...] = Field(min_length=1)
+    """Weight of a world without faults, with one, with two, ..."""
     kinds: tuple[Kind, ...] = Field(min_length=1, description="Kinds of faults, each as likely.")
     loss: Span = Field(description="Share of the healthy speed that is lost, log-uniform.")
-    window_steps: Whole = Field(
-        description="Length of the window in steps, log-uniform; at most to the end of the job."
-    )
-    due: Due | None = Field(
-        default=None, description="Draw faults again until they cost their job enough."
-    )
+    window_steps: Whole
+    """Length of the window in steps, log-uniform; at most to the end of the job."""
+    due: Due | None = None
+    """Draw faults again until they cost their job enough."""
     whole: Share = Field(default=0.1, description="Share that last from first step to last.")
-    from_first: Share = Field(
-        default=0.1, description="Share of the others that begin with the first step."
-    )
+    from_first: Share = 0.1
+    """Share of the others that begin with the first step."""
     to_end: Share = Field(default=0.2, description="Share of the rest that last to the end.")
-    every_steps: tuple[int, ...] = Field(
-        default=(1, 2, 3, 5), description="Rhythm of faults that come and go, in steps."
-    )
-    noticed_after_s: Span = Field(
-        default=(10.0, 30.0),
-        description="Time until a stopped job is noticed [s]; 10 to 30 by inspection (ByteRobust).",
-    )
+    every_steps: tuple[int, ...] = (1, 2, 3, 5)
+    """Rhythm of faults that come and go, in steps."""
+    noticed_after_s: Span = (10.0, 30.0)
+    """Time until a stopped job is noticed [s]; 10 to 30 by inspection (ByteRobust)."""
     restart: Share = Field(default=0.5, description="Share of stopped jobs that restart.")
     down_s: Span = Field(default=(5.0, 60.0), description="Time until they work again [s].")
 

@@ -21,39 +21,30 @@ from prism_sim.scenario.words import did_you_mean
 class Telemetry(Closed):
     """Ranges of the collector; every quantity is log-uniform."""
 
-    message_boundary: Share = Field(
-        description="Share of worlds whose records end with their messages, as no switch does."
-    )
+    message_boundary: Share
+    """Share of worlds whose records end with their messages, as no switch does."""
     idle_gap_ms: Span = Field(description="Silence that ends a record [ms].")
-    active_timeout_s: Maybe | None = Field(
-        default=None, description="Length at which a record is cut [s]."
-    )
+    active_timeout_s: Maybe | None = None
+    """Length at which a record is cut [s]."""
     headers: Share = Field(default=1.0, description="Share with packets and headers in the bytes.")
     tick_us: Maybe | None = Field(default=None, description="Unit of all times [us].")
     record_loss: Maybe | None = Field(default=None, description="Loss of a record.")
-    packet_loss: Maybe | None = Field(
-        default=None, description="Loss of a packet that is sent again; needs headers."
-    )
-    clock_offset_us: Maybe | None = Field(
-        default=None, description="Standard deviation of the clocks of exporters [us]."
-    )
+    packet_loss: Maybe | None = None
+    """Loss of a packet that is sent again; needs headers."""
+    clock_offset_us: Maybe | None = None
+    """Standard deviation of the clocks of exporters [us]."""
     sampling_one_in: Maybe | None = Field(default=None, description="One packet in so many.")
-    lateness_ms: Maybe | None = Field(
-        default=None, description="Mean time from the end of a record to its arrival [ms]."
-    )
-    points: tuple[Literal["ingress", "egress", "both"], ...] = Field(
-        default=("ingress",), description="Observation points."
-    )
-    acknowledgements: Share = Field(
-        default=0.0, description="Share with records of acknowledgements; needs headers."
-    )
+    lateness_ms: Maybe | None = None
+    """Mean time from the end of a record to its arrival [ms]."""
+    points: tuple[Literal["ingress", "egress", "both"], ...] = ("ingress",)
+    """Observation points."""
+    acknowledgements: Share = 0.0
+    """Share with records of acknowledgements; needs headers."""
     without_paths: Share = Field(default=0.0, description="Share of worlds without any path.")
     unknown_hop: Maybe | None = Field(default=None, description="Probability of an unknown hop.")
-    split_paths: tuple[Literal["unknown", "one", "all"], ...] = Field(
-        default=("unknown",),
-        description="Records of messages that are split over several paths: without the switches "
-        "between the leaves, with one path, or one record for each path.",
-    )
+    split_paths: tuple[Literal["unknown", "one", "all"], ...] = ("unknown",)
+    """Records of messages that are split over several paths: without the switches between the
+    leaves, with one path, or one record for each path."""
 
     def draw(self, dice: Dice) -> dict[str, Any]:
         """The collector of one world."""
@@ -120,15 +111,12 @@ class Topologies(Closed):
     """Ranges of ports, planes and NVLink domains; by default there are none of them."""
 
     nic_ports: tuple[int, ...] = Field(default=(1,), description="Ports of a NIC.")
-    planes: Share = Field(
-        default=0.5, description="Share of clusters in which each port has a plane; others: pairs."
-    )
-    own_addresses: Share = Field(
-        default=0.5, description="Share of clusters in which each port has an address of its own."
-    )
-    domain_servers: tuple[int, ...] = Field(
-        default=(1,), min_length=1, description="Servers that share one NVLink domain."
-    )
+    planes: Share = 0.5
+    """Share of clusters in which each port has a plane; others: pairs."""
+    own_addresses: Share = 0.5
+    """Share of clusters in which each port has an address of its own."""
+    domain_servers: tuple[int, ...] = Field(default=(1,), min_length=1)
+    """Servers that share one NVLink domain."""
 
     def servers(self, dice: Dice) -> int:
         """Servers of an NVLink domain."""
@@ -171,27 +159,21 @@ class Hardware(Closed):
     gpus_per_server: tuple[int, ...] = Field(min_length=1, description="GPUs in a server.")
     gpus_per_nic: tuple[int, ...] = Field(default=(1,), description="GPUs that share a NIC.")
     nic_gbps: tuple[float, ...] = Field(min_length=1, description="Rates of a NIC [Gbit/s].")
-    gpu_spread: Span = Field(
-        description="Sigma of the speed of healthy GPUs. 0.03 gives the published 14 % between "
-        "GPUs (arXiv 2510.15596)."
-    )
-    fabrics: tuple[Literal["rail", "tor", "rail_only"], ...] = Field(
-        min_length=1, description="Kinds of fabric."
-    )
+    gpu_spread: Span
+    """Sigma of the speed of healthy GPUs. 0.03 gives the published 14 % between GPUs (arXiv
+    2510.15596)."""
+    fabrics: tuple[Literal["rail", "tor", "rail_only"], ...] = Field(min_length=1)
+    """Kinds of fabric."""
     leaf_servers: Whole = Field(description="Servers with a NIC on the same leaf.")
     spines: tuple[int, ...] = Field(min_length=1, description="Spine switches.")
     oversubscribed: Share = Field(default=0.0, description="Share with fewer uplinks than NICs.")
-    oversubscription: Span = Field(
-        default=(1.5, 4.0),
-        description="There: bandwidth of the NICs of a leaf over that of its uplinks, log-uniform.",
-    )
-    routings: tuple[AnyRouting, ...] = Field(
-        default=(), description="What switches do with equal paths. Left out: ecmp."
-    )
+    oversubscription: Span = (1.5, 4.0)
+    """There: bandwidth of the NICs of a leaf over that of its uplinks, log-uniform."""
+    routings: tuple[AnyRouting, ...] = ()
+    """What switches do with equal paths. Left out: ecmp."""
     queue_pairs: tuple[int, ...] = Field(default=(1,), description="Queue pairs of a connection.")
-    topologies: Topologies = Field(
-        default=Topologies(), description="Ports, planes and NVLink domains."
-    )
+    topologies: Topologies = Topologies()
+    """Ports, planes and NVLink domains."""
     free_servers: Whole = Field(default=(0, 2), description="Servers that no job uses.")
 
     def server(self, dice: Dice) -> tuple[int, int]:

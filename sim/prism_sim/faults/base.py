@@ -70,24 +70,14 @@ class FaultBase(Closed, ABC):
 
     kind: str
     job: str | None = Field(default=None, description="The job whose steps the window counts.")
-    from_step: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000_000,
-        description="First step affected, from 0. Left out: the job's first.",
-    )
-    to_step: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="First step no longer affected. Left out: none, to the end.",
-    )
-    from_s: float | None = Field(
-        default=None, ge=0, le=1e8, description="Start of the fault [s]. Left out: 0."
-    )
-    to_s: float | None = Field(
-        default=None, ge=1e-9, le=1e8, description="End of the fault [s]. Left out: it lasts."
-    )
+    from_step: int | None = Field(default=None, ge=0, le=1_000_000_000)
+    """First step affected, from 0. Left out: the job's first."""
+    to_step: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """First step no longer affected. Left out: none, to the end."""
+    from_s: float | None = Field(default=None, ge=0, le=1e8)
+    """Start of the fault [s]. Left out: 0."""
+    to_s: float | None = Field(default=None, ge=1e-9, le=1e8)
+    """End of the fault [s]. Left out: it lasts."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
@@ -236,9 +226,8 @@ def never_crossed(key: str, switch: str, setting: Setting) -> Remarks:
 class SlowFault(FaultBase):
     """A fault that makes something run at ``factor`` of its healthy speed."""
 
-    factor: float = Field(
-        ge=1e-9, le=1, description="Speed during the fault, as a fraction of the healthy one."
-    )
+    factor: float = Field(ge=1e-9, le=1)
+    """Speed during the fault, as a fraction of the healthy one."""
 
     @property
     def speed(self) -> float | None:

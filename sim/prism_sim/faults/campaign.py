@@ -47,60 +47,27 @@ Weight = Annotated[float, Field(ge=0, le=1e12)]
 class Campaign(Closed):
     """Faults drawn at random."""
 
-    per_1000_node_days: float = Field(
-        default=4.2,
-        ge=1e-9,
-        le=1e12,
-        description="Faults in 1,000 days of a server. Default: 4.2 (InfiniteHBD).",
-    )
-    acceleration: float = Field(
-        default=1.0,
-        ge=1e-9,
-        le=1e12,
-        description="Faults come this many times as often: a short simulation stands for a long "
-        "time.",
-    )
-    variation: float = Field(
-        default=1.76,
-        ge=0.05,
-        le=20,
-        description="Coefficient of variation of the time between faults; 1: a Poisson process, "
-        "above: bursts. Default: 1.76 (InfiniteHBD).",
-    )
-    worst_servers: float = Field(
-        default=0.0575,
-        ge=0,
-        le=1,
-        description="Fraction of places with more faults. Default: 23 of 400 (InfiniteHBD).",
-    )
-    worst_share: float = Field(
-        default=0.28,
-        ge=0,
-        le=1,
-        description="Share of the faults that happen there. Default: 0.28 (InfiniteHBD).",
-    )
-    lasts_s: float = Field(
-        default=60.0, ge=1e-6, le=1e8, description="Median length of a fault's window [s]."
-    )
-    lasts_sigma: float = Field(
-        default=1.0, ge=0, le=4, description="Sigma of the lognormal length."
-    )
-    factors: tuple[Factor, Factor] = Field(
-        default=(0.5, 0.95),
-        description="Lowest and highest severity: the fraction of the healthy speed that is left.",
-    )
-    until_s: float | None = Field(
-        default=None,
-        ge=1e-9,
-        le=1e8,
-        description="No fault begins after this time [s]. Left out: duration_s.",
-    )
-    kinds: dict[str, Weight] = Field(
-        default=ACME,
-        min_length=1,
-        description="Weight of each kind of fault. Default: the infrastructure failures of Acme "
-        "(NSDI'24).",
-    )
+    per_1000_node_days: float = Field(default=4.2, ge=1e-9, le=1e12)
+    """Faults in 1,000 days of a server. Default: 4.2 (InfiniteHBD)."""
+    acceleration: float = Field(default=1.0, ge=1e-9, le=1e12)
+    """Faults come this many times as often: a short simulation stands for a long time."""
+    variation: float = Field(default=1.76, ge=0.05, le=20)
+    """Coefficient of variation of the time between faults; 1: a Poisson process, above: bursts.
+    Default: 1.76 (InfiniteHBD)."""
+    worst_servers: float = Field(default=0.0575, ge=0, le=1)
+    """Fraction of places with more faults. Default: 23 of 400 (InfiniteHBD)."""
+    worst_share: float = Field(default=0.28, ge=0, le=1)
+    """Share of the faults that happen there. Default: 0.28 (InfiniteHBD)."""
+    lasts_s: float = Field(default=60.0, ge=1e-6, le=1e8)
+    """Median length of a fault's window [s]."""
+    lasts_sigma: float = Field(default=1.0, ge=0, le=4)
+    """Sigma of the lognormal length."""
+    factors: tuple[Factor, Factor] = (0.5, 0.95)
+    """Lowest and highest severity: the fraction of the healthy speed that is left."""
+    until_s: float | None = Field(default=None, ge=1e-9, le=1e8)
+    """No fault begins after this time [s]. Left out: duration_s."""
+    kinds: dict[str, Weight] = Field(default=ACME, min_length=1)
+    """Weight of each kind of fault. Default: the infrastructure failures of Acme (NSDI'24)."""
 
     @model_validator(mode="after")
     def _possible(self) -> Campaign:

@@ -159,9 +159,8 @@ class LoaderStalls(OfRank):
 
     kind: Literal["loader_stalls"] = "loader_stalls"
     stall_ms: float = Field(ge=1e-6, le=1e9, description="Length of a stall [ms].")
-    every: int = Field(
-        default=1, ge=1, le=1_000_000, description="Steps from one stall to the next."
-    )
+    every: int = Field(default=1, ge=1, le=1_000_000)
+    """Steps from one stall to the next."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:

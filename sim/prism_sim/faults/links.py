@@ -80,18 +80,12 @@ class LossyLink(OfLink):
 
     kind: Literal["lossy_link"] = "lossy_link"
     probability: float = Field(ge=0, lt=1, description="Loss of a packet.")
-    transport: Literal["go_back_n", "selective_repeat"] = Field(
-        default="go_back_n",
-        description="What a NIC repeats after a loss. go_back_n: a window, `packets_a_loss`. "
-        "selective_repeat: the lost packet alone.",
-    )
-    packets_a_loss: int = Field(
-        default=100,
-        ge=1,
-        le=1_000_000,
-        description="Packets sent again for each that is lost, with go_back_n. Default: 100, a "
-        "window at 400 Gbit/s and 8 us.",
-    )
+    transport: Literal["go_back_n", "selective_repeat"] = "go_back_n"
+    """What a NIC repeats after a loss. go_back_n: a window, `packets_a_loss`. selective_repeat: the
+    lost packet alone."""
+    packets_a_loss: int = Field(default=100, ge=1, le=1_000_000)
+    """Packets sent again for each that is lost, with go_back_n. Default: 100, a window at 400
+    Gbit/s and 8 us."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:

@@ -121,15 +121,12 @@ class OfNic(FaultBase):
     """A fault of one NIC: the ``nic`` of a ``server``, or the one that ``rank`` of ``job`` uses."""
 
     server: str | None = Field(default=None, description="Server of the NIC, such as s0003.")
-    nic: int | None = Field(
-        default=None, ge=0, le=1_000_000_000, description="Index of the NIC in the server."
-    )
-    job: str | None = Field(
-        default=None, description="The job of `rank`; a window counts its steps."
-    )
-    rank: int | None = Field(
-        default=None, ge=0, le=1_000_000_000, description="The rank of `job` using the NIC."
-    )
+    nic: int | None = Field(default=None, ge=0, le=1_000_000_000)
+    """Index of the NIC in the server."""
+    job: str | None = None
+    """The job of `rank`; a window counts its steps."""
+    rank: int | None = Field(default=None, ge=0, le=1_000_000_000)
+    """The rank of `job` using the NIC."""
 
     @model_validator(mode="after")
     def _one_place(self) -> OfNic:

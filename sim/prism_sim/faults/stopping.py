@@ -25,19 +25,11 @@ class Stopping(FaultBase):
 
     stops_jobs: ClassVar[bool] = True
 
-    noticed_after_s: float = Field(
-        default=600.0,
-        ge=1e-9,
-        le=1e8,
-        description="Time until all ranks are stopped [s]. Default: the time-out of PyTorch's NCCL "
-        "process groups, 10 min; inspection takes 10-30 s (ByteRobust, SOSP'25).",
-    )
-    down_s: float | None = Field(
-        default=None,
-        ge=1e-9,
-        le=1e8,
-        description="Time from then until all ranks work again [s]. Left out: the job ends.",
-    )
+    noticed_after_s: float = Field(default=600.0, ge=1e-9, le=1e8)
+    """Time until all ranks are stopped [s]. Default: the time-out of PyTorch's NCCL process groups,
+    10 min; inspection takes 10-30 s (ByteRobust, SOSP'25)."""
+    down_s: float | None = Field(default=None, ge=1e-9, le=1e8)
+    """Time from then until all ranks work again [s]. Left out: the job ends."""
 
     @model_validator(mode="after")
     def _ends_with_the_attempt(self) -> Stopping:
@@ -107,9 +99,8 @@ class Crash(Stopping, OfRank):
     causes: ClassVar[frozenset[str]] = frozenset({"hang"})
 
     kind: Literal["crash"] = "crash"
-    into_step_s: float = Field(
-        default=0.0, ge=0, le=1e8, description="Time from the fault's beginning to the end [s]."
-    )
+    into_step_s: float = Field(default=0.0, ge=0, le=1e8)
+    """Time from the fault's beginning to the end [s]."""
 
     @property
     def lasts_ns(self) -> int | None:

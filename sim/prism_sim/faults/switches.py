@@ -37,10 +37,8 @@ class MisconfiguredSwitch(OfSwitch, LinkFault):
     causes: ClassVar[frozenset[str]] = frozenset({"slow_switch"})
 
     kind: Literal["misconfigured_switch"] = "misconfigured_switch"
-    direction: Literal["up", "down"] = Field(
-        default="up",
-        description="Slow direction: to the tier above the switch, or to the tier below.",
-    )
+    direction: Literal["up", "down"] = "up"
+    """Slow direction: to the tier above the switch, or to the tier below."""
 
     def links(self, target: Target) -> LinkNumbers:
         return target.links.out_of(self.switch, upwards=self.direction == "up")
@@ -65,15 +63,11 @@ class FailedUplinks(OfLeaf):
     """
 
     kind: Literal["failed_uplinks"] = "failed_uplinks"
-    factor: float = Field(
-        default=1.0, ge=1, le=1, description="Speed of the remaining uplinks: as before."
-    )
-    failed: int = Field(
-        ge=1,
-        le=1_000_000,
-        description="Number of uplinks that fail: those with the lowest numbers (uplink i leads "
-        "to spine i modulo the number of spines). At least one must remain.",
-    )
+    factor: float = Field(default=1.0, ge=1, le=1)
+    """Speed of the remaining uplinks: as before."""
+    failed: int = Field(ge=1, le=1_000_000)
+    """Number of uplinks that fail: those with the lowest numbers (uplink i leads to spine i modulo
+    the number of spines). At least one must remain."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
@@ -112,9 +106,8 @@ class FailedLeaf(OfLeaf):
     causes: ClassVar[frozenset[str]] = frozenset({"failed_switch", "switch_down", "port_down"})
 
     kind: Literal["failed_leaf"] = "failed_leaf"
-    factor: float = Field(
-        default=1.0, ge=1, le=1, description="Speed of the remaining ports: as before."
-    )
+    factor: float = Field(default=1.0, ge=1, le=1)
+    """Speed of the remaining ports: as before."""
 
     @property
     def speed(self) -> float | None:
@@ -151,9 +144,8 @@ class FailedPlane(FaultBase):
 
     kind: Literal["failed_plane"] = "failed_plane"
     plane: int = Field(ge=0, le=7, description="The plane, from 0.")
-    factor: float = Field(
-        default=1.0, ge=1, le=1, description="Speed of the remaining planes: as before."
-    )
+    factor: float = Field(default=1.0, ge=1, le=1)
+    """Speed of the remaining planes: as before."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:
@@ -199,9 +191,8 @@ class PolarisedHashing(OfLeaf):
     causes: ClassVar[frozenset[str]] = frozenset({"ecmp", "congestion", "slow_switch"})
 
     kind: Literal["polarised_hashing"] = "polarised_hashing"
-    used: int = Field(
-        default=1, ge=1, le=1_000_000, description="Uplinks in use: those with the lowest numbers."
-    )
+    used: int = Field(default=1, ge=1, le=1_000_000)
+    """Uplinks in use: those with the lowest numbers."""
 
     def magnitude(self, target: Target) -> float:
         return 1 - 2 * self.used / len(target.links.uplinks_of(self.leaf))  # two directions each
@@ -233,12 +224,8 @@ class UnevenSpraying(OfLeaf):
 
     kind: Literal["uneven_spraying"] = "uneven_spraying"
     times: float = Field(default=2.0, gt=1, le=1e6, description="Weight of these uplinks.")
-    preferred: int = Field(
-        default=1,
-        ge=1,
-        le=1_000_000,
-        description="Uplinks with this weight: those with the lowest numbers.",
-    )
+    preferred: int = Field(default=1, ge=1, le=1_000_000)
+    """Uplinks with this weight: those with the lowest numbers."""
 
     def magnitude(self, target: Target) -> float:
         uplinks = len(target.links.uplinks_of(self.leaf)) // 2  # two directions each

@@ -63,9 +63,8 @@ class Pulsed(FaultBase):
     """A fault that is active for a part of every period only."""
 
     every_s: float = Field(ge=1e-6, le=1e8, description="Time from one onset to the next [s].")
-    lasts_s: float = Field(
-        ge=1e-9, le=1e8, description="Time that each one lasts [s]; shorter than every_s."
-    )
+    lasts_s: float = Field(ge=1e-9, le=1e8)
+    """Time that each one lasts [s]; shorter than every_s."""
 
     @classmethod
     def drawn(cls, drawing: Drawing) -> dict[str, Any]:

@@ -41,9 +41,8 @@ class TraceFile(Closed, ABC):
 
     content: ClassVar[str]
 
-    file: str = Field(
-        min_length=1, description="Path of the trace, relative to the scenario's folder."
-    )
+    file: str = Field(min_length=1)
+    """Path of the trace, relative to the scenario's folder."""
 
     @abstractmethod
     def read(self, path: Path, remark: Remark = unread) -> Closed:

@@ -59,23 +59,14 @@ class Chakra(GraphFile):
     """The tasks of every rank, from a Chakra execution trace of one file a rank."""
 
     kind: Literal["chakra"] = "chakra"
-    groups: dict[str, tuple[RankNumber, ...]] = Field(
-        default={},
-        description="Ranks of each process group by its pg_name, as in ASTRA-sim's communicator "
-        "group file. Left out: the groups in the trace's metadata.",
-    )
-    kinds: dict[str, GroupKind] = Field(
-        default={},
-        description="Kind of traffic of process groups by pg_name. Left out: ep for those with "
-        "all-to-alls, dp for others.",
-    )
-    tflops: float | None = Field(
-        default=None,
-        ge=1e-6,
-        le=1e12,
-        description="Rate of compute nodes that have operations (num_ops) and no duration "
-        "[TFLOP/s].",
-    )
+    groups: dict[str, tuple[RankNumber, ...]] = Field(default={})
+    """Ranks of each process group by its pg_name, as in ASTRA-sim's communicator group file. Left
+    out: the groups in the trace's metadata."""
+    kinds: dict[str, GroupKind] = Field(default={})
+    """Kind of traffic of process groups by pg_name. Left out: ep for those with all-to-alls, dp for
+    others."""
+    tflops: float | None = Field(default=None, ge=1e-6, le=1e12)
+    """Rate of compute nodes that have operations (num_ops) and no duration [TFLOP/s]."""
 
     def read(self, path: Path, remark: Remark = unread) -> Graph:
         files = rank_files(path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from prism_sim.importers import consistency
 from prism_sim.importers.base import TraceFile, TraceProblems
 from prism_sim.scenario.graph import Graph
@@ -16,9 +14,8 @@ class GraphFile(TraceFile):
 
     content: ClassVar[str] = "graph"
 
-    graph: Graph | None = Field(
-        default=None, description="The converted content; filled in when the file is read."
-    )
+    graph: Graph | None = None
+    """The converted content; filled in when the file is read."""
 
     def verify(self, content: Any) -> None:
         found = TraceProblems()

@@ -56,12 +56,8 @@ class SimAI(GraphFile):
     """Layer costs and collectives from a SimAI workload file."""
 
     kind: Literal["simai"] = "simai"
-    ranks: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_048_576,
-        description="Ranks of the job. Left out: all_gpus in the file.",
-    )
+    ranks: int | None = Field(default=None, ge=1, le=1_048_576)
+    """Ranks of the job. Left out: all_gpus in the file."""
 
     def read(self, path: Path, _remark: Remark = unread) -> Graph:
         lines = _lines(path)

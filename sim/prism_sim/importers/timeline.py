@@ -18,8 +18,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from pydantic import Field
-
 from prism_common.errors import Problem, UserError
 from prism_sim.importers.base import Remark, TraceFile, TraceProblems, contents, unread
 from prism_sim.scenario.timings import LONGEST_NS, Timings
@@ -39,9 +37,8 @@ class MeasuredTimeline(TraceFile):
     content: ClassVar[str] = "timings"
 
     kind: Literal["timeline"] = "timeline"
-    timings: Timings | None = Field(
-        default=None, description="The converted content; filled in when the file is read."
-    )
+    timings: Timings | None = None
+    """The converted content; filled in when the file is read."""
 
     def read(self, path: Path, _remark: Remark = unread) -> Timings:
         frame = _table(path)

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from prism_common.errors import Problem
 from prism_sim.loading import foreign
 from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.base import Loc
+from prism_sim.scenario.base import Loc, descriptions
 from prism_sim.scenario.presets import PRESETS
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean, dotted, in_yaml_words
@@ -56,6 +56,13 @@ def field_at(loc: Loc, top: Top = Scenario) -> FieldInfo | None:
     """The model field at pydantic's ``loc``, if there is one."""
     model = model_at(loc[:-1], top)
     return model.model_fields.get(str(loc[-1])) if model and loc else None
+
+
+def about(loc: Loc, top: Top = Scenario) -> str:
+    """What the value at pydantic's ``loc`` means: its key and description, if there is one."""
+    model = model_at(loc[:-1], top)
+    text = descriptions(model).get(str(loc[-1]), "") if model and loc else ""
+    return f"{loc[-1]}: {text}" if text else ""
 
 
 def model_at(loc: Loc, top: Top = Scenario) -> type[BaseModel] | None:
@@ -147,9 +154,8 @@ def _numbers(written: Any, model: type[BaseModel] | None) -> foreign.Numbers:
 
 
 def _missing(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
-    field = field_at(error["loc"], top)
-    about = f": {field.description}" if field and field.description else ""
-    return f"{_named(loc[:-1], top)} needs the key {loc[-1]!r}", f"add {loc[-1]}{about}"
+    meaning = about(error["loc"], top) or loc[-1]
+    return f"{_named(loc[:-1], top)} needs the key {loc[-1]!r}", f"add {meaning}"
 
 
 def _unknown_kind(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
@@ -175,10 +181,9 @@ def _rule(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
 
 
 def _value(error: ErrorDetails, loc: Loc, top: Top) -> tuple[str, str]:
-    field = field_at(error["loc"], top)
     message = in_yaml_words(error["msg"])
     what = f"{_named(loc, top)} is {_shown(error['input'])}, and {message}"
-    return what, f"{loc[-1]}: {field.description}" if field and field.description else ""
+    return what, about(error["loc"], top)
 
 
 def _named(loc: Loc, top: Top) -> str:

@@ -17,11 +17,9 @@ from prism_sim.training.config import TrainingConfig
 class Job(TrainingConfig):
     """One training job with data, pipeline, tensor, expert and context parallelism."""
 
-    trace: TimedTrace | None = Field(
-        default=None,
-        description="A measured timeline; its durations replace those computed "
-        "from the model. dp, pp, micro_batches and steps may then be left out. Left out: none.",
-    )
+    trace: TimedTrace | None = None
+    """A measured timeline; its durations replace those computed from the model. dp, pp,
+    micro_batches and steps may then be left out. Left out: none."""
 
     @property
     def timings(self) -> Timings | None:

@@ -28,62 +28,38 @@ else:
 class Scenario(Closed):
     """A cluster, its jobs, faults, and the collector."""
 
-    name: str = Field(
-        default="scenario",
-        min_length=1,
-        description="Name of the scenario and of its result folder. Left out: the file's name.",
-    )
+    name: str = Field(default="scenario", min_length=1)
+    """Name of the scenario and of its result folder. Left out: the file's name."""
     description: str = Field(default="", description="Purpose of the scenario.")
-    seed: int = Field(
-        default=0, ge=0, lt=2**63, description="Seed of every random draw; same seed, same bytes."
-    )
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of every random draw; same seed, same bytes."""
     cluster: Cluster = Field(description="The hardware.")
-    jobs: tuple[WrittenJob, ...] = Field(
-        description="The training jobs: each with a model, or with a trace of its ranks.",
-    )
-    storage: tuple[str, ...] = Field(
-        default=(),
-        description="Servers for storage only: jobs save to them and read from them, and no job "
-        "is placed there. The topology marks them as storage.",
-    )
-    background: tuple[Background, ...] = Field(
-        default=(), description="Traffic that belongs to no job."
-    )
+    jobs: tuple[WrittenJob, ...]
+    """The training jobs: each with a model, or with a trace of its ranks."""
+    storage: tuple[str, ...] = ()
+    """Servers for storage only: jobs save to them and read from them, and no job is placed there.
+    The topology marks them as storage."""
+    background: tuple[Background, ...] = ()
+    """Traffic that belongs to no job."""
     faults: tuple[Fault, ...] = Field(default=(), description="The faults, each with its window.")
-    measure_faults: bool = Field(
-        default=False,
-        description="Simulate once more without each fault, and write the slowdown that it really "
-        "causes into the truth. Takes as much time again for each fault.",
-    )
-    collector: CollectorConfig = Field(
-        default=CollectorConfig(), description="How transfers become flow records."
-    )
-    campaign: Campaign | None = Field(
-        default=None, description="Further faults, drawn at random. Left out: none."
-    )
-    logs: Logs | None = Field(
-        default=None,
-        description="Logs of the jobs, with the truth of each line. Left out: none.",
-    )
-    collectives: Inspector | None = Field(
-        default=None,
-        description="What the communication library of each process writes about its collectives. "
-        "Left out: nothing.",
-    )
-    duration_s: float | None = Field(
-        default=None,
-        ge=1e-9,
-        le=1e8,
-        description="Stop the simulation at this time [s]; without background traffic, also when "
-        "all jobs have ended. Left out: when all jobs have ended.",
-    )
-    epoch_ns: int = Field(
-        default=1_767_225_600_000_000_000,
-        ge=0,
-        le=8_000_000_000_000_000_000,
-        description="The simulation's time zero on the collector's clock [ns since 1970]. "
-        "Default: 2026-01-01 00:00 UTC.",
-    )
+    measure_faults: bool = False
+    """Simulate once more without each fault, and write the slowdown that it really causes into the
+    truth. Takes as much time again for each fault."""
+    collector: CollectorConfig = CollectorConfig()
+    """How transfers become flow records."""
+    campaign: Campaign | None = None
+    """Further faults, drawn at random. Left out: none."""
+    logs: Logs | None = None
+    """Logs of the jobs, with the truth of each line. Left out: none."""
+    collectives: Inspector | None = None
+    """What the communication library of each process writes about its collectives. Left out:
+    nothing."""
+    duration_s: float | None = Field(default=None, ge=1e-9, le=1e8)
+    """Stop the simulation at this time [s]; without background traffic, also when all jobs have
+    ended. Left out: when all jobs have ended."""
+    epoch_ns: int = Field(default=1_767_225_600_000_000_000, ge=0, le=8_000_000_000_000_000_000)
+    """The simulation's time zero on the collector's clock [ns since 1970]. Default: 2026-01-01
+    00:00 UTC."""
 
     @property
     def all_faults(self) -> tuple[FaultBase, ...]:

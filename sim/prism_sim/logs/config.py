@@ -19,87 +19,47 @@ Population = Literal["open", "exam", "all"]
 class Logs(Closed):
     """The logs of the scenario's jobs, and of drawn jobs that ended before it begins."""
 
-    failures: int = Field(
-        default=0, ge=0, le=1_000_000, description="Failed jobs to draw, besides the scenario's."
-    )
-    successes: float = Field(
-        default=1.0,
-        ge=0,
-        le=1000,
-        description="Mean number of successful jobs of the same user before each failed one.",
-    )
+    failures: int = Field(default=0, ge=0, le=1_000_000)
+    """Failed jobs to draw, besides the scenario's."""
+    successes: float = Field(default=1.0, ge=0, le=1000)
+    """Mean number of successful jobs of the same user before each failed one."""
     users: int = Field(default=12, ge=1, le=10_000, description="Users of the drawn jobs.")
-    population: Population = Field(
-        default="open",
-        description="open: failure kinds and tool versions that are not held out. exam: jobs with "
-        "a held-out kind, or with held-out versions. all: both.",
-    )
-    kinds: tuple[str, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="Failure kinds that may occur; see: prism-sim list failures. They replace the "
-        "choice of `population` among kinds. Left out: all of it.",
-    )
+    population: Population = "open"
+    """open: failure kinds and tool versions that are not held out. exam: jobs with a held-out kind,
+    or with held-out versions. all: both."""
+    kinds: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Failure kinds that may occur; see: prism-sim list failures. They replace the choice of
+    `population` among kinds. Left out: all of it."""
     min_nodes: int = Field(default=2, ge=1, le=100_000, description="Nodes of the smallest job.")
-    max_nodes: int = Field(
-        default=8,
-        ge=1,
-        le=100_000,
-        description="Nodes of the largest job; sizes are log-uniform. At most the cluster's.",
-    )
-    iterations: int = Field(
-        default=200, ge=8, le=10_000_000, description="Median of the iterations of drawn jobs."
-    )
-    step_s: float = Field(
-        default=5.0, ge=1e-3, le=1e5, description="Median length of their iterations [s]."
-    )
-    layout: Layout | None = Field(
-        default=None,
-        description="One file for each job, node or rank. Left out: drawn for each job.",
-    )
-    nccl_debug: NcclDebug = Field(
-        default="info",
-        description="NCCL_DEBUG: warn; info, which adds communicators and channels; coll, which "
-        "adds a line for each collective call of each rank (most of the volume).",
-    )
-    calls: int = Field(
-        default=16, ge=2, le=100_000, description="Collective calls of a rank in an iteration."
-    )
+    max_nodes: int = Field(default=8, ge=1, le=100_000)
+    """Nodes of the largest job; sizes are log-uniform. At most the cluster's."""
+    iterations: int = Field(default=200, ge=8, le=10_000_000)
+    """Median of the iterations of drawn jobs."""
+    step_s: float = Field(default=5.0, ge=1e-3, le=1e5)
+    """Median length of their iterations [s]."""
+    layout: Layout | None = None
+    """One file for each job, node or rank. Left out: drawn for each job."""
+    nccl_debug: NcclDebug = "info"
+    """NCCL_DEBUG: warn; info, which adds communicators and channels; coll, which adds a line for
+    each collective call of each rank (most of the volume)."""
+    calls: int = Field(default=16, ge=2, le=100_000)
+    """Collective calls of a rank in an iteration."""
     compression: Compression = Field(default="gzip", description="Compression of all log files.")
-    rotate_mbytes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="A file is rotated at this size [10^6 bytes, uncompressed]. Left out: never.",
-    )
-    keep: int | None = Field(
-        default=None, ge=1, le=10_000, description="Parts of a file that are kept. Left out: all."
-    )
-    clock_spread_ms: float = Field(
-        default=20.0,
-        ge=0,
-        le=1e7,
-        description="Standard deviation of the offsets of the nodes' clocks [ms].",
-    )
-    missing: float = Field(
-        default=0.01, ge=0, le=1, description="Probability that the files of a node are absent."
-    )
-    truncated: float = Field(
-        default=0.02, ge=0, le=1, description="Probability that the files of a node end early."
-    )
-    noise: float = Field(
-        default=1.0,
-        ge=0,
-        le=1000,
-        description="Factor on the number of error lines that mean nothing.",
-    )
-    repeats: float = Field(
-        default=0.15,
-        ge=0,
-        le=1,
-        description="Probability that a GPU fault is followed by another failure of the same GPU, "
-        "with another symptom, in the next job on its node.",
-    )
+    rotate_mbytes: int | None = Field(default=None, ge=1, le=1_000_000)
+    """A file is rotated at this size [10^6 bytes, uncompressed]. Left out: never."""
+    keep: int | None = Field(default=None, ge=1, le=10_000)
+    """Parts of a file that are kept. Left out: all."""
+    clock_spread_ms: float = Field(default=20.0, ge=0, le=1e7)
+    """Standard deviation of the offsets of the nodes' clocks [ms]."""
+    missing: float = Field(default=0.01, ge=0, le=1)
+    """Probability that the files of a node are absent."""
+    truncated: float = Field(default=0.02, ge=0, le=1)
+    """Probability that the files of a node end early."""
+    noise: float = Field(default=1.0, ge=0, le=1000)
+    """Factor on the number of error lines that mean nothing."""
+    repeats: float = Field(default=0.15, ge=0, le=1)
+    """Probability that a GPU fault is followed by another failure of the same GPU, with another
+    symptom, in the next job on its node."""
 
     def remarks(self, cluster: Cluster) -> Remarks:
         """Errors of the section with this cluster; locations are relative to the section."""

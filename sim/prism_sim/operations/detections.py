@@ -43,12 +43,10 @@ class Timeout(DetectionBase):
     kind: Literal["timeout"] = "timeout"
     error_s: float = Field(default=60, ge=0, description="time until an error is noticed [s]")
     timeout_s: float = Field(default=1800, gt=0, description="time-out of a collective [s]")
-    notice_s: float = Field(
-        default=86_400, gt=0, description="time until a person notices a slow job [s]"
-    )
-    spike_s: float = Field(
-        default=3600, gt=0, description="time until a person notices a spike of the loss [s]"
-    )
+    notice_s: float = Field(default=86_400, gt=0)
+    """time until a person notices a slow job [s]"""
+    spike_s: float = Field(default=3600, gt=0)
+    """time until a person notices a spike of the loss [s]"""
 
     def detect(self, failure: Failure) -> Detected:
         after_s = {
@@ -99,9 +97,8 @@ class Diagnoser(DetectionBase):
     recall: float = Field(ge=0, le=1, description="part of the failures that it finds")
     precision: float = Field(default=1, gt=0, le=1, description="part of its alarms that are true")
     delay_s: float = Field(default=60, ge=0, description="time until it finds a failure [s]")
-    sees: tuple[Symptom, ...] = Field(
-        default=("hang", "slow"), min_length=1, description="symptoms that it can find"
-    )
+    sees: tuple[Symptom, ...] = Field(default=("hang", "slow"), min_length=1)
+    """symptoms that it can find"""
 
     def detect(self, failure: Failure) -> Detected | None:
         visible = failure.cause.symptom in self.sees and failure.found < self.recall

@@ -53,14 +53,11 @@ class OwnCause(Closed):
     name: str = Field(min_length=1, max_length=64, description="its name in tables")
     per_server_day: float = Field(gt=0, le=10, description="failures a server and day")
     symptom: Symptom = Field(default="error", description="how the job shows it")
-    part: Literal["server", "fabric", "none"] = Field(
-        default="server",
-        description="what it stays with: a server, until it is replaced; a link or a switch "
-        "(fabric), until it is taken out of service; or nothing",
-    )
-    drain_s: float = Field(
-        default=0, ge=0, le=1e8, description="time to take a part of the fabric out of service [s]"
-    )
+    part: Literal["server", "fabric", "none"] = "server"
+    """what it stays with: a server, until it is replaced; a link or a switch (fabric), until it is
+    taken out of service; or nothing"""
+    drain_s: float = Field(default=0, ge=0, le=1e8)
+    """time to take a part of the fabric out of service [s]"""
 
     @property
     def cause(self) -> Cause:

@@ -92,9 +92,8 @@ class Learned(IntervalBase):
     """
 
     kind: Literal["learned"] = "learned"
-    guess_s: float = Field(
-        default=86_400, gt=0, description="mean time between failures before the first one [s]"
-    )
+    guess_s: float = Field(default=86_400, gt=0)
+    """mean time between failures before the first one [s]"""
 
     def work_s(self, stall_s: float, known: Known) -> float:
         learned_s = (self.guess_s + known.elapsed_s) / (1 + known.failures)

@@ -18,9 +18,8 @@ class LocalisationBase(Measurable):
     """
 
     takes_s: float = Field(ge=0, description="time of an attempt [s]")
-    sees: tuple[Symptom, ...] = Field(
-        default=("error", "hang", "slow"), description="symptoms that it can localise"
-    )
+    sees: tuple[Symptom, ...] = ("error", "hang", "slow")
+    """symptoms that it can localise"""
     names: float = Field(default=1, ge=0, le=1, description="part of these with a named server")
     right: float = Field(default=1, ge=0, le=1, description="part of the named that are right")
     by_hand: bool = Field(default=False, description="whether a person does it")
@@ -64,9 +63,8 @@ class Stacks(LocalisationBase):
 
     kind: Literal["stacks"] = "stacks"
     takes_s: float = Field(default=60, ge=0, description="time of an attempt [s]")
-    sees: tuple[Symptom, ...] = Field(
-        default=("hang", "slow"), description="symptoms that it can localise"
-    )
+    sees: tuple[Symptom, ...] = ("hang", "slow")
+    """symptoms that it can localise"""
 
 
 class Flows(LocalisationBase):
@@ -77,9 +75,8 @@ class Flows(LocalisationBase):
 
     kind: Literal["flows"] = "flows"
     takes_s: float = Field(default=0, ge=0, description="time of an attempt [s]")
-    sees: tuple[Symptom, ...] = Field(
-        default=("hang", "slow"), description="symptoms that it can localise"
-    )
+    sees: tuple[Symptom, ...] = ("hang", "slow")
+    """symptoms that it can localise"""
 
 
 class Logs(LocalisationBase):
@@ -90,9 +87,8 @@ class Logs(LocalisationBase):
 
     kind: Literal["logs"] = "logs"
     takes_s: float = Field(default=10, ge=0, description="time of an attempt [s]")
-    sees: tuple[Symptom, ...] = Field(
-        default=("error", "hang"), description="symptoms that it can localise"
-    )
+    sees: tuple[Symptom, ...] = ("error", "hang")
+    """symptoms that it can localise"""
 
 
 LOCALISATIONS: Registry[type[LocalisationBase]] = Registry(

@@ -40,20 +40,14 @@ class Policy(Closed):
 
     name: str = Field(min_length=1, description="its name in tables and figures")
     checkpoint: Checkpoint = Field(description="when the job saves")
-    detection: Annotated[tuple[Detection, ...], _OneOrMore] = Field(
-        min_length=1, description="how failures are detected; the earliest of several counts"
-    )
-    localisation: Annotated[tuple[Localisation, ...], _OneOrMore] = Field(
-        min_length=1,
-        description="how the server is found; the first of several that names one counts",
-    )
-    recovery: Annotated[tuple[Recovery, ...], _OneOrMore] = Field(
-        min_length=1,
-        description="how the job comes back; the first of several that handles a failure counts",
-    )
-    retire_after: int | None = Field(
-        default=None, ge=1, description="failures after which a server is not used again"
-    )
+    detection: Annotated[tuple[Detection, ...], _OneOrMore] = Field(min_length=1)
+    """how failures are detected; the earliest of several counts"""
+    localisation: Annotated[tuple[Localisation, ...], _OneOrMore] = Field(min_length=1)
+    """how the server is found; the first of several that names one counts"""
+    recovery: Annotated[tuple[Recovery, ...], _OneOrMore] = Field(min_length=1)
+    """how the job comes back; the first of several that handles a failure counts"""
+    retire_after: int | None = Field(default=None, ge=1)
+    """failures after which a server is not used again"""
 
     def detect(self, failure: Failure) -> Detected:
         """The earliest detection; errors, time-outs and people are always there."""

@@ -34,35 +34,24 @@ _DRAWN = ("per_server_day", "between", "repair", "repair_s", "campaign", "causes
 class Failures(Closed):
     """How often the job fails, and from what."""
 
-    per_server_day: float = Field(
-        default=0.0065,
-        gt=0,
-        le=10,
-        description="failures a server and day, as Meta's RSC-1",
-    )
+    per_server_day: float = Field(default=0.0065, gt=0, le=10)
+    """failures a server and day, as Meta's RSC-1"""
     between: Time = Field(default=Exponential(), description="distribution of times between them")
     repair: Time = Field(default=Lognormal(sigma=1), description="distribution of repair times")
-    repair_s: float = Field(
-        default=60_480, gt=0, description="mean time to repair a server [s]; GPUs take 0.7 days"
-    )
+    repair_s: float = Field(default=60_480, gt=0)
+    """mean time to repair a server [s]; GPUs take 0.7 days"""
     campaign: str = Field(default="byterobust", description="publication of the causes' counts")
-    causes: tuple[str | OwnCause, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="causes that occur: names of the campaign, which share per_server_day, and own "
-        "ones with own rates; left out: all of the campaign",
-    )
-    slow: float | None = Field(
-        default=None, ge=0, lt=1, description="part of the failures that are slow; as published"
-    )
-    slowdown: float = Field(
-        default=0.346, ge=0, le=10, description="time that a slow server adds to a step"
-    )
+    causes: tuple[str | OwnCause, ...] | None = Field(default=None, min_length=1)
+    """causes that occur: names of the campaign, which share per_server_day, and own ones with own
+    rates; left out: all of the campaign"""
+    slow: float | None = Field(default=None, ge=0, lt=1)
+    """part of the failures that are slow; as published"""
+    slowdown: float = Field(default=0.346, ge=0, le=10)
+    """time that a slow server adds to a step"""
     offenders: Offenders | None = Field(default=None, description="servers that fail repeatedly")
     trace: Trace | None = Field(default=None, description="recorded failures, instead of drawn")
-    outages: SkipJsonSchema[tuple[Outage, ...]] = Field(
-        default=(), description="those of the trace, once read"
-    )
+    outages: SkipJsonSchema[tuple[Outage, ...]] = ()
+    """those of the trace, once read"""
 
     @field_validator("campaign")
     @classmethod
@@ -142,25 +131,18 @@ class Study(Closed):
     gpus_per_server: int = Field(default=8, ge=1, le=1024, description="GPUs of a server")
     days: float = Field(gt=0, le=3650, description="simulated time [days]")
     failures: Failures = Field(default=Failures(), description="how often the job fails")
-    measured: str | None = Field(
-        default=None, min_length=1, description="figures of methods: a JSON file beside the study"
-    )
+    measured: str | None = Field(default=None, min_length=1)
+    """figures of methods: a JSON file beside the study"""
     policies: tuple[Policy, ...] = Field(min_length=1, description="policies to compare")
     seeds: int = Field(default=20, ge=2, le=10_000, description="replications, at most")
-    enough: float = Field(
-        default=0,
-        ge=0,
-        lt=1,
-        description="half of the 95 % interval of the ETTR at which replications end; 0: never",
-    )
+    enough: float = Field(default=0, ge=0, lt=1)
+    """half of the 95 % interval of the ETTR at which replications end; 0: never"""
     worth: Worth | None = Field(default=None, description="what a diagnosis is worth: curves")
-    gpu_hour_price: float | None = Field(
-        default=None, gt=0, le=1e6, description="price of a GPU-hour; left out: no money is shown"
-    )
+    gpu_hour_price: float | None = Field(default=None, gt=0, le=1e6)
+    """price of a GPU-hour; left out: no money is shown"""
     sweep: Sweep | None = Field(default=None, description="values to vary: a heat map of the ETTR")
-    windows: Windows | None = Field(
-        default=None, description="moments at which flows are simulated and diagnosed"
-    )
+    windows: Windows | None = None
+    """moments at which flows are simulated and diagnosed"""
 
     @field_validator("policies")
     @classmethod

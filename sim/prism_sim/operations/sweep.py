@@ -28,14 +28,12 @@ class Sweep(Closed):
     """Values to vary, one or two keys of the study."""
 
     over: dict[str, Annotated[tuple[Value, ...], Field(min_length=2)]] = Field(
-        min_length=1,
-        max_length=2,
-        description="values by key, with dots between keys: servers, failures.per_server_day, "
-        "policies.0.checkpoint.interval, or policies.* for all policies",
+        min_length=1, max_length=2
     )
-    points: SkipJsonSchema[tuple[Point, ...]] = Field(
-        default=(), description="the studies, once read"
-    )
+    """values by key, with dots between keys: servers, failures.per_server_day,
+    policies.0.checkpoint.interval, or policies.* for all policies"""
+    points: SkipJsonSchema[tuple[Point, ...]] = ()
+    """the studies, once read"""
 
     @field_validator("over")
     @classmethod

@@ -40,9 +40,8 @@ class TraceBase(Closed):
 
     file: str = Field(min_length=1, description="the trace, beside the study")
     servers: int = Field(ge=1, description="servers of the recorded cluster, healthy ones too")
-    overlaps: Literal["refuse", "merge"] = Field(
-        default="refuse", description="what to do with outages of one server that overlap"
-    )
+    overlaps: Literal["refuse", "merge"] = "refuse"
+    """what to do with outages of one server that overlap"""
 
     @abstractmethod
     def rows(self, path: Path) -> list[Outage]:

@@ -41,17 +41,14 @@ class Moment:
 class Windows(Closed):
     """Moments of the first replication, a scenario of the job, and a diagnoser."""
 
-    scenario: str = Field(
-        min_length=1, description="the job at the level of flows: a file, or a bundled scenario"
-    )
-    around: tuple[float | str, ...] = Field(
-        min_length=1, description="hours since the start, or causes: the first failure of each"
-    )
+    scenario: str = Field(min_length=1)
+    """the job at the level of flows: a file, or a bundled scenario"""
+    around: tuple[float | str, ...] = Field(min_length=1)
+    """hours since the start, or causes: the first failure of each"""
     policy: str | None = Field(default=None, description="of the job; left out: the first")
     method: str = Field(default="prism", description="method that diagnoses the flows")
-    loaded: SkipJsonSchema[Scenario | None] = Field(
-        default=None, exclude=True, description="the scenario, once read"
-    )
+    loaded: SkipJsonSchema[Scenario | None] = Field(default=None, exclude=True)
+    """the scenario, once read"""
 
     def of(self, policies: Sequence[Policy]) -> Policy | None:
         """The policy under which the job runs; None: there is no such one."""

@@ -11,46 +11,24 @@ class Experts(Closed):
     """A mixture of experts, which replaces the feed-forward part of layers."""
 
     experts: int = Field(ge=2, le=1_000_000, description="Experts of a layer; ep must divide them.")
-    top_k: int = Field(
-        default=2, ge=1, le=1_000_000, description="Experts that each token is sent to."
-    )
-    shared: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Shared experts, which every rank has and every token uses.",
-    )
-    hidden: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000_000,
-        description="Width of an expert [elements]. Left out: the model's.",
-    )
-    dense_layers: int = Field(
-        default=0, ge=0, le=10_000, description="First layers that have no experts."
-    )
-    servers: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Node-limited routing: servers that the experts of a token are in. A token "
-        "crosses the network once for each of them, to the GPU at its own position there, and goes "
-        "on over NVLink. Left out: a copy for each expert crosses the network.",
-    )
-    dispatch_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        le=8,
-        description="Bytes of an element of a token that is sent to an expert (FP8: 1). Results "
-        "come back with activation_bytes. Left out: activation_bytes.",
-    )
-    imbalance: float = Field(
-        default=0.0,
-        ge=0,
-        le=2,
-        description="Sigma of the lognormal share of tokens that a rank receives, drawn for each "
-        "layer and micro-batch. 0: all ranks receive the same.",
-    )
+    top_k: int = Field(default=2, ge=1, le=1_000_000)
+    """Experts that each token is sent to."""
+    shared: int = Field(default=0, ge=0, le=1_000_000)
+    """Shared experts, which every rank has and every token uses."""
+    hidden: int | None = Field(default=None, ge=1, le=100_000_000)
+    """Width of an expert [elements]. Left out: the model's."""
+    dense_layers: int = Field(default=0, ge=0, le=10_000)
+    """First layers that have no experts."""
+    servers: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Node-limited routing: servers that the experts of a token are in. A token crosses the network
+    once for each of them, to the GPU at its own position there, and goes on over NVLink. Left out:
+    a copy for each expert crosses the network."""
+    dispatch_bytes: int | None = Field(default=None, ge=1, le=8)
+    """Bytes of an element of a token that is sent to an expert (FP8: 1). Results come back with
+    activation_bytes. Left out: activation_bytes."""
+    imbalance: float = Field(default=0.0, ge=0, le=2)
+    """Sigma of the lognormal share of tokens that a rank receives, drawn for each layer and
+    micro-batch. 0: all ranks receive the same."""
 
 
 class LatentAttention(Closed):
@@ -60,20 +38,14 @@ class LatentAttention(Closed):
     rotary key. Reference: DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434, section 2.1.
     """
 
-    query_rank: int = Field(
-        ge=1, le=10_000_000, description="Width of the narrow vector of queries [elements]."
-    )
-    kv_rank: int = Field(
-        ge=1,
-        le=10_000_000,
-        description="Width of the narrow vector of keys and values, without the rotary key.",
-    )
-    content_width: int = Field(
-        ge=1, le=10_000_000, description="Width of a head's query and key, without the rotary part."
-    )
-    rotary_width: int = Field(
-        ge=1, le=10_000_000, description="Width of the rotary part of a query or key."
-    )
+    query_rank: int = Field(ge=1, le=10_000_000)
+    """Width of the narrow vector of queries [elements]."""
+    kv_rank: int = Field(ge=1, le=10_000_000)
+    """Width of the narrow vector of keys and values, without the rotary key."""
+    content_width: int = Field(ge=1, le=10_000_000)
+    """Width of a head's query and key, without the rotary part."""
+    rotary_width: int = Field(ge=1, le=10_000_000)
+    """Width of the rotary part of a query or key."""
     value_width: int = Field(ge=1, le=10_000_000, description="Width of a head's value.")
 
     def parameters(self, hidden: int, heads: int) -> int:

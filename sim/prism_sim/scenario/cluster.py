@@ -49,18 +49,10 @@ SHAPE: tuple[Loc, ...] = (
 class Gpu(Closed):
     """Speed of one GPU."""
 
-    peak_tflops: float = Field(
-        default=989.0,
-        ge=1e-6,
-        le=1e12,
-        description="Dense bf16 peak [TFLOP/s]. Default: NVIDIA H100 SXM data sheet.",
-    )
-    memory_gbytes_per_s: float = Field(
-        default=3350.0,
-        ge=1e-6,
-        le=1e12,
-        description="Memory bandwidth [GB/s, 10^9 bytes]. Default: NVIDIA H100 SXM data sheet.",
-    )
+    peak_tflops: float = Field(default=989.0, ge=1e-6, le=1e12)
+    """Dense bf16 peak [TFLOP/s]. Default: NVIDIA H100 SXM data sheet."""
+    memory_gbytes_per_s: float = Field(default=3350.0, ge=1e-6, le=1e12)
+    """Memory bandwidth [GB/s, 10^9 bytes]. Default: NVIDIA H100 SXM data sheet."""
 
 
 NamedGpu = Annotated[
@@ -80,163 +72,81 @@ AnyRouting = Annotated[RoutingBase, NamedLater(ROUTINGS)]
 class FabricConfig(Closed):
     """Leaf and spine switches and the links between them."""
 
-    kind: Literal["rail", "tor", "rail_only"] = Field(
-        default="rail",
-        description="rail: NIC i of a block of `leaf_ports` servers goes to the block's leaf i. "
-        "tor: all NICs of `leaf_ports` / NICs-a-server servers go to one leaf. rail_only: position "
-        "i of every NVLink domain goes to leaf i, and there are no spines (`uplinks`, `spines` and "
-        "`pod_leaves` do not count).",
-    )
-    planes: int = Field(
-        default=1,
-        ge=1,
-        le=8,
-        description="Planes of the fabric: 1, the leaves of all ports of a NIC share the spines; "
-        "or as many as `nic_ports`, each port has leaves and spines of its own.",
-    )
-    leaf_ports: int = Field(
-        default=64,
-        ge=1,
-        le=1_000_000,
-        description="NICs (one port of each) per leaf switch. Default: 64, as in SimAI's "
-        "configurations.",
-    )
-    uplinks: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Uplinks of a leaf, shared evenly among the spines. Left out: the number that "
-        "gives a leaf as much bandwidth up as down (no oversubscription).",
-    )
-    uplink_gbps: float | None = Field(
-        default=None,
-        ge=1e-6,
-        le=1e12,
-        description="Rate of one uplink and direction [Gbit/s]. Left out: that of a NIC.",
-    )
-    spines: int = Field(
-        default=4,
-        ge=1,
-        le=10_000,
-        description="Spine switches: per pod with three tiers, otherwise in total.",
-    )
-    pod_leaves: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Leaves of a pod. If given, there is a third tier: the spines of a pod connect "
-        "its leaves only, and core switches connect the pods. Left out: two tiers.",
-    )
+    kind: Literal["rail", "tor", "rail_only"] = "rail"
+    """rail: NIC i of a block of `leaf_ports` servers goes to the block's leaf i. tor: all NICs of
+    `leaf_ports` / NICs-a-server servers go to one leaf. rail_only: position i of every NVLink
+    domain goes to leaf i, and there are no spines (`uplinks`, `spines` and `pod_leaves` do not
+    count)."""
+    planes: int = Field(default=1, ge=1, le=8)
+    """Planes of the fabric: 1, the leaves of all ports of a NIC share the spines; or as many as
+    `nic_ports`, each port has leaves and spines of its own."""
+    leaf_ports: int = Field(default=64, ge=1, le=1_000_000)
+    """NICs (one port of each) per leaf switch. Default: 64, as in SimAI's configurations."""
+    uplinks: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Uplinks of a leaf, shared evenly among the spines. Left out: the number that gives a leaf as
+    much bandwidth up as down (no oversubscription)."""
+    uplink_gbps: float | None = Field(default=None, ge=1e-6, le=1e12)
+    """Rate of one uplink and direction [Gbit/s]. Left out: that of a NIC."""
+    spines: int = Field(default=4, ge=1, le=10_000)
+    """Spine switches: per pod with three tiers, otherwise in total."""
+    pod_leaves: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Leaves of a pod. If given, there is a third tier: the spines of a pod connect its leaves
+    only, and core switches connect the pods. Left out: two tiers."""
     cores: int = Field(default=4, ge=1, le=10_000, description="Core switches, with three tiers.")
-    core_uplinks: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
-        "rate. Left out: as much bandwidth up as down.",
-    )
-    routing: AnyRouting = Field(
-        default=Ecmp(),
-        description="What switches do with equal paths: a name, or `kind` and its options. ecmp: a "
-        "hash gives each connection one path. flowlet: a new path after a silence. adaptive: the "
-        "least loaded path for each message, or burst. spray: each message over all paths.",
-    )
-    hop_latency_ns: float = Field(
-        default=500.0,
-        ge=0,
-        le=1e9,
-        description="Time of a packet on one link and in the switch after it [ns]. "
-        "Default: 0.5 us, as in the SimAI and ASTRA-sim configurations.",
-    )
+    core_uplinks: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Links of one spine to the cores, shared evenly among them, at the uplinks' rate. Left out: as
+    much bandwidth up as down."""
+    routing: AnyRouting = Ecmp()
+    """What switches do with equal paths: a name, or `kind` and its options. ecmp: a hash gives each
+    connection one path. flowlet: a new path after a silence. adaptive: the least loaded path for
+    each message, or burst. spray: each message over all paths."""
+    hop_latency_ns: float = Field(default=500.0, ge=0, le=1e9)
+    """Time of a packet on one link and in the switch after it [ns]. Default: 0.5 us, as in the
+    SimAI and ASTRA-sim configurations."""
 
 
 class Cluster(Closed):
     """Servers, their GPUs and NICs, and the fabric between them."""
 
-    servers: int = Field(
-        ge=1, le=65536, description="Servers in the cluster; they are called s0000, s0001, ..."
-    )
+    servers: int = Field(ge=1, le=65536)
+    """Servers in the cluster; they are called s0000, s0001, ..."""
     gpus_per_server: int = Field(default=8, ge=1, le=1024, description="GPUs in a server.")
-    nics_per_server: int = Field(
-        default=8,
-        ge=1,
-        le=254,
-        description="NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, "
-        "neighbouring GPUs share one.",
-    )
-    nic_ports: int = Field(
-        default=1,
-        ge=1,
-        le=8,
-        description="Ports of a NIC, each at `nic_gbps` / `nic_ports` and on a leaf of its own. A "
-        "message is split evenly over them; if a leaf fails, the other ports carry all of it.",
-    )
-    port_addresses: Literal["shared", "own"] = Field(
-        default="shared",
-        description="Addresses of a NIC with several ports. shared: one, as of a bond (Alibaba "
-        "HPN, SIGCOMM'24). own: each port has one, as of NICs that NCCL_IB_MERGE_NICS joins.",
-    )
-    nvlink_domain: int | None = Field(
-        default=None,
-        ge=1,
-        le=65536,
-        description="GPUs that share one NVLink domain: whole servers. 72 with 4 GPUs a server is "
-        "a GB200 NVL72, 18 servers in a rack. Left out: the GPUs of a server.",
-    )
-    gpu: NamedGpu = Field(
-        default=Gpu(),
-        description="Speed of one GPU: its name (which also sets nvlink_gbps, if that is left "
-        "out), or numbers.",
-    )
-    gpu_spread: float = Field(
-        default=0.0,
-        ge=0,
-        le=0.5,
-        description="Healthy GPUs differ: sigma of the lognormal factor (median 1) on the compute "
-        "time of each GPU, constant during the run. A tensor-parallel group is as slow as its "
-        "slowest GPU. 0.03 gives up to 14 % between the GPUs of a job, as published "
-        "(arXiv 2510.15596). Jobs that follow a trace keep its durations.",
-    )
-    nvlink_gbps: float = Field(
-        default=3600.0,
-        ge=1e-6,
-        le=1e12,
-        description="NVLink rate of one GPU and direction [Gbit/s]. Default: 450 GB/s, "
-        "NVIDIA H100 SXM data sheet (900 GB/s in both directions).",
-    )
-    nvlink_latency_ns: float = Field(
-        default=25.0,
-        ge=0,
-        le=1e9,
-        description="Latency of one NVLink hop [ns]. Default: SimAI and ASTRA-sim configurations.",
-    )
-    nic_gbps: float = Field(
-        default=400.0,
-        ge=1e-6,
-        le=1e12,
-        description="Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE.",
-    )
-    nic_burst_bytes: int = Field(
-        default=0,
-        ge=0,
-        le=10**12,
-        description="Bytes that pass a NIC, and the port of its leaf, at once after a silence: the "
-        "size of a token bucket that fills at nic_gbps while the link is not busy. Default: none, "
-        "every byte takes its time. Linux's tc-tbf calls it burst.",
-    )
-    queue_pairs: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="Queue pairs of a connection, on each port: messages are split evenly among "
-        "them. Each queue pair has its own 5-tuple, and so its own path. Default: "
-        "NCCL_IB_QPS_PER_CONNECTION = 1.",
-    )
-    efficiency: Literal["ideal", "measured"] = Field(
-        default="ideal",
-        description="Rate of a collective. ideal: the rate of the links. measured: less for small "
-        "buffers and many servers, by a law fitted to SimAI's nic_ratio figures.",
-    )
+    nics_per_server: int = Field(default=8, ge=1, le=254)
+    """NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, neighbouring GPUs
+    share one."""
+    nic_ports: int = Field(default=1, ge=1, le=8)
+    """Ports of a NIC, each at `nic_gbps` / `nic_ports` and on a leaf of its own. A message is split
+    evenly over them; if a leaf fails, the other ports carry all of it."""
+    port_addresses: Literal["shared", "own"] = "shared"
+    """Addresses of a NIC with several ports. shared: one, as of a bond (Alibaba HPN, SIGCOMM'24).
+    own: each port has one, as of NICs that NCCL_IB_MERGE_NICS joins."""
+    nvlink_domain: int | None = Field(default=None, ge=1, le=65536)
+    """GPUs that share one NVLink domain: whole servers. 72 with 4 GPUs a server is a GB200 NVL72,
+    18 servers in a rack. Left out: the GPUs of a server."""
+    gpu: NamedGpu = Gpu()
+    """Speed of one GPU: its name (which also sets nvlink_gbps, if that is left out), or numbers."""
+    gpu_spread: float = Field(default=0.0, ge=0, le=0.5)
+    """Healthy GPUs differ: sigma of the lognormal factor (median 1) on the compute time of each
+    GPU, constant during the run. A tensor-parallel group is as slow as its slowest GPU. 0.03 gives
+    up to 14 % between the GPUs of a job, as published (arXiv 2510.15596). Jobs that follow a trace
+    keep its durations."""
+    nvlink_gbps: float = Field(default=3600.0, ge=1e-6, le=1e12)
+    """NVLink rate of one GPU and direction [Gbit/s]. Default: 450 GB/s, NVIDIA H100 SXM data sheet
+    (900 GB/s in both directions)."""
+    nvlink_latency_ns: float = Field(default=25.0, ge=0, le=1e9)
+    """Latency of one NVLink hop [ns]. Default: SimAI and ASTRA-sim configurations."""
+    nic_gbps: float = Field(default=400.0, ge=1e-6, le=1e12)
+    """Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE."""
+    nic_burst_bytes: int = Field(default=0, ge=0, le=10**12)
+    """Bytes that pass a NIC, and the port of its leaf, at once after a silence: the size of a token
+    bucket that fills at nic_gbps while the link is not busy. Default: none, every byte takes its
+    time. Linux's tc-tbf calls it burst."""
+    queue_pairs: int = Field(default=1, ge=1, le=64)
+    """Queue pairs of a connection, on each port: messages are split evenly among them. Each queue
+    pair has its own 5-tuple, and so its own path. Default: NCCL_IB_QPS_PER_CONNECTION = 1."""
+    efficiency: Literal["ideal", "measured"] = "ideal"
+    """Rate of a collective. ideal: the rate of the links. measured: less for small buffers and many
+    servers, by a law fitted to SimAI's nic_ratio figures."""
     fabric: FabricConfig = Field(default=FabricConfig(), description="Switches and links.")
 
     @model_validator(mode="before")

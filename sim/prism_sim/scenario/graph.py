@@ -105,9 +105,8 @@ class GroupSet(Closed):
     """Groups of ranks of the same kind: for example, all data-parallel groups."""
 
     kind: GroupKind = Field(description="Kind of their traffic, as in the truth.")
-    groups: tuple[tuple[RankNumber, ...], ...] = Field(
-        description="Ranks of each group, in their order."
-    )
+    groups: tuple[tuple[RankNumber, ...], ...]
+    """Ranks of each group, in their order."""
 
 
 def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
@@ -129,17 +128,12 @@ class Graph(Closed):
     families: dict[Annotated[str, Field(pattern=r"^[^\s#]+$")], GroupSet] = Field(
         description="Groups that collectives run in, by name; a name is one word."
     )
-    programs: tuple[tuple[TaskLine, ...], ...] = Field(
-        description="Programs, each a list of tasks, one per line."
-    )
+    programs: tuple[tuple[TaskLine, ...], ...]
+    """Programs, each a list of tasks, one per line."""
     ranks: tuple[RankNumber, ...] = Field(description="Number of the program of each rank.")
     steps: int = Field(ge=1, le=1_000_000_000, description="Training steps in the trace.")
-    tp: int = Field(
-        default=1,
-        ge=1,
-        le=1_048_576,
-        description="Number of neighbouring ranks that must share one server.",
-    )
+    tp: int = Field(default=1, ge=1, le=1_048_576)
+    """Number of neighbouring ranks that must share one server."""
 
     @model_validator(mode="after")
     def _ranks_are_there(self) -> Graph:

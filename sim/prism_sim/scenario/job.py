@@ -19,9 +19,8 @@ from prism_sim.scenario.timings import Timings
 class OnServers(Closed):
     """A placement by names: the job's servers, filled in this order."""
 
-    servers: tuple[str, ...] = Field(
-        min_length=1, description="Names of the servers, in the order they are filled."
-    )
+    servers: tuple[str, ...] = Field(min_length=1)
+    """Names of the servers, in the order they are filled."""
 
 
 def _placement_form(value: Any) -> str:
@@ -71,258 +70,131 @@ class JobConfig(Closed):
     and traces are added above this package.
     """
 
-    name: str = Field(
-        min_length=1, max_length=64, description="Name of the job; unique in the scenario."
-    )
+    name: str = Field(min_length=1, max_length=64)
+    """Name of the job; unique in the scenario."""
     model: Model = Field(description="Name of a model preset, or sizes written out.")
     dp: int = Field(default=1, ge=1, le=1_048_576, description="Data-parallel replicas.")
-    pp: int = Field(
-        default=1,
-        ge=1,
-        le=1_048_576,
-        description="Pipeline stages. pp x chunks must divide the number of layers, unless "
-        "stage_layers gives the layers of each stage.",
-    )
-    chunks: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="Chunks of layers in each stage (virtual stages), for schedule interleaved.",
-    )
-    stage_layers: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
-        default=None,
-        description="Layers of each of the pp x chunks parts of the model, first to last; part i "
-        "belongs to stage i modulo pp. The first and the last part may have none: they hold the "
-        "embedding and the head. Left out: the same number in every part.",
-    )
-    stage_factors: tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...] | None = Field(
-        default=None,
-        description="Factor on the compute time of each stage, for stages that take longer than "
-        "their number of layers explains. Left out: 1.",
-    )
-    tp: int = Field(
-        default=1,
-        ge=1,
-        le=1_048_576,
-        description="Tensor-parallel ranks; tp must divide the GPUs of a server, or be a multiple "
-        "of them. If a group spans servers, its traffic is visible in the network.",
-    )
-    cp: int = Field(
-        default=1,
-        ge=1,
-        le=1_048_576,
-        description="Context-parallel ranks: they share each sequence, and pass keys and values "
-        "around a ring in every layer. The job has dp x cp x pp x tp ranks.",
-    )
-    ep: int = Field(
-        default=1,
-        ge=1,
-        le=1_048_576,
-        description="Expert-parallel ranks: they share the experts of a layer. They are taken "
-        "from the replicas, so ep must divide dp.",
-    )
-    moe: Experts | None = Field(
-        default=None,
-        description="A mixture of experts. Left out: the model's own, if it has one.",
-    )
-    sequence_parallel: bool = Field(
-        default=False,
-        description="Tensor parallelism with sequence parallelism: all-gathers and reduce-scatters "
-        "in place of all-reduces (Korthikanti et al., 2022).",
-    )
-    micro_batches: int = Field(
-        ge=1,
-        le=1_000_000,
-        description="Micro-batches of one replica in one step. May be left out if "
-        "global_batch_size is given.",
-    )
-    global_batch_size: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="Sequences of one step over all replicas: dp x micro_batch_size x "
-        "micro_batches. Left out: the product of these three.",
-    )
-    micro_batch_size: int = Field(
-        default=1, ge=1, le=1_000_000, description="Sequences in a micro-batch."
-    )
-    sequence_length: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="Tokens in a sequence. Left out: the model's.",
-    )
-    recompute: Literal["none", "selective", "full"] = Field(
-        default="none",
-        description="Activations that are recomputed in the backward pass: none, those of "
-        "attention (selective), or all of a layer (full).",
-    )
-    kernels: Literal["ideal", "unfused", "fused"] = Field(
-        default="ideal",
-        description="Operations that take time besides matrix products. ideal: none; mfu includes "
-        "them. unfused: norms, residuals, dropout, activation functions and attention scores pass "
-        "through memory, as in Megatron-LM in 2022. fused: scores stay on the chip, and entries "
-        "that the causal mask hides are not computed (FlashAttention). With unfused and fused, mfu "
-        "is that of the matrix products alone.",
-    )
-    mfu: float = Field(
-        default=0.5,
-        ge=1e-6,
-        le=1,
-        description="Fraction of the GPU's peak that is reached during computation. Pipeline "
-        "bubbles and exposed communication take further time, so the MFU of the whole job is "
-        "lower. Default: whole-job figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: "
-        "0.552).",
-    )
-    hybrid_shards: int | None = Field(
-        default=None,
-        ge=2,
-        le=1_048_576,
-        description="Hybrid sharding: number of neighbouring replicas (such as those of one "
-        "server) that share one copy of the sharded state. Each such group has a copy, and "
-        "gradients are all-reduced between groups. Must divide dp. Left out: all replicas share "
-        "one copy.",
-    )
-    overlap_param_gather: bool = Field(
-        default=False,
-        description="ZeRO 1 and 2: gather updated parameters during the next step's first forward "
-        "instead of right after the optimizer.",
-    )
-    bucket_params: int | None = Field(
-        default=None,
-        ge=1,
-        le=10**15,
-        description="Parameters in a gradient bucket; a full bucket is sent. Left out: "
-        "max(40e6, 1e6 x dp) as in Megatron-Core, and a single bucket without overlap.",
-    )
-    overlap_gradients: bool = Field(
-        default=True,
-        description="Send a gradient bucket as soon as the last micro-batch's backward pass has "
-        "filled it. False: all buckets are sent after the backward pass.",
-    )
-    sync_embeddings: bool = Field(
-        default=False,
-        description="All-reduce the gradients of the embedding that first and last stage share "
-        "(tied embeddings) at the end of every step.",
-    )
-    gradient_norm: bool = Field(
-        default=False,
-        description="All-reduce the gradient's norm over the ranks of a replica before every "
-        "update, as gradient clipping does. A few bytes.",
-    )
-    loss_reduce: bool = Field(
-        default=False,
-        description="All-reduce the loss over the last stage's replicas in every step. A few "
-        "bytes.",
-    )
-    activation_bytes: int = Field(
-        default=2, ge=1, le=8, description="Bytes of an activation on the wire. Default: bf16."
-    )
-    gradient_bytes: int = Field(
-        default=4, ge=1, le=8, description="Bytes of a gradient on the wire. Default: fp32."
-    )
-    parameter_bytes: int = Field(
-        default=2, ge=1, le=8, description="Bytes of a gathered parameter on the wire [bf16: 2]."
-    )
-    head_on_last_stage: bool = Field(
-        default=True,
-        description="The last stage also computes the head and the loss, so it takes longer than "
-        "the others. False: this computation is left out, and all stages take the same time.",
-    )
-    embedding_on_first_stage: bool = Field(
-        default=False,
-        description="The first stage also takes the time to look up embeddings and to add to "
-        "their gradients.",
-    )
-    library: Library | None = Field(
-        default=None,
-        description="A communication library over sockets, such as gloo: a message starts when "
-        "sender and receiver are ready (rendezvous), and rings send segments. Left out: receives "
-        "are posted ahead and messages start at once, as with RDMA.",
-    )
-    transport: Transport | None = Field(
-        default=None,
-        description="Transport protocol of the job's traffic. roce: RoCE v2, UDP port 4791. tcp: "
-        "TCP connections. Left out: tcp for a job with a library (sockets), else roce.",
-    )
-    length_spread: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Sigma of the lognormal factor (median 1, at most 4) on the tokens of every "
-        "micro-batch: compute times and message sizes vary with it, in the same way in all stages "
-        "of a replica.",
-    )
-    warm_up_steps: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000_000,
-        description="Number of first steps that are slower; the slowdown decreases from step to "
-        "step.",
-    )
-    warm_up_factor: float = Field(
-        default=1.5,
-        ge=1,
-        le=1e6,
-        description="Factor on the compute of the first step, with warm_up_steps.",
-    )
-    restarts: tuple[Restart, ...] = Field(
-        default=(),
-        description="Failures of a rank in order of time; after each, the whole job restarts.",
-    )
-    placement: Placement = Field(
-        default="packed",
-        description="packed: fill server after server. spread: one tensor-parallel group a "
-        "server, round robin. random: groups on random free slots. fragmented: runs of a few "
-        "neighbouring slots, at random places. Or {servers: [s0000, ...]}.",
-    )
-    steps: int = Field(
-        ge=1, le=1_000_000_000, description="Training steps; the job ends after them."
-    )
+    pp: int = Field(default=1, ge=1, le=1_048_576)
+    """Pipeline stages. pp x chunks must divide the number of layers, unless stage_layers gives the
+    layers of each stage."""
+    chunks: int = Field(default=1, ge=1, le=10_000)
+    """Chunks of layers in each stage (virtual stages), for schedule interleaved."""
+    stage_layers: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = None
+    """Layers of each of the pp x chunks parts of the model, first to last; part i belongs to stage
+    i modulo pp. The first and the last part may have none: they hold the embedding and the head.
+    Left out: the same number in every part."""
+    stage_factors: tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...] | None = None
+    """Factor on the compute time of each stage, for stages that take longer than their number of
+    layers explains. Left out: 1."""
+    tp: int = Field(default=1, ge=1, le=1_048_576)
+    """Tensor-parallel ranks; tp must divide the GPUs of a server, or be a multiple of them. If a
+    group spans servers, its traffic is visible in the network."""
+    cp: int = Field(default=1, ge=1, le=1_048_576)
+    """Context-parallel ranks: they share each sequence, and pass keys and values around a ring in
+    every layer. The job has dp x cp x pp x tp ranks."""
+    ep: int = Field(default=1, ge=1, le=1_048_576)
+    """Expert-parallel ranks: they share the experts of a layer. They are taken from the replicas,
+    so ep must divide dp."""
+    moe: Experts | None = None
+    """A mixture of experts. Left out: the model's own, if it has one."""
+    sequence_parallel: bool = False
+    """Tensor parallelism with sequence parallelism: all-gathers and reduce-scatters in place of
+    all-reduces (Korthikanti et al., 2022)."""
+    micro_batches: int = Field(ge=1, le=1_000_000)
+    """Micro-batches of one replica in one step. May be left out if global_batch_size is given."""
+    global_batch_size: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Sequences of one step over all replicas: dp x micro_batch_size x micro_batches. Left out: the
+    product of these three."""
+    micro_batch_size: int = Field(default=1, ge=1, le=1_000_000)
+    """Sequences in a micro-batch."""
+    sequence_length: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Tokens in a sequence. Left out: the model's."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    """Activations that are recomputed in the backward pass: none, those of attention (selective),
+    or all of a layer (full)."""
+    kernels: Literal["ideal", "unfused", "fused"] = "ideal"
+    """Operations that take time besides matrix products. ideal: none; mfu includes them. unfused:
+    norms, residuals, dropout, activation functions and attention scores pass through memory, as in
+    Megatron-LM in 2022. fused: scores stay on the chip, and entries that the causal mask hides are
+    not computed (FlashAttention). With unfused and fused, mfu is that of the matrix products
+    alone."""
+    mfu: float = Field(default=0.5, ge=1e-6, le=1)
+    """Fraction of the GPU's peak that is reached during computation. Pipeline bubbles and exposed
+    communication take further time, so the MFU of the whole job is lower. Default: whole-job
+    figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: 0.552)."""
+    hybrid_shards: int | None = Field(default=None, ge=2, le=1_048_576)
+    """Hybrid sharding: number of neighbouring replicas (such as those of one server) that share one
+    copy of the sharded state. Each such group has a copy, and gradients are all-reduced between
+    groups. Must divide dp. Left out: all replicas share one copy."""
+    overlap_param_gather: bool = False
+    """ZeRO 1 and 2: gather updated parameters during the next step's first forward instead of right
+    after the optimizer."""
+    bucket_params: int | None = Field(default=None, ge=1, le=10**15)
+    """Parameters in a gradient bucket; a full bucket is sent. Left out: max(40e6, 1e6 x dp) as in
+    Megatron-Core, and a single bucket without overlap."""
+    overlap_gradients: bool = True
+    """Send a gradient bucket as soon as the last micro-batch's backward pass has filled it. False:
+    all buckets are sent after the backward pass."""
+    sync_embeddings: bool = False
+    """All-reduce the gradients of the embedding that first and last stage share (tied embeddings)
+    at the end of every step."""
+    gradient_norm: bool = False
+    """All-reduce the gradient's norm over the ranks of a replica before every update, as gradient
+    clipping does. A few bytes."""
+    loss_reduce: bool = False
+    """All-reduce the loss over the last stage's replicas in every step. A few bytes."""
+    activation_bytes: int = Field(default=2, ge=1, le=8)
+    """Bytes of an activation on the wire. Default: bf16."""
+    gradient_bytes: int = Field(default=4, ge=1, le=8)
+    """Bytes of a gradient on the wire. Default: fp32."""
+    parameter_bytes: int = Field(default=2, ge=1, le=8)
+    """Bytes of a gathered parameter on the wire [bf16: 2]."""
+    head_on_last_stage: bool = True
+    """The last stage also computes the head and the loss, so it takes longer than the others.
+    False: this computation is left out, and all stages take the same time."""
+    embedding_on_first_stage: bool = False
+    """The first stage also takes the time to look up embeddings and to add to their gradients."""
+    library: Library | None = None
+    """A communication library over sockets, such as gloo: a message starts when sender and receiver
+    are ready (rendezvous), and rings send segments. Left out: receives are posted ahead and
+    messages start at once, as with RDMA."""
+    transport: Transport | None = None
+    """Transport protocol of the job's traffic. roce: RoCE v2, UDP port 4791. tcp: TCP connections.
+    Left out: tcp for a job with a library (sockets), else roce."""
+    length_spread: float = Field(default=0.0, ge=0, le=1)
+    """Sigma of the lognormal factor (median 1, at most 4) on the tokens of every micro-batch:
+    compute times and message sizes vary with it, in the same way in all stages of a replica."""
+    warm_up_steps: int = Field(default=0, ge=0, le=1_000_000_000)
+    """Number of first steps that are slower; the slowdown decreases from step to step."""
+    warm_up_factor: float = Field(default=1.5, ge=1, le=1e6)
+    """Factor on the compute of the first step, with warm_up_steps."""
+    restarts: tuple[Restart, ...] = ()
+    """Failures of a rank in order of time; after each, the whole job restarts."""
+    placement: Placement = "packed"
+    """packed: fill server after server. spread: one tensor-parallel group a server, round robin.
+    random: groups on random free slots. fragmented: runs of a few neighbouring slots, at random
+    places. Or {servers: [s0000, ...]}."""
+    steps: int = Field(ge=1, le=1_000_000_000)
+    """Training steps; the job ends after them."""
     start_s: float = Field(default=0.0, ge=0, le=1e8, description="Start of the first step [s].")
-    compute_jitter: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Sigma of the lognormal factor (median 1) on every forward and backward.",
-    )
-    server_jitter: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Sigma of a further lognormal factor (median 1) on the passes of a "
-        "micro-batch, which all ranks of the job in one server share.",
-    )
-    common_jitter: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Sigma of a further lognormal factor (median 1) on all passes of a step, which "
-        "all ranks of the job share: they run on one machine, or wait for one service.",
-    )
-    tail_probability: float = Field(
-        default=0.0,
-        ge=0,
-        le=0.5,
-        description="Probability that a pass takes longer than its jitter: by a factor with a "
-        "heavy tail (Pareto, at least 1, at most 100).",
-    )
-    tail_index: float = Field(
-        default=2.5, gt=1, le=100, description="Index of that tail; a lower one is heavier."
-    )
-    step_overhead_ms: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="Host work between the optimizer and the next step's first forward [ms]; "
-        "it causes no traffic.",
-    )
-    step_overhead_jitter: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Sigma of the lognormal factor (median 1) on every step_overhead_ms.",
-    )
+    compute_jitter: float = Field(default=0.0, ge=0, le=1)
+    """Sigma of the lognormal factor (median 1) on every forward and backward."""
+    server_jitter: float = Field(default=0.0, ge=0, le=1)
+    """Sigma of a further lognormal factor (median 1) on the passes of a micro-batch, which all
+    ranks of the job in one server share."""
+    common_jitter: float = Field(default=0.0, ge=0, le=1)
+    """Sigma of a further lognormal factor (median 1) on all passes of a step, which all ranks of
+    the job share: they run on one machine, or wait for one service."""
+    tail_probability: float = Field(default=0.0, ge=0, le=0.5)
+    """Probability that a pass takes longer than its jitter: by a factor with a heavy tail (Pareto,
+    at least 1, at most 100)."""
+    tail_index: float = Field(default=2.5, gt=1, le=100)
+    """Index of that tail; a lower one is heavier."""
+    step_overhead_ms: float = Field(default=0.0, ge=0, le=1e9)
+    """Host work between the optimizer and the next step's first forward [ms]; it causes no
+    traffic."""
+    step_overhead_jitter: float = Field(default=0.0, ge=0, le=1)
+    """Sigma of the lognormal factor (median 1) on every step_overhead_ms."""
 
     @model_validator(mode="before")
     @classmethod

@@ -20,51 +20,26 @@ class Library(Closed):
     (``gloo/transport/tcp/pair.h`` for the header, ``gloo/allreduce.h`` for segments).
     """
 
-    control_bytes: int = Field(
-        default=48,
-        ge=1,
-        le=1_000_000_000,
-        description="Bytes of a control message, and of the header in front of every message. "
-        "Default: that of gloo, six words of eight bytes.",
-    )
-    segment_bytes: int = Field(
-        default=1024 * 1024,
-        ge=1,
-        le=10**15,
-        description="Largest segment of a ring's chunk [bytes]; a chunk has at least two. "
-        "Default: that of gloo.",
-    )
-    gather_to: Literal["previous", "next"] = Field(
-        default="previous",
-        description="The rank to which a rank sends in an all-gather. gloo: next "
-        "(``gloo/allgather.cc``); to the previous one in an all-reduce.",
-    )
-    reduce_scatter_as: Literal["reduce_scatter", "all_reduce"] = Field(
-        default="reduce_scatter",
-        description="all_reduce: a reduce-scatter is an all-reduce of which each rank keeps its "
-        "part, so it sends twice the bytes, as in PyTorch's gloo backend.",
-    )
-    side_by_side: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="Gradient collectives of a group that run at the same time. Default: 1, for "
-        "a trainer that waits for each. PyTorch's gloo backend has two threads, and "
-        "DistributedDataParallel uses both.",
-    )
-    handling_ms: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="Time from a segment's arrival to the rank's next action [ms], independent of "
-        "the segment's size: scheduling delay. Default: none.",
-    )
-    handling_ns_per_byte: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e6,
-        description="Further time for each byte of the segment: adding, copying [ns/byte].",
-    )
-    handling_sigma: float = Field(
-        default=0.0, ge=0, le=3, description="Sigma of the lognormal factor (median 1) on both."
-    )
+    control_bytes: int = Field(default=48, ge=1, le=1_000_000_000)
+    """Bytes of a control message, and of the header in front of every message. Default: that of
+    gloo, six words of eight bytes."""
+    segment_bytes: int = Field(default=1024 * 1024, ge=1, le=10**15)
+    """Largest segment of a ring's chunk [bytes]; a chunk has at least two. Default: that of
+    gloo."""
+    gather_to: Literal["previous", "next"] = "previous"
+    """The rank to which a rank sends in an all-gather. gloo: next (``gloo/allgather.cc``); to the
+    previous one in an all-reduce."""
+    reduce_scatter_as: Literal["reduce_scatter", "all_reduce"] = "reduce_scatter"
+    """all_reduce: a reduce-scatter is an all-reduce of which each rank keeps its part, so it sends
+    twice the bytes, as in PyTorch's gloo backend."""
+    side_by_side: int = Field(default=1, ge=1, le=10_000)
+    """Gradient collectives of a group that run at the same time. Default: 1, for a trainer that
+    waits for each. PyTorch's gloo backend has two threads, and DistributedDataParallel uses
+    both."""
+    handling_ms: float = Field(default=0.0, ge=0, le=1e9)
+    """Time from a segment's arrival to the rank's next action [ms], independent of the segment's
+    size: scheduling delay. Default: none."""
+    handling_ns_per_byte: float = Field(default=0.0, ge=0, le=1e6)
+    """Further time for each byte of the segment: adding, copying [ns/byte]."""
+    handling_sigma: float = Field(default=0.0, ge=0, le=3)
+    """Sigma of the lognormal factor (median 1) on both."""

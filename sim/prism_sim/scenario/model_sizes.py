@@ -25,53 +25,29 @@ class ModelSizes(Closed):
     layers: int = Field(ge=1, le=10_000, description="Transformer layers.")
     hidden: int = Field(ge=1, le=10_000_000, description="Width of the residual stream [elements].")
     heads: int = Field(ge=1, le=1_000_000, description="Attention heads; must divide hidden.")
-    kv_heads: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Key and value heads (grouped-query attention). Left out: as many as heads.",
-    )
-    ffn_hidden: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000_000,
-        description="Feed-forward width [elements]. Left out: 4 x hidden.",
-    )
-    gated_ffn: bool = Field(
-        default=False,
-        description="Three feed-forward matrices (SwiGLU, as in LLaMA) instead of two.",
-    )
-    biases: bool = Field(
-        default=False,
-        description="Biases in every matrix and norm, as in GPT-2 and GPT-3; LLaMA has none.",
-    )
-    learned_positions: bool = Field(
-        default=False,
-        description="A learned embedding per position, as in GPT-2 and GPT-3; LLaMA has none.",
-    )
-    vocab: int = Field(
-        ge=1, le=1_000_000_000, description="Entries of the vocabulary, padding included."
-    )
-    sequence_length: int = Field(
-        ge=1, le=1_000_000_000, description="Tokens in a training sequence."
-    )
-    head_outputs: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="Outputs of the head, if different from the vocabulary. Left out: vocab.",
-    )
-    tied_embeddings: bool = Field(
-        default=False, description="The head uses the embedding's matrix instead of its own."
-    )
-    latent_attention: LatentAttention | None = Field(
-        default=None,
-        description="Multi-head latent attention (DeepSeek). Left out: plain attention, whose "
-        "heads share the width of the residual stream.",
-    )
-    moe: Experts | None = Field(
-        default=None, description="The model's mixture of experts. Left out: it is dense."
-    )
+    kv_heads: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Key and value heads (grouped-query attention). Left out: as many as heads."""
+    ffn_hidden: int | None = Field(default=None, ge=1, le=100_000_000)
+    """Feed-forward width [elements]. Left out: 4 x hidden."""
+    gated_ffn: bool = False
+    """Three feed-forward matrices (SwiGLU, as in LLaMA) instead of two."""
+    biases: bool = False
+    """Biases in every matrix and norm, as in GPT-2 and GPT-3; LLaMA has none."""
+    learned_positions: bool = False
+    """A learned embedding per position, as in GPT-2 and GPT-3; LLaMA has none."""
+    vocab: int = Field(ge=1, le=1_000_000_000)
+    """Entries of the vocabulary, padding included."""
+    sequence_length: int = Field(ge=1, le=1_000_000_000)
+    """Tokens in a training sequence."""
+    head_outputs: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Outputs of the head, if different from the vocabulary. Left out: vocab."""
+    tied_embeddings: bool = False
+    """The head uses the embedding's matrix instead of its own."""
+    latent_attention: LatentAttention | None = None
+    """Multi-head latent attention (DeepSeek). Left out: plain attention, whose heads share the
+    width of the residual stream."""
+    moe: Experts | None = None
+    """The model's mixture of experts. Left out: it is dense."""
 
     @property
     def kv_hidden(self) -> int:

@@ -84,17 +84,11 @@ class Flowlet(RoutingBase):
     """
 
     kind: Literal["flowlet"] = "flowlet"
-    gap_us: float = Field(
-        default=500.0,
-        ge=0,
-        le=1e9,
-        description="Silence of a connection after which a switch chooses again [us]. Default: "
-        "500, as in LetFlow and CONGA.",
-    )
-    choose: Literal["random", "least_loaded"] = Field(
-        default="random",
-        description="The new path: random (LetFlow), or least_loaded (CONGA).",
-    )
+    gap_us: float = Field(default=500.0, ge=0, le=1e9)
+    """Silence of a connection after which a switch chooses again [us]. Default: 500, as in LetFlow
+    and CONGA."""
+    choose: Literal["random", "least_loaded"] = "random"
+    """The new path: random (LetFlow), or least_loaded (CONGA)."""
 
     @property
     def choice(self) -> Choice | None:
@@ -115,11 +109,9 @@ class Adaptive(RoutingBase):
     follows_rates: ClassVar[bool] = True
 
     kind: Literal["adaptive"] = "adaptive"
-    per: Literal["message", "burst"] = Field(
-        default="burst",
-        description="message: each message takes the path that is least loaded when it begins. "
-        "burst: a message takes all paths, in proportion to their present rates.",
-    )
+    per: Literal["message", "burst"] = "burst"
+    """message: each message takes the path that is least loaded when it begins. burst: a message
+    takes all paths, in proportion to their present rates."""
 
     @property
     def choice(self) -> Choice | None:
@@ -144,12 +136,10 @@ class Spray(RoutingBase):
 
     kind: Literal["spray"] = "spray"
     weights: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1_000_000,
-        description="Weight of each uplink of a leaf, by number; repeated if there are more "
-        "uplinks. Left out: all equal.",
+        default=None, min_length=1, max_length=1_000_000
     )
+    """Weight of each uplink of a leaf, by number; repeated if there are more uplinks. Left out: all
+    equal."""
 
     def shares(self, rates: Floats, uplinks: Sequence[int]) -> Floats | None:
         weights = np.ones(len(rates))

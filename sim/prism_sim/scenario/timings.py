@@ -34,12 +34,10 @@ Passes = tuple[Row, ...]
 class Timings(Closed):
     """Measured durations of a job."""
 
-    passes_ns: tuple[tuple[tuple[Passes, ...], ...], ...] = Field(
-        description="Forwards and backwards [ns], by step, stage, replica, pass and micro-batch."
-    )
-    optimizer_ns: tuple[tuple[Row, ...], ...] = Field(
-        description="Parameter updates [ns], by step, stage and replica."
-    )
+    passes_ns: tuple[tuple[tuple[Passes, ...], ...], ...]
+    """Forwards and backwards [ns], by step, stage, replica, pass and micro-batch."""
+    optimizer_ns: tuple[tuple[Row, ...], ...]
+    """Parameter updates [ns], by step, stage and replica."""
 
     @model_validator(mode="after")
     def _rectangular(self) -> Timings:

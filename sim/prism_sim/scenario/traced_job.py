@@ -13,28 +13,18 @@ from prism_sim.scenario.library import Transport
 class TracedJobConfig(Closed):
     """A job whose ranks follow the graphs of a trace, instead of a model and a schedule."""
 
-    name: str = Field(
-        min_length=1, max_length=64, description="Name of the job; unique in the scenario."
-    )
-    iterations: int = Field(
-        default=1,
-        ge=1,
-        le=1_000_000_000,
-        description="Number of repetitions of the whole trace. A rank begins the next one when "
-        "all its tasks have finished.",
-    )
-    placement: Placement = Field(
-        default="packed",
-        description="As for other jobs. Ranks are placed in their order.",
-    )
-    start_s: float = Field(
-        default=0.0, ge=0, le=1e8, description="Start of the first iteration [s]."
-    )
-    transport: Transport | None = Field(
-        default=None,
-        description="Transport protocol of the job's traffic: roce (RoCE v2) or tcp. Left out: "
-        "roce, unless the telemetry effect headers gives another.",
-    )
+    name: str = Field(min_length=1, max_length=64)
+    """Name of the job; unique in the scenario."""
+    iterations: int = Field(default=1, ge=1, le=1_000_000_000)
+    """Number of repetitions of the whole trace. A rank begins the next one when all its tasks have
+    finished."""
+    placement: Placement = "packed"
+    """As for other jobs. Ranks are placed in their order."""
+    start_s: float = Field(default=0.0, ge=0, le=1e8)
+    """Start of the first iteration [s]."""
+    transport: Transport | None = None
+    """Transport protocol of the job's traffic: roce (RoCE v2) or tcp. Left out: roce, unless the
+    telemetry effect headers gives another."""
 
     @property
     def wire_transport(self) -> Transport:

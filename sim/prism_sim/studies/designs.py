@@ -144,13 +144,11 @@ class Range(Closed):
 
     low: float | None = Field(default=None, description="Lowest value.")
     high: float | None = Field(default=None, description="Highest value.")
-    scale: Literal["linear", "log"] = Field(
-        default="linear", description="log: every decade is as likely as every other."
-    )
+    scale: Literal["linear", "log"] = "linear"
+    """log: every decade is as likely as every other."""
     whole: bool = Field(default=False, description="Whole numbers only.")
-    values: tuple[Any, ...] | None = Field(
-        default=None, min_length=1, description="The values, in place of low and high."
-    )
+    values: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    """The values, in place of low and high."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Range:
@@ -194,9 +192,8 @@ class DrawnDesign(Closed, Design):
 
     samples: int = Field(ge=1, le=1_000_000, description="Number of places.")
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the draws.")
-    over: dict[str, Range] = Field(
-        min_length=1, description="Dotted paths and the range of each, such as {low: 1, high: 9}."
-    )
+    over: dict[str, Range] = Field(min_length=1)
+    """Dotted paths and the range of each, such as {low: 1, high: 9}."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -38,50 +38,33 @@ class Study(Closed):
 
     description: str = Field(default="", description="The question; title of the figure.")
     scenario: str = Field(description="The base: a file, relative to the study, or a bundled one.")
-    set: dict[str, Any] = Field(
-        default={}, description="Values by dotted path, set in the base at every place."
-    )
-    variants: Variants | None = Field(
-        default=None,
-        description="Names, and for each the values by dotted path; the table has the names.",
-    )
-    list: PlaceList | None = Field(
-        default=None, description="Places one by one: for each its values by dotted path."
-    )
-    grid: Grid = Field(
-        default=Grid({}), description="Dotted paths and the values of each; all combinations."
-    )
-    random: RandomDesign | None = Field(
-        default=None, description="Places drawn at random: samples, and `over`: path and range."
-    )
-    latin_hypercube: LatinHypercube | None = Field(
-        default=None, description="Places drawn so that they cover every range evenly."
-    )
+    set: dict[str, Any] = Field(default={})
+    """Values by dotted path, set in the base at every place."""
+    variants: Variants | None = None
+    """Names, and for each the values by dotted path; the table has the names."""
+    list: PlaceList | None = None
+    """Places one by one: for each its values by dotted path."""
+    grid: Grid = Grid({})
+    """Dotted paths and the values of each; all combinations."""
+    random: RandomDesign | None = None
+    """Places drawn at random: samples, and `over`: path and range."""
+    latin_hypercube: LatinHypercube | None = None
+    """Places drawn so that they cover every range evenly."""
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1, description="Seeds of each place.")
-    methods: tuple[str, ...] = Field(
-        default=("paper",),
-        min_length=1,
-        description="Methods of diagnosis; none: the simulation alone.",
-    )
-    figures: tuple[str, ...] = Field(
-        min_length=1,
-        description="Figures to keep: paths in score.json, such as pairs.accuracy, or figures of "
-        "the simulation, such as truth.step_s_mean.",
-    )
-    labels: dict[str, str] = Field(
-        default={}, description="Labels in the picture of paths and figures, including units."
-    )
-    x: str | None = Field(
-        default=None,
-        description="What the picture has on its x axis: a path, a figure, variant or method. "
-        "Left out: the first path of the grid, otherwise the first column of the table.",
-    )
-    x_scale: Literal["linear", "log"] = Field(
-        default="linear", description="Scale of the x axis of the picture."
-    )
-    processes: int | None = Field(
-        default=None, ge=1, description="Parallel runs. Left out: one per processor core."
-    )
+    methods: tuple[str, ...] = Field(default=("paper",), min_length=1)
+    """Methods of diagnosis; none: the simulation alone."""
+    figures: tuple[str, ...] = Field(min_length=1)
+    """Figures to keep: paths in score.json, such as pairs.accuracy, or figures of the simulation,
+    such as truth.step_s_mean."""
+    labels: dict[str, str] = Field(default={})
+    """Labels in the picture of paths and figures, including units."""
+    x: str | None = None
+    """What the picture has on its x axis: a path, a figure, variant or method. Left out: the first
+    path of the grid, otherwise the first column of the table."""
+    x_scale: Literal["linear", "log"] = "linear"
+    """Scale of the x axis of the picture."""
+    processes: int | None = Field(default=None, ge=1)
+    """Parallel runs. Left out: one per processor core."""
 
     @property
     def designs(self) -> tuple[Design, ...]:

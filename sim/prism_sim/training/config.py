@@ -62,31 +62,24 @@ def with_keys(model: type[M]) -> type[M]:
 class TrainingConfig(JobConfig):
     """One training job with data, pipeline, tensor, expert and context parallelism."""
 
-    schedule: Schedule = Field(
-        default=OneFOneB(),
-        description="Order of a pipeline stage's work: the name of a schedule, or its kind and "
-        "options.",
-    )
+    schedule: Schedule = OneFOneB()
+    """Order of a pipeline stage's work: the name of a schedule, or its kind and options."""
     zero_stage: int | None = Field(
         default=1,
         ge=min(ZERO_STAGES),
         le=max(ZERO_STAGES),
         json_schema_extra={"enum": [*ZERO_STAGES, None]},
-        description="0: gradients are all-reduced. 1: they are reduce-scattered, and parameters "
-        "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer). 2: they are "
-        "reduce-scattered for every micro-batch. 3: parameters are sharded too (FSDP), and "
-        "gathered block by block in every forward and backward pass.",
     )
-    data_parallel: Strategy | None = Field(
-        default=None,
-        description="The data-parallel strategy by its name, or its kind and options. Left out: "
-        "determined by zero_stage.",
-    )
-    all_reduce: AllReduce = Field(
-        default=RingAllReduce(),
-        description="Algorithm of gradient all-reduces (ZeRO stage 0): its name, or its kind and "
-        "options. Reduce-scatters and all-gathers are rings.",
-    )
+    """0: gradients are all-reduced. 1: they are reduce-scattered, and parameters gathered after the
+    optimizer (ZeRO-1, Megatron's distributed optimizer). 2: they are reduce-scattered for every
+    micro-batch. 3: parameters are sharded too (FSDP), and gathered block by block in every forward
+    and backward pass."""
+    data_parallel: Strategy | None = None
+    """The data-parallel strategy by its name, or its kind and options. Left out: determined by
+    zero_stage."""
+    all_reduce: AllReduce = RingAllReduce()
+    """Algorithm of gradient all-reduces (ZeRO stage 0): its name, or its kind and options.
+    Reduce-scatters and all-gathers are rings."""
 
     @model_validator(mode="before")
     @classmethod

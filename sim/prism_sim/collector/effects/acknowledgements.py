@@ -22,36 +22,21 @@ class Acknowledgements(EffectBase):
     needs_packets = True
 
     kind: Literal["acknowledgements"] = "acknowledgements"
-    every: int = Field(
-        default=2,
-        ge=1,
-        le=1_000_000_000,
-        description="Packets an acknowledgement covers. Default: 2 (RFC 1122, 4.2.3.2, delayed "
-        "acknowledgements); with receive offload 9 to 11 (the real captures).",
-    )
-    packet_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="IP length of one [bytes]. Left out: 52 for TCP with timestamps, 20 + 20 + 12 "
-        "(RFC 7323); 48 for RoCE v2, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17).",
-    )
-    one_by_one: bool = Field(
-        default=False,
-        description="Each has its own time, so silence between them can cut records. "
-        "False: those of a transfer are one train without pauses. For small clusters: it takes "
-        "one row an acknowledgement.",
-    )
-    delay_ms: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="A single packet is acknowledged after this delay [ms], unless a second one "
-        "arrives or something is sent back before; that then carries the acknowledgement. "
-        "Default: at once, as RoCE NICs and stacks in quick-acknowledgement mode do. Delayed: 40 "
-        "(Linux), 200 (other stacks). Rows are then held for some 20 s of the simulation; answers "
-        "to transfers of more than 10 s are not modelled.",
-    )
+    every: int = Field(default=2, ge=1, le=1_000_000_000)
+    """Packets an acknowledgement covers. Default: 2 (RFC 1122, 4.2.3.2, delayed acknowledgements);
+    with receive offload 9 to 11 (the real captures)."""
+    packet_bytes: int | None = Field(default=None, ge=1, le=1_000_000)
+    """IP length of one [bytes]. Left out: 52 for TCP with timestamps, 20 + 20 + 12 (RFC 7323); 48
+    for RoCE v2, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17)."""
+    one_by_one: bool = False
+    """Each has its own time, so silence between them can cut records. False: those of a transfer
+    are one train without pauses. For small clusters: it takes one row an acknowledgement."""
+    delay_ms: float = Field(default=0.0, ge=0, le=1e9)
+    """A single packet is acknowledged after this delay [ms], unless a second one arrives or
+    something is sent back before; that then carries the acknowledgement. Default: at once, as RoCE
+    NICs and stacks in quick-acknowledgement mode do. Delayed: 40 (Linux), 200 (other stacks). Rows
+    are then held for some 20 s of the simulation; answers to transfers of more than 10 s are not
+    modelled."""
 
     @property
     def lookback_ns(self) -> int | None:

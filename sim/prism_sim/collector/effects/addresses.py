@@ -32,11 +32,9 @@ class Nat(EffectBase):
         min_length=1, description="Servers behind the translator. Practice: containers and virtual "
         "machines behind their host (Docker's default bridge).",
     )  # fmt: skip
-    address: str | None = Field(
-        default=None,
-        description="The common address. Left out: that of the first server's first NIC. Records "
-        "of an address that the topology does not contain are set aside.",
-    )
+    address: str | None = None
+    """The common address. Left out: that of the first server's first NIC. Records of an address
+    that the topology does not contain are set aside."""
 
     def stage(self, scene: Scene) -> Stage:
         layout = scene.tuples.router.layout

@@ -40,31 +40,17 @@ class Connections(EffectBase):
     needs_packets = True
 
     kind: Literal["connections"] = "connections"
-    lead_ms: float = Field(
-        default=1.0,
-        ge=0,
-        le=1e9,
-        description="Time from the first SYN to the first use [ms]. Default: NCCL connects "
-        "when a connection is first needed. gloo connects when its groups are made: about 5,000.",
-    )
-    hello_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000_000,
-        description="First bytes of the side that connects. Left out: 8 over TCP (gloo, "
-        "measured), 3,500 for RoCE (NCCL, net_ib).",
-    )
-    reply_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000_000,
-        description="First bytes of the other side. Left out: none over TCP, as much for RoCE.",
-    )
-    mesh: bool = Field(
-        default=False,
-        description="Also connect each two ranks of a job that sit in different servers, used or "
-        "not, before its start: gloo's full mesh.",
-    )
+    lead_ms: float = Field(default=1.0, ge=0, le=1e9)
+    """Time from the first SYN to the first use [ms]. Default: NCCL connects when a connection is
+    first needed. gloo connects when its groups are made: about 5,000."""
+    hello_bytes: int | None = Field(default=None, ge=0, le=1_000_000_000)
+    """First bytes of the side that connects. Left out: 8 over TCP (gloo, measured), 3,500 for RoCE
+    (NCCL, net_ib)."""
+    reply_bytes: int | None = Field(default=None, ge=0, le=1_000_000_000)
+    """First bytes of the other side. Left out: none over TCP, as much for RoCE."""
+    mesh: bool = False
+    """Also connect each two ranks of a job that sit in different servers, used or not, before its
+    start: gloo's full mesh."""
 
     @property
     def lookback_ns(self) -> int | None:

@@ -28,27 +28,17 @@ class Headers(EffectBase):
     counts = True
 
     kind: Literal["headers"] = "headers"
-    mtu_payload_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a full packet [bytes]. Left out: 4096 for RoCE v2, its largest "
-        "MTU; 1448 for TCP over Ethernet.",
-    )
-    header_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000,
-        description="IP length of a packet without payload [bytes]. Left out: 44 for RoCE v2, 20 "
-        "IP + 8 UDP + 12 BTH + 4 ICRC (Annex A17); 52 for TCP with timestamps (RFC 7323). Captured "
-        "on a host before segmentation, as in the real captures: 5, one header for 10 or 11.",
-    )
-    transport: Transport | None = Field(
-        default=None,
-        description="Transport of jobs that give none themselves, and of traffic of no job. Left "
-        "out: the default of each job (TCP with a socket library, otherwise RoCE v2), and RoCE v2 "
-        "for other traffic. Over TCP both directions share one connection's ports.",
-    )
+    mtu_payload_bytes: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Payload of a full packet [bytes]. Left out: 4096 for RoCE v2, its largest MTU; 1448 for TCP
+    over Ethernet."""
+    header_bytes: int | None = Field(default=None, ge=0, le=1_000_000)
+    """IP length of a packet without payload [bytes]. Left out: 44 for RoCE v2, 20 IP + 8 UDP + 12
+    BTH + 4 ICRC (Annex A17); 52 for TCP with timestamps (RFC 7323). Captured on a host before
+    segmentation, as in the real captures: 5, one header for 10 or 11."""
+    transport: Transport | None = None
+    """Transport of jobs that give none themselves, and of traffic of no job. Left out: the default
+    of each job (TCP with a socket library, otherwise RoCE v2), and RoCE v2 for other traffic. Over
+    TCP both directions share one connection's ports."""
 
     def stage(self, scene: Scene) -> Stage:
         def count(rows: Rows) -> Rows:
@@ -82,14 +72,11 @@ class Observation(EffectBase):
     """
 
     kind: Literal["observation"] = "observation"
-    point: Literal["ingress", "egress", "both"] = Field(
-        default="egress",
-        description="Practice: ingress on every port; so does a collector without this effect. "
-        "Default of the effect: egress, since ingress changes nothing; observed later, by the "
-        "latency of the path. both: where ports monitor input and output (Cisco Flexible NetFlow "
-        "supports either) and duplicates are not removed. The metadata of the table name it as "
-        "observation_point.",
-    )
+    point: Literal["ingress", "egress", "both"] = "egress"
+    """Practice: ingress on every port; so does a collector without this effect. Default of the
+    effect: egress, since ingress changes nothing; observed later, by the latency of the path. both:
+    where ports monitor input and output (Cisco Flexible NetFlow supports either) and duplicates are
+    not removed. The metadata of the table name it as observation_point."""
 
     def stage(self, scene: Scene) -> Stage:
         def at_egress(rows: Rows) -> Rows:

@@ -50,20 +50,12 @@ class Sampling(EffectBase):
     """
 
     kind: Literal["sampling"] = "sampling"
-    one_in: int = Field(
-        default=4096,
-        ge=1,
-        le=1_000_000_000,
-        description="N. Default: 4,096, that of sFlow at Aruba. Others: 2,000 (Juniper EX), "
-        "one in a million bit/s of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s).",
-    )
-    mtu_payload_bytes: int = Field(
-        default=4096,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a full packet [bytes], unless the effect headers is listed. "
-        "Default: as for headers, RoCE v2's largest MTU.",
-    )
+    one_in: int = Field(default=4096, ge=1, le=1_000_000_000)
+    """N. Default: 4,096, that of sFlow at Aruba. Others: 2,000 (Juniper EX), one in a million bit/s
+    of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s)."""
+    mtu_payload_bytes: int = Field(default=4096, ge=1, le=1_000_000_000)
+    """Payload of a full packet [bytes], unless the effect headers is listed. Default: as for
+    headers, RoCE v2's largest MTU."""
 
     def stage(self, scene: Scene) -> Stage:
         from scipy.stats import binom
@@ -112,32 +104,16 @@ class Loss(EffectBase):
     after_cutting = True
 
     kind: Literal["loss"] = "loss"
-    probability: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Loss of a record in the good state. Left out: 1.4e-3, as over UDP at one "
-        "exporter of a site whose other had 2e-4 (packets; nfdump, issue 335); none where "
-        "burst_probability is given, so that a scenario can have bursts only.",
-    )
-    burst_probability: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Loss of a record in the bad state. Left out: as in the good state.",
-    )
-    mean_good_s: float = Field(
-        default=60.0,
-        ge=1e-9,
-        le=1e9,
-        description="Mean length of good periods [s]. Assumed: no published figure found.",
-    )
-    mean_bad_s: float = Field(
-        default=1.0,
-        ge=1e-9,
-        le=1e9,
-        description="Mean length of bad periods [s]. Assumed: no published figure found.",
-    )
+    probability: float | None = Field(default=None, ge=0, le=1)
+    """Loss of a record in the good state. Left out: 1.4e-3, as over UDP at one exporter of a site
+    whose other had 2e-4 (packets; nfdump, issue 335); none where burst_probability is given, so
+    that a scenario can have bursts only."""
+    burst_probability: float | None = Field(default=None, ge=0, le=1)
+    """Loss of a record in the bad state. Left out: as in the good state."""
+    mean_good_s: float = Field(default=60.0, ge=1e-9, le=1e9)
+    """Mean length of good periods [s]. Assumed: no published figure found."""
+    mean_bad_s: float = Field(default=1.0, ge=1e-9, le=1e9)
+    """Mean length of bad periods [s]. Assumed: no published figure found."""
 
     @property
     def good_probability(self) -> float:

@@ -34,43 +34,26 @@ class Paths(EffectBase):
     after_cutting = True
 
     kind: Literal["paths"] = "paths"
-    hidden: tuple[str, ...] | None = Field(
-        default=None, description="Switches that report nothing: always ``?``. Left out: none."
-    )
-    unknown_hop: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Probability that a hop is ``?``, independent of other hops: loss of mirrored "
-        "packets. Left out: none; no published figure found.",
-    )
-    exporter_only: bool = Field(
-        default=False,
-        description="Only the switch that exports a record is known, and from its interfaces "
-        "whether it is the first or the last of the path; the rest is one ``?``. NetFlow, IPFIX "
-        "and sFlow report no more than that. Default: paths are assembled hop by hop.",
-    )
-    truncated: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Probability that a path ends early, after a number of hops drawn evenly from "
-        "1 to one less than there are. Left out: none; no published figure found.",
-    )
-    split: Literal["all", "one"] | None = Field(
-        default=None,
-        description="Messages that routing splits over several paths. all: a record for each "
-        "path, as of switches that tell records of different output interfaces apart. one: the "
-        "path of one packet, with all bytes. Left out: ``?`` between the leaves.",
-    )
-    missing: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Probability that a record has no path (null). Left out: 1, since records of "
-        "NetFlow, IPFIX and sFlow have no field for a path; none if any other field is "
-        "given, since paths are then reported.",
-    )
+    hidden: tuple[str, ...] | None = None
+    """Switches that report nothing: always ``?``. Left out: none."""
+    unknown_hop: float | None = Field(default=None, ge=0, le=1)
+    """Probability that a hop is ``?``, independent of other hops: loss of mirrored packets. Left
+    out: none; no published figure found."""
+    exporter_only: bool = False
+    """Only the switch that exports a record is known, and from its interfaces whether it is the
+    first or the last of the path; the rest is one ``?``. NetFlow, IPFIX and sFlow report no more
+    than that. Default: paths are assembled hop by hop."""
+    truncated: float | None = Field(default=None, ge=0, le=1)
+    """Probability that a path ends early, after a number of hops drawn evenly from 1 to one less
+    than there are. Left out: none; no published figure found."""
+    split: Literal["all", "one"] | None = None
+    """Messages that routing splits over several paths. all: a record for each path, as of switches
+    that tell records of different output interfaces apart. one: the path of one packet, with all
+    bytes. Left out: ``?`` between the leaves."""
+    missing: float | None = Field(default=None, ge=0, le=1)
+    """Probability that a record has no path (null). Left out: 1, since records of NetFlow, IPFIX
+    and sFlow have no field for a path; none if any other field is given, since paths are then
+    reported."""
 
     @property
     def missing_share(self) -> float:

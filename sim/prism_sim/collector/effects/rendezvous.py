@@ -28,42 +28,21 @@ class Rendezvous(EffectBase):
     needs_packets = True
 
     kind: Literal["rendezvous"] = "rendezvous"
-    port: int = Field(
-        default=29500, ge=1, le=65535, description="Port of the store. Default: PyTorch's."
-    )
-    before_s: float = Field(
-        default=5.0,
-        ge=0,
-        le=1e8,
-        description="Start of the rendezvous, before the job's first step [s]. Default: real "
-        "captures, 4.8 to 7.0 s.",
-    )
-    lasts_s: float = Field(
-        default=0.5,
-        ge=0,
-        le=1e8,
-        description="Ranks connect at random within this time, and their requests end with it "
-        "[s]. Default: real captures, 0.25 to 0.9 s.",
-    )
-    requests: int = Field(
-        default=16,
-        ge=1,
-        le=1_000_000,
-        description="Requests of a rank. Default: real captures, 16 with one process group of "
-        "gloo; 26 with three.",
-    )
-    request_bytes: int = Field(
-        default=89,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a request [bytes]. Default: real captures.",
-    )
-    answer_bytes: int = Field(
-        default=99,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a response [bytes]. Default: real captures.",
-    )
+    port: int = Field(default=29500, ge=1, le=65535)
+    """Port of the store. Default: PyTorch's."""
+    before_s: float = Field(default=5.0, ge=0, le=1e8)
+    """Start of the rendezvous, before the job's first step [s]. Default: real captures, 4.8 to 7.0
+    s."""
+    lasts_s: float = Field(default=0.5, ge=0, le=1e8)
+    """Ranks connect at random within this time, and their requests end with it [s]. Default: real
+    captures, 0.25 to 0.9 s."""
+    requests: int = Field(default=16, ge=1, le=1_000_000)
+    """Requests of a rank. Default: real captures, 16 with one process group of gloo; 26 with
+    three."""
+    request_bytes: int = Field(default=89, ge=1, le=1_000_000_000)
+    """Payload of a request [bytes]. Default: real captures."""
+    answer_bytes: int = Field(default=99, ge=1, le=1_000_000_000)
+    """Payload of a response [bytes]. Default: real captures."""
 
     def stage(self, scene: Scene) -> Stage:
         return when_due(scene, partial(self._requests, scene))

@@ -24,21 +24,13 @@ class Retransmissions(EffectBase):
     needs_packets = True
 
     kind: Literal["retransmissions"] = "retransmissions"
-    probability: float = Field(
-        default=1e-4,
-        ge=0,
-        lt=1,
-        description="Loss of a packet. Default: upper end of the 1e-5 to 1e-4 of healthy data "
-        "centres (Guo et al., Pingmesh, SIGCOMM'15).",
-    )
-    packets_a_loss: int = Field(
-        default=1,
-        ge=1,
-        le=1_000_000_000,
-        description="Packets sent again for each that is lost. Default: 1, selective "
-        "acknowledgements (RFC 2018). RoCE NICs go back to the loss and repeat what followed "
-        "(Mittal et al., SIGCOMM'18): up to a window, 100 at 400 Gbit/s and 8 us.",
-    )
+    probability: float = Field(default=1e-4, ge=0, lt=1)
+    """Loss of a packet. Default: upper end of the 1e-5 to 1e-4 of healthy data centres (Guo et al.,
+    Pingmesh, SIGCOMM'15)."""
+    packets_a_loss: int = Field(default=1, ge=1, le=1_000_000_000)
+    """Packets sent again for each that is lost. Default: 1, selective acknowledgements (RFC 2018).
+    RoCE NICs go back to the loss and repeat what followed (Mittal et al., SIGCOMM'18): up to a
+    window, 100 at 400 Gbit/s and 8 us."""
 
     def stage(self, scene: Scene) -> Stage:
         from scipy.stats import binom

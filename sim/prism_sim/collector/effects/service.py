@@ -38,11 +38,9 @@ class ServiceBase(EffectBase):
 
     needs_packets = True
 
-    at: str = Field(
-        default="10.255.255.53",
-        description="Its place: a server of the cluster, or an IP address outside it. Default: "
-        "an address that no server has, as in the real captures.",
-    )
+    at: str = "10.255.255.53"
+    """Its place: a server of the cluster, or an IP address outside it. Default: an address that no
+    server has, as in the real captures."""
 
     def place(self, scene: Scene) -> int:
         """Number of the service's name."""
@@ -81,39 +79,19 @@ class Dns(ServiceBase):
     """
 
     kind: Literal["dns"] = "dns"
-    before_s: float = Field(
-        default=5.0,
-        ge=0,
-        le=1e8,
-        description="Start of the look-ups, before the job's first step [s]. Default: as for "
-        "rendezvous; the look-ups come first.",
-    )
-    lasts_s: float = Field(
-        default=0.5,
-        ge=0,
-        le=1e8,
-        description="Ranks ask at random within this time [s]. Default: as rendezvous.",
-    )
-    questions: int = Field(
-        default=2,
-        ge=1,
-        le=1_000_000,
-        description="Queries of a look-up, each from a port of its own. Default: IPv4 and IPv6, "
-        "as in the real captures.",
-    )
-    query_bytes: int = Field(
-        default=41,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a query [bytes]. Default: real captures.",
-    )
-    answer_bytes: int = Field(
-        default=57,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of an answer [bytes]. Default: the query and one address record "
-        "of 16 bytes (RFC 1035, name compressed).",
-    )
+    before_s: float = Field(default=5.0, ge=0, le=1e8)
+    """Start of the look-ups, before the job's first step [s]. Default: as for rendezvous; the
+    look-ups come first."""
+    lasts_s: float = Field(default=0.5, ge=0, le=1e8)
+    """Ranks ask at random within this time [s]. Default: as rendezvous."""
+    questions: int = Field(default=2, ge=1, le=1_000_000)
+    """Queries of a look-up, each from a port of its own. Default: IPv4 and IPv6, as in the real
+    captures."""
+    query_bytes: int = Field(default=41, ge=1, le=1_000_000_000)
+    """Payload of a query [bytes]. Default: real captures."""
+    answer_bytes: int = Field(default=57, ge=1, le=1_000_000_000)
+    """Payload of an answer [bytes]. Default: the query and one address record of 16 bytes (RFC
+    1035, name compressed)."""
 
     def stage(self, scene: Scene) -> Stage:
         return when_due(scene, partial(self._queries, scene))
@@ -155,29 +133,16 @@ class Monitoring(ServiceBase):
     """
 
     kind: Literal["monitoring"] = "monitoring"
-    every_s: float = Field(
-        default=60.0,
-        ge=1e-6,
-        le=1e9,
-        description="Period [s]. Default: Prometheus' scrape_interval, 1 minute; its sample "
-        "configuration has 15.",
-    )
-    port: int = Field(
-        default=9100, ge=1, le=65535, description="Port of the servers. Default: node_exporter's."
-    )
-    request_bytes: int = Field(
-        default=200,
-        ge=1,
-        le=1_000_000_000,
-        description="Payload of a request [bytes], one GET. Assumed: no published figure found.",
-    )
-    page_bytes: int = Field(
-        default=95_000,
-        ge=1,
-        le=10**12,
-        description="Payload of an answer [bytes]. Default: the page in node_exporter's own "
-        "end-to-end test, 95,242, not compressed.",
-    )
+    every_s: float = Field(default=60.0, ge=1e-6, le=1e9)
+    """Period [s]. Default: Prometheus' scrape_interval, 1 minute; its sample configuration has
+    15."""
+    port: int = Field(default=9100, ge=1, le=65535)
+    """Port of the servers. Default: node_exporter's."""
+    request_bytes: int = Field(default=200, ge=1, le=1_000_000_000)
+    """Payload of a request [bytes], one GET. Assumed: no published figure found."""
+    page_bytes: int = Field(default=95_000, ge=1, le=10**12)
+    """Payload of an answer [bytes]. Default: the page in node_exporter's own end-to-end test,
+    95,242, not compressed."""
 
     def stage(self, scene: Scene) -> Stage:
         tuples, phase = self._targets(scene)
@@ -227,22 +192,13 @@ class Pings(EffectBase):
     needs_packets = True
 
     kind: Literal["pings"] = "pings"
-    every_s: float = Field(
-        default=1.0, ge=1e-3, le=1e9, description="Period [s]. Default: that of ping(8)."
-    )
-    ahead: int = Field(
-        default=1,
-        ge=1,
-        le=65_535,
-        description="A server pings the one so many places after it; the last ones ping the first. "
-        "With the number of servers below a leaf: the server at its place below the next leaf.",
-    )
-    data_bytes: int = Field(
-        default=56,
-        ge=0,
-        le=65_507,
-        description="Bytes behind the ICMP header. Default: those of ping(8).",
-    )
+    every_s: float = Field(default=1.0, ge=1e-3, le=1e9)
+    """Period [s]. Default: that of ping(8)."""
+    ahead: int = Field(default=1, ge=1, le=65_535)
+    """A server pings the one so many places after it; the last ones ping the first. With the number
+    of servers below a leaf: the server at its place below the next leaf."""
+    data_bytes: int = Field(default=56, ge=0, le=65_507)
+    """Bytes behind the ICMP header. Default: those of ping(8)."""
 
     def stage(self, scene: Scene) -> Stage:
         layout = scene.tuples.router.layout

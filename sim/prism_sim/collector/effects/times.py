@@ -23,26 +23,14 @@ class Lateness(EffectBase):
     delays = True
 
     kind: Literal["lateness"] = "lateness"
-    delay_ms: float = Field(
-        default=1000.0,
-        ge=0,
-        le=1e9,
-        description="Mean wait of every record, from its end to its arrival [ms]. Default: 1 s, "
-        "the least idle timeout that Cisco's Flexible NetFlow takes (default there: 15 s).",
-    )
-    late: float = Field(
-        default=0.01,
-        ge=0,
-        le=1,
-        description="Share of records that are late. Assumed: no published figure found.",
-    )
-    late_s: float = Field(
-        default=30.0,
-        ge=0,
-        le=1e8,
-        description="Mean further wait of a late record [s]. Default: the value that Netdata's "
-        "guide on flow export latency names as the sign of a bottleneck.",
-    )
+    delay_ms: float = Field(default=1000.0, ge=0, le=1e9)
+    """Mean wait of every record, from its end to its arrival [ms]. Default: 1 s, the least idle
+    timeout that Cisco's Flexible NetFlow takes (default there: 15 s)."""
+    late: float = Field(default=0.01, ge=0, le=1)
+    """Share of records that are late. Assumed: no published figure found."""
+    late_s: float = Field(default=30.0, ge=0, le=1e8)
+    """Mean further wait of a late record [s]. Default: the value that Netdata's guide on flow
+    export latency names as the sign of a bottleneck."""
 
     def stage(self, scene: Scene) -> Stage:
         def wait(rows: Rows) -> Rows:
@@ -62,21 +50,12 @@ class Clocks(EffectBase):
     after_cutting = True
 
     kind: Literal["clocks"] = "clocks"
-    offset_us: float = Field(
-        default=50.0,
-        ge=0,
-        le=1e14,
-        description="Standard deviation of offsets [us]. Default: 50, since NTP reaches tens of "
-        "microseconds on a LAN (chrony's README; thousands over the Internet). PTP in "
-        "hardware: below 1 (linuxptp).",
-    )
-    drift_ppm: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e6,
-        description="Standard deviation of rates [ppm]. Default: none, as for a disciplined "
-        "clock. Practice: free-running ones are within 100 (the limit of IEEE 802.3 for ports).",
-    )
+    offset_us: float = Field(default=50.0, ge=0, le=1e14)
+    """Standard deviation of offsets [us]. Default: 50, since NTP reaches tens of microseconds on a
+    LAN (chrony's README; thousands over the Internet). PTP in hardware: below 1 (linuxptp)."""
+    drift_ppm: float = Field(default=0.0, ge=0, le=1e6)
+    """Standard deviation of rates [ppm]. Default: none, as for a disciplined clock. Practice:
+    free-running ones are within 100 (the limit of IEEE 802.3 for ports)."""
 
     def stage(self, scene: Scene) -> Stage:
         leaves = len(scene.tuples.router.layout.leaves)
@@ -102,13 +81,9 @@ class Granularity(EffectBase):
     after_cutting = True
 
     kind: Literal["granularity"] = "granularity"
-    unit_ns: int = Field(
-        default=1_000_000,
-        ge=1,
-        le=1_000_000_000,
-        description="Unit of time [ns]. Default: 1 ms (NetFlow v9, RFC 3954: ms of "
-        "uptime). IPFIX has elements for s, ms, us and ns (IANA, 150 to 157).",
-    )
+    unit_ns: int = Field(default=1_000_000, ge=1, le=1_000_000_000)
+    """Unit of time [ns]. Default: 1 ms (NetFlow v9, RFC 3954: ms of uptime). IPFIX has elements for
+    s, ms, us and ns (IANA, 150 to 157)."""
 
     def stage(self, scene: Scene) -> Stage:
         def tick(rows: Rows) -> Rows:

@@ -35,40 +35,22 @@ class Waiting(EffectBase):
     needs_packets = True
 
     kind: Literal["waiting"] = "waiting"
-    line_bytes: int = Field(
-        default=262_144,
-        ge=0,
-        le=10**15,
-        description="A message of at most this size is in the NIC's queue as a whole, and small "
-        "packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
-        "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
-    )
-    refills: bool = Field(
-        default=False,
-        description="A longer message waits in its socket, and refills the queue as it drains, so "
-        "small packets pass between its parts. False: they never wait for a longer message, and "
-        "for a shorter one as a whole.",
-    )
-    stall_every_ms: float | None = Field(
-        default=None,
-        ge=1e-6,
-        le=1e12,
-        description="Mean time between stalls of a host [ms]; exponential. Small packets wait "
-        "until a stall ends. Left out: no stalls; no published figure found.",
-    )
-    stall_ms: float = Field(
-        default=1.0,
-        ge=1e-6,
-        le=1e12,
-        description="Median length of a stall [ms]. Assumed: no published figure found.",
-    )
-    stall_sigma: float = Field(
-        default=0.0,
-        ge=0,
-        le=3,
-        description="Sigma of the lognormal length of stalls. Default: all are equal. Assumed: no "
-        "published figure found; 1.3 in the twin of a real capture.",
-    )
+    line_bytes: int = Field(default=262_144, ge=0, le=10**15)
+    """A message of at most this size is in the NIC's queue as a whole, and small packets behind it
+    [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older Linux; newer ones have 1 MiB, then 4
+    MiB (ip-sysctl)."""
+    refills: bool = False
+    """A longer message waits in its socket, and refills the queue as it drains, so small packets
+    pass between its parts. False: they never wait for a longer message, and for a shorter one as a
+    whole."""
+    stall_every_ms: float | None = Field(default=None, ge=1e-6, le=1e12)
+    """Mean time between stalls of a host [ms]; exponential. Small packets wait until a stall ends.
+    Left out: no stalls; no published figure found."""
+    stall_ms: float = Field(default=1.0, ge=1e-6, le=1e12)
+    """Median length of a stall [ms]. Assumed: no published figure found."""
+    stall_sigma: float = Field(default=0.0, ge=0, le=3)
+    """Sigma of the lognormal length of stalls. Default: all are equal. Assumed: no published figure
+    found; 1.3 in the twin of a real capture."""
 
     @property
     def lookback_ns(self) -> int | None:

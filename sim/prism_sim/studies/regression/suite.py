@@ -24,18 +24,14 @@ class Entry(Closed):
 
     scenario: str = Field(description="A file, relative to the suite, or a bundled scenario.")
     seeds: tuple[int, ...] = Field(min_length=1, description="Seeds to run it with.")
-    group: str = Field(
-        default="all", min_length=1, description="Cases of a group have their figures together."
-    )
-    methods: tuple[str, ...] = Field(
-        default=(METHOD,), min_length=1, description="Methods. Default: the default method."
-    )
-    set: dict[str, Any] = Field(
-        default={}, description="Values by dotted path, such as jobs.0.dp, set in the scenario."
-    )
-    label: str = Field(
-        default="", description="Distinguishes several entries of the same scenario."
-    )
+    group: str = Field(default="all", min_length=1)
+    """Cases of a group have their figures together."""
+    methods: tuple[str, ...] = Field(default=(METHOD,), min_length=1)
+    """Methods. Default: the default method."""
+    set: dict[str, Any] = Field(default={})
+    """Values by dotted path, such as jobs.0.dp, set in the scenario."""
+    label: str = ""
+    """Distinguishes several entries of the same scenario."""
 
 
 class Suite(Closed):

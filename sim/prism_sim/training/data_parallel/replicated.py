@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.data_parallel.base import (
@@ -225,11 +223,9 @@ class Zero3(StrategyBase):
     spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
 
     kind: Literal["zero3"] = "zero3"
-    waits: bool = Field(
-        default=False,
-        description="A rank waits for every gather and reduction before it goes on, as FSDP2 does "
-        "on gloo: its calls return when the collective has ended. False: it computes meanwhile.",
-    )
+    waits: bool = False
+    """A rank waits for every gather and reduction before it goes on, as FSDP2 does on gloo: its
+    calls return when the collective has ended. False: it computes meanwhile."""
 
     def attach(
         self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]

@@ -32,12 +32,8 @@ class Loading(HabitBase):
     spans: ClassVar[tuple[str, ...]] = (LOAD,)
     needs_storage: ClassVar[bool] = True
 
-    bytes_per_token: float = Field(
-        default=4.0,
-        ge=1e-6,
-        le=1e9,
-        description="Bytes read a token. Default: a 32-bit token number.",
-    )
+    bytes_per_token: float = Field(default=4.0, ge=1e-6, le=1e9)
+    """Bytes read a token. Default: a 32-bit token number."""
 
     def start(self, context: JobContext) -> Habit:
         return Habit() if context.storage is None else _Loads(context, self, context.storage)
@@ -95,9 +91,8 @@ class Evaluation(HabitBase):
     spans: ClassVar[tuple[str, ...]] = ("eval_fwd",)
 
     every: int = Field(ge=1, le=1_000_000_000, description="Steps from one evaluation to the next.")
-    micro_batches: int = Field(
-        ge=1, le=1_000_000, description="Micro-batches that each replica evaluates."
-    )
+    micro_batches: int = Field(ge=1, le=1_000_000)
+    """Micro-batches that each replica evaluates."""
 
     def start(self, context: JobContext) -> Habit:
         return _Evaluates(context, self)
@@ -136,18 +131,12 @@ class Checkpoint(HabitBase):
     saves_progress: ClassVar[bool] = True
 
     every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
-    mode: Literal["sync", "async"] = Field(
-        default="sync",
-        description="sync: training waits until all ranks have written. async: it continues, and "
-        "waits only if the previous save is not finished.",
-    )
-    bytes_per_parameter: float = Field(
-        default=14.0,
-        ge=1e-6,
-        le=1e6,
-        description="Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's "
-        "two moments (ZeRO, SC'20, section 3.1, without gradients).",
-    )
+    mode: Literal["sync", "async"] = "sync"
+    """sync: training waits until all ranks have written. async: it continues, and waits only if the
+    previous save is not finished."""
+    bytes_per_parameter: float = Field(default=14.0, ge=1e-6, le=1e6)
+    """Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's two moments
+    (ZeRO, SC'20, section 3.1, without gradients)."""
 
     def start(self, context: JobContext) -> Habit:
         return Habit() if context.storage is None else _Saves(context, self, context.storage)

@@ -1,4 +1,4 @@
-"""Working folders and half-written files are removed, also those of a process that was killed."""
+"""Temporary folders, and threads of libraries."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from prism_common.errors import UserError
 from prism_common.files import is_foreign, refuse_foreign, replacing, replacing_marked
 from prism_common.folders import replacing_folder
+from prism_common.threads import both, in_threads
 from prism_sim.toolkit import working_folder
 
 HOLD = """
@@ -95,3 +96,20 @@ def test_a_single_file_is_replaced_only_if_the_program_made_it(tmp_path: Path) -
     with pytest.raises(UserError, match="name another file with --picture"):
         refuse_foreign(path, "llmprism", "--picture")
     assert path.read_text() == "<svg>of mine</svg>"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_results_are_in_the_order_of_the_values(count: int) -> None:
+    assert in_threads(lambda value: value**2, range(count)) == [value**2 for value in range(count)]
+
+
+def test_the_first_error_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda value: 1 / value, [1, 0, 2])
+    for calls in ((lambda: 1, lambda: 1 / 0), (lambda: 1 / 0, lambda: 1)):
+        with pytest.raises(ZeroDivisionError):
+            both(*calls)
+
+
+def test_both_calls_give_their_results() -> None:
+    assert both(lambda: 1, lambda: "two") == (1, "two")

@@ -1,4 +1,4 @@
-"""Links and routes of the fabrics: how many there are, and that paths are connected."""
+"""Placement of jobs, and simulations that do not end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from prism_sim.clock import Clock
+from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.network import EFFICIENCIES, MIB, measured
 from prism_sim.cluster.placement import STRATEGIES
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.ways import mix
+from prism_sim.cluster.wire import flows
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import Strategy
@@ -136,3 +139,41 @@ def test_measured_efficiency_is_that_of_the_published_table(size, servers, publi
 def test_a_scenario_may_name_every_strategy_and_efficiency_and_no_other():
     assert set(get_args(Strategy)) == set(STRATEGIES)
     assert set(get_args(Cluster.model_fields["efficiency"].annotation)) == set(EFFICIENCIES)
+
+
+RATE, SIZE = 10.0, 10_000  # bytes per ns, bytes
+
+
+def sending(stops_ns=None):
+    """A fabric in which one flow is under way, whose link stops at a time."""
+    env, templates = Clock(), Templates()
+    fabric = Fabric(env, np.array([RATE]), templates)
+    bundle = templates.add_bundle([templates.add([0], route=7)])
+    fabric.transfer(bundle, SIZE, 0, env.event())
+
+    def stop():
+        yield env.timeout(stops_ns)
+        fabric.set_capacity(0, 1e-9 * RATE)
+
+    if stops_ns is not None:
+        env.process(stop())
+    return env, fabric
+
+
+@pytest.mark.parametrize(
+    ("stops_ns", "until_ns", "ended_ns"),
+    [(None, 300, 300), (400, 300, 300), (400, 10**9, 400), (400, 600 * 10**9, 400)],
+)
+def test_the_record_ends_with_the_last_byte(stops_ns, until_ns, ended_ns):
+    env, fabric = sending(stops_ns)
+    env.run(until=until_ns)
+    (row,) = flows(fabric.unfinished())
+    assert (row["start_ns"], row["burst_ns"], row["route"]) == (0, ended_ns, 7)
+    assert row["burst_bytes"] == pytest.approx(RATE * ended_ns, rel=0.01)
+
+
+def test_a_transfer_that_ended_is_not_counted_twice():
+    env, fabric = sending()
+    env.run(until=5_000)
+    assert fabric.drain()["bytes"].tolist() == [SIZE]
+    assert fabric.unfinished().size == 0

@@ -1,4 +1,4 @@
-"""Leaves and planes that are down, in fabrics whose NICs have two ports."""
+"""Leaves that fail, before or during the recording."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import pandas as pd
 import pytest
 
 from faulty import fault_of, run_with, step_ms
+from llmprism.conclusion import CALM
+from llmprism.pipeline import diagnose
 from prism_sim.loading.checks import errors
 from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 
 PLANES: dict[str, Any] = {
@@ -93,3 +97,46 @@ def test_what_cannot_fail_is_refused(fault, fabric, complaint) -> None:
     job = {"name": "a", "model": TINY_MODEL, "dp": 8, "micro_batches": 1, "steps": 8}
     world = {"cluster": of, "jobs": [job], "faults": [fault | WINDOW]}
     assert complaint in next(one.what for one in errors(Scenario.model_validate(world)))
+
+
+MODEL = {"layers": 4, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
+NIC = {"kind": "slow_nic", "server": "s0002", "nic": 1, "factor": 0.3, "from_s": 0}
+GPU = {"kind": "slow_gpu", "job": "train", "rank": 5, "factor": 0.75, "from_step": 0}
+
+
+def diagnosis_of(folder, pp, faults):
+    world = {
+        "name": "older",
+        "seed": 12,
+        "cluster": {
+            "servers": 8, "gpus_per_server": 4, "nics_per_server": 4, "gpu_spread": 0.01,
+            "fabric": {"kind": "rail", "leaf_ports": 8, "spines": 2},
+        },
+        "jobs": [
+            {
+                "name": "train", "model": MODEL, "dp": 8 // pp, "pp": pp, "tp": 4, "mfu": 0.4,
+                "micro_batches": 4, "steps": 12, "compute_jitter": 0.01, "step_overhead_ms": 5,
+            }
+        ],
+        "faults": faults,
+    }  # fmt: skip
+    run = Run(folder)
+    simulate(Scenario.model_validate(world), run)
+    return diagnose(run.flows, run.topology)
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+def test_a_slow_nic_is_named_beside_its_peers_and_once(tmp_path, pp):
+    diagnosis = diagnosis_of(tmp_path, pp, [NIC])
+    assert diagnosis.findings["culprit"].tolist() == ["10.0.2.2"]  # NIC 1 of server s0002
+    assert diagnosis.conclusion.slow == ()
+
+
+def test_a_slow_gpu_without_a_pipeline_is_not_judged(tmp_path):
+    conclusion = diagnosis_of(tmp_path, 1, [GPU]).conclusion
+    assert conclusion.tone != CALM
+    assert any("wait for at the same moment" in text for text in conclusion.not_judged)
+
+
+def test_a_healthy_pipeline_gets_no_remark(tmp_path):
+    assert diagnosis_of(tmp_path, 2, []).conclusion.tone == CALM

@@ -1,8 +1,13 @@
-"""Numbers and names that follow from the values of a cluster."""
+"""The hardware of a scenario: sizes, GPUs by name, and transports."""
+
+from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
+from prism_sim.loading.job import Job, TracedJob
 from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.gpus import GPUS
 from prism_sim.scenario.names import server_index, server_name
 
 
@@ -54,3 +59,68 @@ def test_only_a_name_in_its_one_spelling_is_a_server(name: str) -> None:
 
 def test_servers_beyond_four_digits_have_names_too() -> None:
     assert server_index(server_name(12_345)) == 12_345
+
+
+def cluster(**fields: object) -> Cluster:
+    return Cluster.model_validate({"servers": 2} | fields)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_a_name_gives_all_numbers_and_each_has_a_source(name):
+    data, made = GPUS[name], cluster(gpu=name)
+    assert made.gpu.peak_tflops == data.peak_tflops
+    assert made.gpu.memory_gbytes_per_s == data.memory_gbytes_per_s
+    assert made.nvlink_gbps == data.nvlink_gbps
+    assert "data sheet" in data.source or "arXiv" in data.source
+
+
+def test_the_default_is_an_h100():
+    assert cluster() == cluster(gpu="h100") == cluster(gpu="H100")
+
+
+def test_numbers_next_to_a_name_are_used():
+    assert cluster(gpu="h800", nvlink_gbps=3200).nvlink_gbps == 3200
+
+
+def test_numbers_are_accepted_as_before():
+    assert cluster(gpu={"peak_tflops": 500}).gpu.peak_tflops == 500
+
+
+def test_a_resolved_cluster_reads_back_as_the_same():
+    made = cluster(gpu="b200")
+    assert Cluster.model_validate(made.model_dump()) == made
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(ValidationError, match="did you mean h100"):
+        cluster(gpu="h10")
+
+
+def test_editors_are_offered_the_names():
+    schema = Cluster.model_json_schema()
+    assert [*GPUS] in [option.get("enum") for option in schema["properties"]["gpu"]["anyOf"]]
+
+
+def job(**fields: object) -> Job:
+    base = {"name": "a", "model": "llama-7b", "micro_batches": 1, "steps": 1}
+    return Job.model_validate(base | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "transport"),
+    [
+        ({}, "roce"),
+        ({"library": {}}, "tcp"),
+        ({"transport": "tcp"}, "tcp"),
+        ({"library": {}, "transport": "roce"}, "roce"),
+    ],
+)
+def test_socket_libraries_use_tcp_by_default(fields, transport):
+    assert job(**fields).wire_transport == transport
+
+
+@pytest.mark.parametrize("written", [{}, {"transport": "tcp"}])
+def test_a_job_that_follows_a_trace_has_one_too(written):
+    trace = {"kind": "simai", "file": "workload.txt"}
+    traced = TracedJob.model_validate({"name": "a", "trace": trace} | written)
+    assert traced.wire_transport == written.get("transport", "roce")

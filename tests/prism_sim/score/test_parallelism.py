@@ -1,6 +1,108 @@
-"""Layout: sizes, groups as sets, pipelines in order. Three true DP groups, two pipelines."""
+"""Jobs, kinds of pairs, and layouts: found, wrong, missing, or shared."""
 
 import pandas as pd
+
+
+def test_one_wrong_member_spoils_that_job_only(world):
+    world.change("jobs", lambda jobs: jobs[jobs["address"] != "a3"])
+    assert world.score()["jobs"] == {"true": 2, "found": 2, "exact": 1, "accuracy": 0.5}
+
+
+def test_two_jobs_found_as_one_are_none_right(world):
+    world.change("jobs", lambda jobs: jobs.assign(job="job0"))
+    assert world.score()["jobs"] == {"true": 2, "found": 1, "exact": 0, "accuracy": 0.0}
+
+
+def test_an_invented_job_costs_accuracy(world):
+    extra = pd.DataFrame({"job": ["ghost"], "address": ["c0"]})
+    world.change("jobs", lambda jobs: pd.concat([jobs, extra]))
+    assert world.score()["jobs"] == {"true": 2, "found": 3, "exact": 2, "accuracy": 2 / 3}
+
+
+def test_finding_the_same_job_twice_counts_once(world):
+    twin = pd.DataFrame({"job": "twin", "address": ["b0", "b1"]})
+    world.change("jobs", lambda jobs: pd.concat([jobs, twin]))
+    assert world.score()["jobs"] == {"true": 2, "found": 3, "exact": 2, "accuracy": 2 / 3}
+
+
+def test_a_job_and_its_part_are_scored_against_the_one_that_fits_best(world):
+    shred = pd.DataFrame({"job": "shred", "address": ["a3"]})
+    world.change("jobs", lambda jobs: pd.concat([shred, jobs[jobs["address"] != "a3"]]))
+    found = {job["job"]: job["found"] for job in world.score()["parallelism"]["jobs"]}
+    assert found == {"A": "job0", "B": "job1"}
+
+
+def test_several_ranks_on_one_nic_are_one_member(world):
+    ranks = world.truth["ranks"]
+    other = ranks[ranks["job"] == "B"].assign(rank=lambda r: r["rank"] + 2, tp=1)
+    world.truth["ranks"] = pd.concat([ranks, other])
+    assert world.score()["jobs"]["exact"] == 2
+
+
+ALL_BYTES = 4 * 4000 + 4 * 500 + 2 * 1000
+
+
+def relabel(kind, **where):
+    def change(pairs):
+        hit = (pairs["src"] == where["src"]) & (pairs["dst"] == where["dst"])
+        return pairs.assign(**{where.get("column", "kind"): pairs["kind"].mask(hit, kind)})
+
+    return change
+
+
+def test_one_swapped_kind_of_ten_costs_a_tenth(world):
+    world.change("pairs", relabel("pp", src="a0", dst="a1"))
+    pairs = world.score()["pairs"]
+    assert pairs["accuracy"] == 0.9
+    assert pairs["accuracy_unrefined"] == 1.0
+    assert pairs["accuracy_bytes"] == 1 - 4000 / ALL_BYTES
+    assert pairs["confusion"] == {"dp": {"dp": 5, "pp": 1}, "pp": {"pp": 4}}
+
+
+def test_pairs_that_refinement_corrected_are_wrong_only_without_it(world):
+    world.change("pairs", relabel("pp", src="a0", dst="a1", column="kind_unrefined"))
+    pairs = world.score()["pairs"]
+    assert pairs["accuracy"] == 1.0
+    assert pairs["accuracy_unrefined"] == 0.9
+    assert pairs["confusion_unrefined"] == {"dp": {"dp": 5, "pp": 1}, "pp": {"pp": 4}}
+
+
+def test_direction_matters(world):
+    world.change("pairs", lambda pairs: pairs[pairs["src"] != "b1"])
+    pairs = world.score()["pairs"]
+    assert pairs["total"] == 10
+    assert pairs["accuracy"] == 0.9
+    assert pairs["missing"] == 1
+    assert pairs["confusion"]["dp"] == {"dp": 5, "missing": 1}
+
+
+def test_an_invented_pair_is_counted_apart(world):
+    ghost = pd.DataFrame([{"job": "job0", "src": "a0", "dst": "b0", "kind": "dp"}])
+    world.change("pairs", lambda pairs: pd.concat([pairs, ghost]))
+    pairs = world.score()["pairs"]
+    assert pairs["accuracy"] == 1.0
+    assert pairs["spurious"] == 1
+
+
+def test_a_pair_without_a_kind_is_unknown(world):
+    world.change("pairs", relabel(None, src="a0", dst="a2"))
+    assert world.score()["pairs"]["confusion"]["pp"] == {"pp": 3, "unknown": 1}
+
+
+def test_two_kinds_on_one_couple_of_nics_are_two_pairs(world):
+    both = pd.DataFrame([{"job": "A", "src": "a0", "dst": "a1", "kind": "pp", "bytes": 2000}])
+    world.truth["pairs"] = pd.concat([world.truth["pairs"], both])
+    assert world.score()["pairs"]["accuracy"] == 10 / 11
+    reverse = both.assign(job="job0", kind_unrefined="pp", confidence=0.1)
+    world.change("pairs", lambda pairs: pd.concat([pairs, reverse]))
+    assert world.score()["pairs"]["accuracy"] == 1.0
+
+
+def test_a_truth_without_sizes_has_no_weighted_figure(world):
+    world.truth["pairs"] = world.truth["pairs"].assign(bytes=None)
+    pairs = world.score()["pairs"]
+    assert pairs["accuracy"] == 1.0
+    assert pairs["accuracy_bytes"] is None
 
 
 def job(score, name):

@@ -1,14 +1,21 @@
-"""Healthy computation is not uniform: GPUs differ, servers share noise, tails are heavy."""
+"""Times of computation: passes, kernels, and hiccups of one step."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from faulty import CLUSTER, compute_ms, run_with
 from prism_sim.draws import Draws
+from prism_sim.loading.job import Job
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Run, Scenario, simulate
 from prism_sim.training.compute import ComputeTimes, SpeedFactors
 from prism_sim.training.config import TrainingConfig
+from prism_sim.training.costs import stage_costs, step_flops
+from prism_sim.training.kernels import layer_memory_ns
+from prism_sim.training.layers import attention_flops
 from tiny import TINY_MODEL
 
 
@@ -85,3 +92,107 @@ def test_shared_noise_is_in_the_truth_of_every_rank_of_a_server(tmp_path):
     of_server = took.groupby(took.index // 2).agg(lambda ranks: ranks.max() - ranks.min())
     assert (of_server < 1e-3).all(axis=None), "both ranks of a server"
     assert pd.Series(took.loc[::2].std()).min() > 1
+
+
+MEMORY = {"memory_gbytes_per_s": 2000.0}
+SIZES = {"layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "sequence_length": 32}
+
+
+def _job(**changes: object) -> Job:
+    values = {"name": "a", "model": SIZES, "micro_batches": 1, "steps": 1, "kernels": "unfused"}
+    return Job.model_validate(values | changes)
+
+
+def _bytes(job: Job, moe: bool = False) -> float:
+    return layer_memory_ns(job, moe, Cluster(servers=1, gpu=MEMORY)) * 2000.0
+
+
+def test_a_layer_moves_the_bytes_of_each_of_its_operations() -> None:
+    """A token: two norms (4 x 64 each), two sums with dropout (13 - 6 = 7 x 64), GeLU (4 x 256),
+    and 13 bytes a score of 4 heads and 32 tokens."""
+    between, inside, scores = 2 * (4 + 7) * 64, 4 * 256, 13 * 4 * 32
+    assert _bytes(_job()) == pytest.approx(32 * (between + inside + scores))
+    assert _bytes(_job(tp=4)) == pytest.approx(32 * (between + (inside + scores) / 4))
+    shared = _bytes(_job(tp=4, sequence_parallel=True))
+    assert shared == pytest.approx(32 * (between + inside + scores) / 4)
+
+
+def test_fused_kernels_keep_scores_on_the_chip_and_skip_masked_ones() -> None:
+    fused, unfused = _job(kernels="fused"), _job()
+    assert _bytes(fused) == pytest.approx(32 * (2 * (4 + 6) * 64 + 4 * 256))
+    assert attention_flops(fused) == attention_flops(unfused) / 2
+    assert step_flops(fused) < step_flops(unfused)
+
+
+def test_experts_are_paid_for_by_how_many_a_token_meets() -> None:
+    job = _job(moe={"experts": 8, "top_k": 2, "shared": 1, "hidden": 32}, kernels="fused")
+    inside = 4 * 32 * 3 + 8 * 2 * 64
+    assert _bytes(job, moe=True) == pytest.approx(32 * (2 * (4 + 6) * 64 + inside))
+
+
+@pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("selective", 1), ("full", 2)])
+def test_backward_moves_twice_the_bytes_and_those_of_recomputation(
+    recompute: str, again: int
+) -> None:
+    """The memory time of a pass is its time with free products."""
+    cluster = Cluster(servers=1, gpu={"peak_tflops": 1e9, **MEMORY})
+    (cost,) = stage_costs(_job(recompute=recompute), cluster)
+    whole, scores = 32 * (2 * 11 * 64 + 4 * 256 + 13 * 4 * 32), 32 * 13 * 4 * 32
+    forward = 4 * whole / 2000.0
+    extra = (0, 4 * scores / 2000.0, forward)[again]
+    assert cost.forward_ns == pytest.approx(forward, rel=1e-4)
+    assert cost.backward_ns == pytest.approx(2 * forward + extra, rel=1e-4)
+
+
+def test_ideal_kernels_cost_nothing() -> None:
+    assert _bytes(_job(kernels="ideal")) == 0
+
+
+PASSES = ("fwd", "bwd")
+
+
+def simulated(folder, **job) -> Run:
+    values = {
+        "cluster": {"servers": 3, "gpus_per_server": 1, "nics_per_server": 1},
+        "jobs": [
+            {"name": "a", "model": TINY_MODEL, "dp": 3, "micro_batches": 4, "steps": 12,
+             "overlap_gradients": False, **job}
+        ],
+    }  # fmt: skip
+    run = Run(folder)
+    simulate(Scenario.model_validate(values), run)
+    return run
+
+
+def computed_ns(run: Run) -> pd.Series:
+    """Time in passes of each rank in each step."""
+    spans = run.truth("spans")
+    spans = spans[spans["kind"].isin(PASSES)]
+    took = (spans["end_ns"] - spans["start_ns"]).groupby([spans["rank"], spans["step"]])
+    return took.sum()
+
+
+def test_work_that_never_varies_has_no_hiccups(tmp_path):
+    assert simulated(tmp_path).truth("hiccups").empty
+
+
+@pytest.mark.parametrize(
+    "varied", [{"tail_probability": 0.05}, {"compute_jitter": 0.5}, {"server_jitter": 0.1}]
+)
+def test_a_hiccup_is_what_the_passes_of_a_step_take_beyond_the_nominal_time(tmp_path, varied):
+    extra_ns = computed_ns(simulated(tmp_path / "varied", **varied))
+    extra_ns -= computed_ns(simulated(tmp_path / "nominal"))
+    run = Run(tmp_path / "varied")
+    hiccups = run.truth("hiccups").set_index(["rank", "step"])["extra_ns"]
+    steps = run.truth("steps")
+    least_ns = 0.03 * (steps["end_ns"] - steps["start_ns"]).median()
+    assert len(hiccups) > 0
+    assert sorted(hiccups.index) == sorted(extra_ns[extra_ns >= least_ns].index)
+    assert (hiccups - extra_ns[hiccups.index]).abs().max() <= 8, "each pass is rounded"
+
+
+def test_late_host_work_is_a_hiccup_of_the_step_that_it_delays(tmp_path):
+    run = simulated(tmp_path, step_overhead_ms=10, step_overhead_jitter=0.5)
+    hiccups = run.truth("hiccups")
+    assert len(hiccups) > 0
+    assert 0 not in set(hiccups["step"]), "no host work comes before the first step"

@@ -1,11 +1,4 @@
-"""No link carries more than its capacity, according to the exported records.
-
-A record has the times of its first and last byte and its number of bytes. By the rules of the
-simulator, there must be a way to spread the bytes of every record over its time that keeps each
-directed link within its capacity. (The sum of mean rates at an instant is not always a valid check:
-if a flow is first alone and then joined by another, its mean rate is above its present share. It is
-checked for constant rates only.)
-"""
+"""Rates of links, and ports and domains in closed form."""
 
 from __future__ import annotations
 
@@ -17,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from link_records import lateness_ns, peak_rate, records_by_link
+from one_ring import GIB, ring_ns
 from prism_sim.loading.bundled import bundled as bundled_scenarios
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
-from tiny import TINY_MODEL
+from prism_sim.toolkit import Cluster, Job, stage_costs
+from tiny import TINY_MODEL, simulate_one
 
 WITHIN = 1.01
 GRAIN_NS = 2
@@ -144,3 +139,60 @@ def test_the_last_record_of_a_collective_ends_with_it(tmp_path, algorithm):
     for start_ns, end_ns in ends.itertuples(index=False):
         inside = flows[(flows["start_ns"] >= start_ns) & (flows["start_ns"] < end_ns)]
         assert end_ns - 20_000 <= inside["end_ns"].max() <= end_ns  # one latency, one slice
+
+
+NIC = 50.0  # bytes a nanosecond
+NVLINK = 450.0
+
+
+def pair(ports: int, **more: object) -> dict[str, object]:
+    """Four servers with one NIC of some ports, each with leaves of its own."""
+    fabric = {"kind": "tor", "leaf_ports": 4, "planes": ports, "hop_latency_ns": 500}
+    own = {"servers": 4, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": ports}
+    return {**own, "fabric": fabric, **more}
+
+
+@pytest.mark.parametrize("addresses", ["shared", "own"])
+@pytest.mark.parametrize(("ports", "failed"), [(1, 0), (2, 0), (2, 1), (4, 1), (4, 2), (4, 3)])
+def test_a_nic_is_as_fast_as_its_working_ports(ports: int, failed: int, addresses: str) -> None:
+    took_ns = ring_ns(pair(ports, port_addresses=addresses), 4, down=range(failed))
+    on_busiest = -(-ports // (ports - failed))  # queue pairs: one for each port
+    assert took_ns == pytest.approx(6 * (GIB * on_busiest / (4 * NIC) + 1_000), rel=1e-6)
+
+
+def test_a_ring_inside_a_domain_is_as_fast_as_nvlink() -> None:
+    cluster = {"servers": 4, "gpus_per_server": 1, "nics_per_server": 1, "nvlink_domain": 4}
+    assert ring_ns(cluster, 4) == pytest.approx(6 * (GIB / (4 * NVLINK) + 25), rel=1e-6)
+
+
+def test_a_tensor_group_inside_a_domain_costs_nvlink_time_and_leaves_no_record(tmp_path) -> None:
+    layers, tokens, width = 8, 1024, 1024
+    size = 2 * tokens * width
+    hop_ns = {8: size / 8 / NVLINK + 25, None: size / (4 * 8) / NIC}  # four NICs share a ring
+    steps_ns, records = {}, {}
+    for domain in hop_ns:
+        cluster = {"servers": 2, "gpus_per_server": 4, "nics_per_server": 4}
+        run = simulate_one(
+            tmp_path / str(domain),
+            tp=8,
+            micro_batches=1,
+            cluster={**cluster, "nvlink_domain": domain},
+        )
+        steps = run.truth("steps")
+        steps_ns[domain] = int((steps["end_ns"] - steps["start_ns"]).max())
+        records[domain] = len(run.truth("pairs"))
+    exchanges = 4 * layers  # two a layer forward, and two backward
+    longer_ns = exchanges * 2 * (8 - 1) * (hop_ns[None] - hop_ns[8])
+    assert steps_ns[None] - steps_ns[8] == pytest.approx(longer_ns, rel=1e-3)
+    assert records[8] == 0 < records[None]
+
+
+def test_the_cost_of_a_pass_has_the_tensor_group_only_inside_a_domain() -> None:
+    job = Job.model_validate(
+        {"name": "a", "model": TINY_MODEL, "tp": 8, "micro_batches": 1, "steps": 1}
+    )
+    inside, across = (
+        stage_costs(job, Cluster(servers=2, gpus_per_server=4, nics_per_server=4, nvlink_domain=n))
+        for n in (8, 4)
+    )
+    assert inside[0].nvlink_share > across[0].nvlink_share == 0

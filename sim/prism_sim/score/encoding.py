@@ -8,9 +8,12 @@ of a file are ignored, so that a newer file can be read.
 from __future__ import annotations
 
 import dataclasses
-import types
+import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
 
 from prism_sim.score.declare import Joined, declarations
 
@@ -37,54 +40,42 @@ def to_json(value: Any) -> Any:
     return content
 
 
-def from_json(kind: type[T], content: Any, where: str = "") -> T:
+def from_json(kind: type[T], content: Any) -> T:
     """The dataclass ``kind`` with the values of ``content``.
 
     Raises
     ------
     ValueError : a key is missing or its value has the wrong type; the message names it.
     """
+    try:
+        return _reader(kind).validate_json(json.dumps(_parted(kind, content)), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+@cache
+def _reader(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def _parted(kind: Any, content: Any) -> Any:
+    """``content`` with the keys of each joined part in a dictionary of their own."""
+    if get_origin(kind) is list and isinstance(content, list):
+        return [_parted(get_args(kind)[0], item) for item in content]
     if not isinstance(content, Mapping):
-        raise ValueError(f"{where.rstrip('.') or 'the score'} is not a table of keys and values")
-    values = {}
-    for name, hint, declaration in declarations(kind):
+        return content
+    if get_origin(kind) is dict:
+        return {key: _parted(get_args(kind)[1], item) for key, item in content.items()}
+    parted = dict(content)
+    for name, hint, declaration in declarations(kind) if dataclasses.is_dataclass(kind) else ():
         if isinstance(declaration, Joined):
-            own = {k.removeprefix(f"{name}_"): v for k, v in content.items()
-                   if k.startswith(f"{name}_")}  # fmt: skip
-            values[name] = from_json(hint, own, f"{where}{name}_")
-        elif name not in content:
-            raise ValueError(f"{where}{name} is missing")
-        else:
-            values[name] = _read(hint, content[name], f"{where}{name}")
-    return kind(**values)
-
-
-def _read(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is types.UnionType:
-        plain = [one for one in arguments if one is not types.NoneType]
-        optional = len(plain) < len(arguments)
-        if value is None and optional:
-            return None
-        if len(plain) == 1:
-            return _read(plain[0], value, where)
-        return _plain(tuple(plain), value, where)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return from_json(hint, value, f"{where}.")
-    if origin is dict and isinstance(value, Mapping):
-        return {key: _read(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if origin is list and isinstance(value, list):
-        return [_read(arguments[0], item, f"{where}.{n}") for n, item in enumerate(value)]
-    return _plain(origin or hint, value, where)
-
-
-def _plain(kind: Any, value: Any, where: str) -> Any:
-    if kind is Any:
-        return value
-    wanted = (int, float) if kind is float else kind
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind in (int, float)):
-        raise ValueError(f"{where} is {value!r}, which is not of the right type")
-    return value
+            prefix = f"{name}_"
+            own = {k.removeprefix(prefix): v for k, v in content.items() if k.startswith(prefix)}
+            parted[name] = _parted(hint, own)
+        elif name in content:
+            parted[name] = _parted(hint, content[name])
+    return parted
 
 
 def flatten(content: Any, above: str = "") -> dict[str, float | None]:

@@ -1,11 +1,13 @@
-"""Model presets against the parameter counts that their papers state."""
+"""Presets of models, and words for what is meant."""
 
 import pytest
 
+from prism_common.errors import UserError
 from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
+from prism_sim.toolkit import did_you_mean, load_scenario
 from prism_sim.training.costs import stage_costs
 
 
@@ -130,3 +132,27 @@ def test_stages_own_all_parameters_of_a_mixture() -> None:
     dense = sum(sum(stage.parameters) for stage in stages)
     experts = sum(sum(chunk.expert_parameters) for stage in stages for chunk in stage.chunks)
     assert dense + 16 * experts == sizes.total_parameters
+
+
+JOB = "cluster: {servers: 2}\njobs:\n  - {name: a, model: llama-7b, dp: 2, tp: 8, steps: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (JOB.replace("jobs:", "jobs: 5\nspare:").split("spare")[0], "should be a list"),
+        (JOB.replace("{servers: 2}", "7"), r"should be a mapping \(key: value\)"),
+        (JOB.replace("steps: 2", "steps: two"), "should be a whole number"),
+    ],
+)
+def test_messages_name_what_yaml_has(tmp_path, text, message):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        load_scenario(path)
+    assert not any(word in str(caught.value) for word in ("tuple", "dictionary", "instance of"))
+
+
+def test_a_list_of_known_keys_is_whole():
+    known = [f"key{number}" for number in range(40)]
+    assert all(name in did_you_mean("xyz", known) for name in known)

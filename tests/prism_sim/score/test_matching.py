@@ -1,4 +1,8 @@
-"""The fast matching agrees with its definition, taken literally, on random steps."""
+"""Steps matched, and alarms of faults."""
+
+from __future__ import annotations
+
+import json
 
 import numpy as np
 import pandas as pd
@@ -84,3 +88,110 @@ def test_agrees_where_inferred_steps_overlap(true, spans):
     ]
     expected = [-1 if n < 0 else inferred[n] for n in literal(true, inferred)]
     assert mine == expected
+
+
+HICCUP = {"job": "A", "rank": 3, "step": 7, "extra_ns": 300_000}
+"""The work of a3 (server s3) takes 0.3 ms longer by chance in step 7, of 1 ms."""
+
+
+def counts(world) -> tuple[int, int, int]:
+    faults = world.score()["faults"]
+    return faults["true_alarms"], faults["false_alarms"], faults["uncounted"]
+
+
+def with_hiccup(world, **values):
+    world.truth["hiccups"] = pd.DataFrame([HICCUP | values])
+
+
+def in_step(world, step: int, steps: int = 1, **values):
+    window = {"start_ns": world.begin("A", step), "end_ns": world.begin("A", step + steps)}
+    return window | values
+
+
+def test_a_further_finding_in_the_window_that_names_another_part_is_false(world):
+    world.report({}, {"culprit": "a3"})
+    assert counts(world) == (1, 1, 0)
+    assert world.score()["faults"]["precision"] == 0.5
+
+
+@pytest.mark.parametrize(("steps", "right"), [(2, 1), (7, 1), (8, 0)])
+def test_most_of_a_right_finding_lies_in_the_window_widened_by_a_step(world, steps, right):
+    """From step 3 on: three steps of it are in steps 3 to 6."""
+    world.report(in_step(world, 3, steps=steps))
+    assert counts(world) == (right, 1 - right, 0)
+    assert world.score()["faults"]["detected"] == 1
+
+
+@pytest.mark.parametrize("culprit", ["a3", "s3", "a3|leaf0"])
+def test_a_finding_of_a_true_hiccup_counts_neither_way(world, culprit):
+    with_hiccup(world)
+    world.report({}, in_step(world, 7, culprit=culprit))
+    assert counts(world) == (1, 0, 1)
+    assert world.score()["faults"]["precision"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "other", [{"step": 8}, {"rank": 1}, {"job": "B", "rank": 0}], ids=["step", "rank", "job"]
+)
+def test_a_hiccup_elsewhere_excuses_nothing(world, other):
+    with_hiccup(world, **other)
+    world.report(in_step(world, 7, culprit="a3"))
+    assert counts(world) == (0, 1, 0)
+
+
+def test_a_step_that_a_hiccup_makes_long_is_one_step(world):
+    with_hiccup(world)
+    window = {"start_ns": world.begin("A", 7) - 300_000, "end_ns": world.begin("A", 8) + 400_000}
+    world.report({"culprit": "a3"} | window)
+    assert counts(world) == (0, 0, 1)
+
+
+def test_a_finding_of_several_steps_is_about_no_hiccup(world):
+    with_hiccup(world)
+    world.report(in_step(world, 7, steps=3, culprit="a3"))
+    assert counts(world) == (0, 1, 0)
+
+
+def test_a_hiccup_in_the_window_of_a_fault_does_not_detect_the_fault(world):
+    with_hiccup(world, step=5)
+    world.report(in_step(world, 5, culprit="a3"))
+    faults = world.score()["faults"]
+    assert (faults["detected"], faults["uncounted"]) == (0, 1)
+
+
+@pytest.mark.parametrize("culprit", [None, "", "job0"])
+def test_a_finding_that_names_no_part_detects_and_counts_neither_way(world, culprit):
+    world.report({"culprit": culprit, "cause": "unknown"})
+    faults = world.score()["faults"]
+    assert (faults["detected"], faults["localized_top1"]) == (1, 0.0)
+    assert counts(world) == (0, 0, 1)
+    assert faults["precision"] is None
+
+
+def test_a_finding_that_names_no_part_is_false_where_nothing_is(world):
+    world.report(in_step(world, 8, culprit="job0", cause="unknown"))
+    assert counts(world) == (0, 1, 0)
+
+
+def test_a_finding_that_names_the_job_is_right_if_the_job_is_the_culprit(world):
+    world.inject({"culprit_kind": "job", "culprit": "A", "kind": "length_imbalance"})
+    world.report({"culprit": "job0"})
+    assert counts(world) == (1, 0, 0)
+
+
+def test_a_finding_about_another_job_that_names_the_culprit_is_right(world):
+    world.report({"job": "job1", "evidence": json.dumps({})})
+    assert counts(world) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"cause": "length_imbalance"},
+        {"cause": "x", "evidence": '{"one_of": ["a0", "a1"]}'},
+    ],
+    ids=["cause", "set"],
+)
+def test_a_finding_about_a_job_that_gives_a_cause_or_a_set_is_no_vague_one(world, claim):
+    world.report({"culprit": "job0"} | claim)
+    assert counts(world) == (0, 1, 0)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import Field, create_model
 
 from llmprism import model
 from prism_common import kinds
@@ -16,6 +17,7 @@ from prism_sim.render import paint
 from prism_sim.run_folder import TRUTH
 from prism_sim.scenario.presets import PRESETS
 from prism_sim.score.parallelism import AXES
+from prism_sim.toolkit import Closed
 
 
 def test_every_kind_has_a_colour():
@@ -78,3 +80,34 @@ def test_scenarios_name_presets_and_fault_kinds() -> None:
 def test_an_interval_may_be_a_number_of_seconds() -> None:
     checkpoint = schema_of(Language.operations)["$defs"]["Synchronous"]["properties"]
     assert {"type": "number", "exclusiveMinimum": 0} in checkpoint["interval"]["anyOf"]
+
+
+class Wheel(Closed):
+    """A part of a file."""
+
+    spokes: int = Field(description="How many.")
+    rim: str = "steel"
+    """What it
+    is made of."""
+    hub: int = 1
+    """Left out: 1."""
+
+
+class WoodenWheel(Wheel):
+    """A part with other defaults."""
+
+    rim: str = "ash"
+    hub: int = Field(default=2, description="Its width.")
+
+
+@pytest.mark.parametrize(
+    ("part", "texts"),
+    [
+        (Wheel, {"spokes": "How many.", "rim": "What it is made of.", "hub": "Left out: 1."}),
+        (WoodenWheel, {"spokes": "How many.", "rim": None, "hub": "Its width."}),
+        (create_model("Made", __base__=Closed, __module__="no file", rim=str), {"rim": None}),
+    ],
+)
+def test_a_field_is_described_in_it_or_below_it(part: type[Closed], texts: dict[str, Any]) -> None:
+    fields = part.model_json_schema()["properties"]
+    assert {name: field.get("description") for name, field in fields.items()} == texts

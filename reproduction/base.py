@@ -138,14 +138,14 @@ class Experiment:
         scenario = trial.scenario.model_dump(mode="json", exclude={"name", "description"})
         sources = [
             fingerprint(_WITHOUT_EFFECT),
-            _sources(Path(inspect.getfile(self.measure)).parent),
+            sources_digest(Path(inspect.getfile(self.measure)).parent),
         ]
         content = json.dumps([*sources, self.name, dict(trial.settings), scenario], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 
 @cache
-def _sources(folder: Path) -> str:
+def sources_digest(folder: Path) -> str:
     """Hash of the modules of the folder that measure, and of this module."""
     digest = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8)
     for path in sorted(folder.rglob("*.py")):

@@ -193,7 +193,7 @@ def values() -> dict[str, Any]:
     shown = [one for one in found if not one.run.bound]
     plain = ([one.run.name, _percent(one.error)] for one in outcomes(PLAIN))
     return {
-        "steps": table(STEP_COLUMNS, map(_step_row, found)),
+        "steps": table(STEP_COLUMNS, map(step_row, found)),
         "errors": _errors(found),
         "plain": table(("run", "error"), plain),
         "bytes": table(BYTE_COLUMNS, (row for one in shown for row in _byte_rows(one))),
@@ -226,7 +226,7 @@ STEP_COLUMNS = (
 BYTE_COLUMNS = ("run", "traffic", "GB per step and NIC", "in closed form", "error")
 
 
-def _step_row(one: SimulatedRun) -> list[str]:
+def step_row(one: SimulatedRun) -> list[str]:
     note = " (calibrates)" if one.run.calibrates else ""
     derived = "" if one.run.step_s else "*"
     return [

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from prism_sim.commands.costing import _cost_table
+from prism_sim.commands.costing import cost_table
 from processes import PRISM_SIM, started, wait_until
 
 Call = Callable[..., Result]
@@ -372,7 +372,7 @@ def test_no_number_of_a_table_is_broken_into_two_lines() -> None:
     job = {"job": "solo", "steps": 12345, "step_s_with": 0.061234, "step_s_without": 0.053456,
            "slower": 0.13621, "extra_s": 0.036391, "gpu_hours": 0.00012131,
            "effective_ratio_with": 0.98612, "effective_ratio_without": 0.98812}  # fmt: skip
-    _, table = _cost_table({"name": "change", "jobs": [job], "gpu_hours": 0.00012131})
+    _, table = cost_table({"name": "change", "jobs": [job], "gpu_hours": 0.00012131})
     console = Console(file=io.StringIO(), width=80)
     console.print(table)
     numbers = "12345 0.06123 0.05346 13.62 % +0.03639 +0.0001213 98.6 % 98.8 %"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.pipeline import diagnose
 
 CAPTURES = Path(__file__).parents[1] / "fixtures" / "captures"

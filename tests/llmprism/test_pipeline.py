@@ -13,8 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism import methods
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis, methods
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.paper import StagedMethod, paper
 from llmprism.methods.paper.parallelism import classify_pairs

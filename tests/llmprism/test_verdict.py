@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.io.flows import Intake, place
 from llmprism.io.loading import adopt
 from llmprism.io.topology import parse_topology

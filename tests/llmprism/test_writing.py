@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.io.frames import as_categories
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS

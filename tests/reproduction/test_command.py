@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from prism_sim import __version__
 from prism_sim.commands import reproducing
-from prism_sim.version import __version__
 from processes import completed
 from reproducing import cases_of, reproduce_after_a_kill
 from reproduction import EXPERIMENTS

@@ -59,6 +59,16 @@ def test_the_ratio_is_that_of_theory(
     assert found == pytest.approx(expected, abs=0.003)
 
 
+def test_the_approximation_holds_only_where_failures_are_rare() -> None:
+    exact, approximate = (
+        [form(work, stall, restart, mttf) for mttf, work, stall, restart in CASES]
+        for form in (theory.ettr, theory.approximate_ettr)
+    )
+    assert approximate[1] == pytest.approx(exact[1], abs=0.003)
+    assert abs(approximate[0] - exact[0]) > 0.02
+    assert abs(approximate[2] - exact[2]) > 0.05
+
+
 def test_a_sweep_finds_the_optimal_interval() -> None:
     tried = [6.0, 9.0, 14.0, 22.0, 33.0]
     ratios = [simulated(study_of(108, work, 1, 15), 2) for work in tried]

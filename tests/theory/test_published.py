@@ -39,7 +39,7 @@ def test_every_kind_of_gpu_has_one_efficiency_for_all_its_runs():
 def test_a_run_without_one_of_its_costs_is_a_lower_bound(workloads):
     """The optimizer of the logged run of Llama-2-7B runs on CPUs, which is not simulated."""
     one = workloads.outcome(_run(workloads, "Llama-2-7B, without offload"))
-    assert f"| {' | '.join(workloads._step_row(one))} |" in PAGE.read_text()
+    assert f"| {' | '.join(workloads.step_row(one))} |" in PAGE.read_text()
     assert one.step_s < one.published_s
     assert one.sent == pytest.approx(one.implied)
 
@@ -62,7 +62,7 @@ def test_a_run_without_one_of_its_costs_is_a_lower_bound(workloads):
 def test_a_step_takes_about_as_long_as_published_and_as_the_page_says(workloads, name, tolerance):
     """Tolerances cover the effects that are not modelled, which the page lists for each run."""
     one = workloads.outcome(_run(workloads, name))
-    assert f"| {' | '.join(workloads._step_row(one))} |" in PAGE.read_text()
+    assert f"| {' | '.join(workloads.step_row(one))} |" in PAGE.read_text()
     assert one.step_s == pytest.approx(one.published_s, rel=tolerance)
     assert one.sent.keys() == one.implied.keys()
     for kind, size in one.sent.items():

@@ -99,7 +99,7 @@ def _show(session: Session, asked: _Asked, folder: Path, found: dict[str, Any]) 
     """Print what was found, and where it is."""
     files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
     lines = [f"{key}: {value}" for key, value in files.items()]
-    shown = [part for cost in found["costs"] for part in _cost_table(cost)]
+    shown = [part for cost in found["costs"] for part in cost_table(cost)]
     if asked.repairs is not None:
         shown.insert(0, _repairs_table(found["repairs"]))
         lines = [*_sentences(found), *lines]
@@ -176,7 +176,7 @@ def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
+def cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
     """The name of a change, and a row for each job."""
     from rich.text import Text
 

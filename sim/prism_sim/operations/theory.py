@@ -26,6 +26,11 @@ def ettr(work_s: float, stall_s: float, restart_s: float, mttf_s: float) -> floa
     return work_s / mttf_s * exp(-restart_s / mttf_s) / saved
 
 
+def approximate_ettr(work_s: float, stall_s: float, restart_s: float, mttf_s: float) -> float:
+    """Meta's approximation (arXiv 2410.21680): holds if lost time is a small part of the MTTF."""
+    return (1 - (restart_s + work_s / 2) / mttf_s) / (1 + stall_s / work_s)
+
+
 def young_s(stall_s: float, mttf_s: float) -> float:
     """Young's optimum of the work between two checkpoints."""
     return sqrt(2 * stall_s * mttf_s)

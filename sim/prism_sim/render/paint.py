@@ -112,7 +112,7 @@ def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
 
     @wraps(draw)
     def drawn(shown: T) -> Figure:
-        with _ruled():
+        with ruled():
             made = draw(shown)
             _place_axes(made)
             for axes in made.axes:
@@ -126,7 +126,7 @@ def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
 
 
 @contextmanager
-def _ruled() -> Iterator[None]:
+def ruled() -> Iterator[None]:
     """Draw or save with the style; a letter missing in the font becomes a box, without warning."""
     import matplotlib as mpl
 
@@ -279,7 +279,7 @@ def _inches(axes: Axes) -> Transform:
 def svg(made: Figure) -> str:
     """The figure as an ``<svg>`` element whose ink and paper follow the page's theme."""
     text = io.StringIO()
-    with _ruled():
+    with ruled():
         made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     markup = text.getvalue()
     markup = markup[markup.index("<svg") :]
@@ -297,7 +297,7 @@ def write_png(made: Figure, path: Path) -> None:
 def png(made: Figure) -> bytes:
     """The figure as PNG at 144 dots an inch."""
     data = io.BytesIO()
-    with _ruled():
+    with ruled():
         made.savefig(data, format="png", dpi=144, metadata={"Software": None})
     return data.getvalue()
 
@@ -307,7 +307,7 @@ def pdf(figures: Iterable[Figure]) -> bytes:
     from matplotlib.backends.backend_pdf import PdfPages
 
     data = io.BytesIO()
-    with _ruled(), PdfPages(data, metadata={"CreationDate": None}) as pages:
+    with ruled(), PdfPages(data, metadata={"CreationDate": None}) as pages:
         for made in figures:
             pages.savefig(made)
     return data.getvalue()

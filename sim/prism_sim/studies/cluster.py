@@ -46,7 +46,7 @@ class DaskWorkers:
         try:
             while True:
                 for task in islice(ahead, max(0, room(self.client) - len(waiting))):
-                    future = self.client.submit(_attempt, code, work, task, pure=False)
+                    future = self.client.submit(attempt_with, code, work, task, pure=False)
                     waiting[future] = task
                 if not waiting:
                     return
@@ -68,7 +68,7 @@ def dask_workers(address: str) -> Iterator[DaskWorkers]:
         yield DaskWorkers(client)
 
 
-def _attempt(code: str, work: Callable[[T], R], task: T) -> Outcome[R]:
+def attempt_with(code: str, work: Callable[[T], R], task: T) -> Outcome[R]:
     """Do ``work`` on a worker, if its code is that of the client."""
     own = fingerprint()
     if own != code:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from llmprism import Diagnosis
 from llmprism.cli import app
-from llmprism.diagnosis import Diagnosis
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose
 from prism_common.errors import UserError

@@ -26,7 +26,7 @@ LACKING = {
 def texts(made):
     """Every visible piece of text of a figure, laid out: (words, box)."""
     canvas = FigureCanvasAgg(made)
-    with paint._ruled():
+    with paint.ruled():
         canvas.draw()
     renderer = canvas.get_renderer()
     unseen = set(map(id, ticks_out_of_sight(made)))

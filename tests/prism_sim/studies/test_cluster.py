@@ -89,9 +89,9 @@ def test_a_study_survives_a_killed_worker_and_equals_that_of_one_process(
 
 
 def test_a_worker_with_other_code_is_refused() -> None:
-    from prism_sim.studies.cluster import _attempt
+    from prism_sim.studies.cluster import attempt_with
 
-    outcome = _attempt("0.0.1+other", len, "abc")
+    outcome = attempt_with("0.0.1+other", len, "abc")
     assert outcome.result is None
     assert outcome.error is not None
     assert "install the same version" in outcome.error

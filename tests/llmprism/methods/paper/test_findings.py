@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import parse_topology
 from llmprism.methods.paper.alarms import COLUMNS, stretches

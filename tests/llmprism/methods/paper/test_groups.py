@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.pipeline import diagnose
 
 Diagnose = Callable[[Any], Diagnosis]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.diagnosis import Diagnosis
+from llmprism import Diagnosis
 from llmprism.pipeline import diagnose
 
 Diagnose = Callable[[Any], Diagnosis]

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -18,7 +17,6 @@ from typing import Any
 from evaluation.paths import REFERENCE, TEMPLATES
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running, theory
-from prism_sim.operations import theory as closed_forms
 from prism_sim.operations.campaigns import CAMPAIGNS
 from prism_sim.operations.job import Job
 from prism_sim.operations.reading import read_operations
@@ -54,7 +52,7 @@ def write() -> None:
         seconds=_seconds,
         published=_published(studies),
         acme=_acme(studies["acme"]),
-        theory=closed_forms,
+        theory=theory,
         simulated=simulated,
         replications=f"{number:,}",
         cpu_s=f"{cpu_s:.0f}",
@@ -109,7 +107,9 @@ def _published(studies: dict[str, Written]) -> str:
         "async": f"{sync / background:.1f} times",
         "meta": f"{100 * meta['ettr']:.1f} %",
     }
-    rows = [[one.what, one.value, values[name], one.why] for name, one in BY_NAME.items()]
+    rows = [
+        [one["what"], one["value"], values[name], one["why"]] for name, one in BY_NAME.items()
+    ]
     return table(["figure", "published", "simulated", "remarks"], rows)
 
 
@@ -137,15 +137,6 @@ def _seconds(value: float | None) -> str:
 # Published figures of operations, and remarks on how ours compare: ``published.toml``.
 
 
-@dataclass(frozen=True)
-class Published:
-    """A published figure: what it is, its value, and why ours may differ."""
-
-    what: str
-    value: str
-    why: str
-
-
 _DATA = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 
 ACME_GPU_TIME: dict[str, float] = _DATA["acme"]["gpu_time"]
@@ -154,7 +145,8 @@ ACME_GPU_TIME: dict[str, float] = _DATA["acme"]["gpu_time"]
 ACME_INFRASTRUCTURE: float = _DATA["acme"]["infrastructure"]
 """Percent of the GPU time of all failed jobs, of all kinds of infrastructure."""
 
-BY_NAME = {name: Published(**figure) for name, figure in _DATA["figures"].items()}
+BY_NAME: dict[str, dict[str, str]] = _DATA["figures"]
+"""Of each published figure ``what`` it is, its ``value``, and ``why`` ours may differ."""
 
 
 # Closed forms beside simulations, for the page.

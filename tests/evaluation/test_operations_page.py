@@ -25,9 +25,9 @@ STUDIES = sorted((folder() / "operations").glob("*.yaml"))
 @pytest.mark.parametrize("name", BY_NAME)
 def test_published_figures_stand_beside_ours(name: str) -> None:
     figure = BY_NAME[name]
-    (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| {figure.what} |"))
+    (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| {figure['what']} |"))
     published, simulated = row.split("|")[2:4]
-    assert published.strip() == figure.value
+    assert published.strip() == figure["value"]
     assert any(letter.isdigit() for letter in simulated)
 
 

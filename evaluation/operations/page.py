@@ -107,9 +107,7 @@ def _published(studies: dict[str, Written]) -> str:
         "async": f"{sync / background:.1f} times",
         "meta": f"{100 * meta['ettr']:.1f} %",
     }
-    rows = [
-        [one["what"], one["value"], values[name], one["why"]] for name, one in BY_NAME.items()
-    ]
+    rows = [[one["what"], one["value"], values[name], one["why"]] for name, one in BY_NAME.items()]
     return table(["figure", "published", "simulated", "remarks"], rows)
 
 

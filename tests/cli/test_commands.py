@@ -19,10 +19,10 @@ from prism_sim.cli import app
 from prism_sim.commands.session import CANNOT_TELL
 from prism_sim.faults import KINDS
 from prism_sim.loading.bundled import bundled
-from prism_sim.loading.loader import load
 from prism_sim.scenario.presets import PRESETS
 from prism_sim.score import CATALOGUE
 from prism_sim.score.encoding import flatten
+from prism_sim.toolkit import load_scenario
 
 Call = Callable[..., Result]
 EVERY_COMMAND = sorted({*get_command(app).commands} - {"reproduce"})
@@ -414,7 +414,7 @@ def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
     result = call("new", name)
     path = Path(result.stdout.strip())
     assert (result.exit_code, path.stem) == (0, "mine")
-    assert load(path).name == "mine"
+    assert load_scenario(path).name == "mine"
     assert path.read_text().count("#") > 10
     assert call("validate", str(path), "--quiet").exit_code == 0
 
@@ -431,7 +431,7 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
     assert call("new", "mine").exit_code == 1
     assert Path("mine.yaml").read_text() == "precious"
     assert call("new", "mine", "--force").exit_code == 0
-    assert load("mine.yaml").jobs
+    assert load_scenario("mine.yaml").jobs
 
 
 def test_list_names_everything_there_is(call: Call) -> None:

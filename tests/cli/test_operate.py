@@ -12,14 +12,14 @@ import pytest
 import yaml
 from typer.testing import Result
 
-from prism_sim.loading.bundled import folder
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
 from prism_sim.operations.study import Study
+from prism_sim.toolkit import scenarios_folder
 
 Call = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
-BUNDLED = folder() / "operations" / "what-diagnosis-brings.yaml"
+BUNDLED = scenarios_folder() / "operations" / "what-diagnosis-brings.yaml"
 OPTIONS = ("--out", "out", "--processes", "1", "--quiet")
 STUDY = """\
 servers: 500

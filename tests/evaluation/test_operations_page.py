@@ -12,14 +12,14 @@ import yaml
 from evaluation.operations import page
 from evaluation.operations.page import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME
 from evaluation.paths import REFERENCE
-from prism_sim.loading.bundled import folder
 from prism_sim.operations import theory
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.results import LABELS
+from prism_sim.toolkit import scenarios_folder
 
 PAGE = (REFERENCE / "operations.md").read_text(encoding="utf-8")
-MEASURED = json.loads((folder() / "operations/measured.json").read_text())
-STUDIES = sorted((folder() / "operations").glob("*.yaml"))
+MEASURED = json.loads((scenarios_folder() / "operations/measured.json").read_text())
+STUDIES = sorted((scenarios_folder() / "operations").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -41,7 +41,9 @@ def test_shares_of_acme_stand_beside_ours() -> None:
 
 
 def test_windows_are_on_the_page() -> None:
-    study = yaml.safe_load((folder() / "operations/what-diagnosis-brings.yaml").read_text())
+    study = yaml.safe_load(
+        (scenarios_folder() / "operations/what-diagnosis-brings.yaml").read_text()
+    )
     for place in study["windows"]["around"]:
         what = rf"\d+ \| {place}" if isinstance(place, str) else str(place)
         assert re.search(rf"^\| {what} \|", PAGE, re.MULTILINE)
@@ -65,7 +67,7 @@ def test_other_figures_on_their_pages_change_the_study(tmp_path: Path) -> None:
     (tmp_path / "logs.json").write_text(json.dumps(logs))
     page.write_measured(tmp_path, tmp_path / "measured.json")
     copy = tmp_path / "study.yaml"
-    copy.write_text((folder() / "operations/what-diagnosis-brings.yaml").read_text())
+    copy.write_text((scenarios_folder() / "operations/what-diagnosis-brings.yaml").read_text())
     study = read_operations(copy)
     assert study.worth is not None
     prism = study.worth.methods["prism"]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from prism_sim.render.pages import ENDING, render_page
+from prism_sim.render.pages import ENDING
+from prism_sim.toolkit import render_page
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "evaluation" / "templates"

@@ -8,7 +8,7 @@ from evaluation.exam.command import pieces
 from evaluation.exam.worlds import families, simulated, worlds
 from prism_sim.families import bundled_families
 from prism_sim.faults import KINDS
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario
 from prism_sim.training.data_parallel import STRATEGIES
 from prism_sim.training.schedules import SCHEDULES
 from tiny import TINY_MODEL

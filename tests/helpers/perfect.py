@@ -9,17 +9,15 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from prism_common.kinds import OTHER
-from prism_sim.run_folder import Run
-from prism_sim.score.busy import true_work
-from prism_sim.score.load import Case
 from prism_sim.score.parallelism import true_groups
+from prism_sim.toolkit import Run, ScoreTables, true_work
 
 
-def perfect(run: Run) -> Case:
+def perfect(run: Run) -> ScoreTables:
     """The case of ``run`` with the tables that follow from its truth."""
     names = ("ranks", "pairs", "steps", "spans", "layouts", "hiccups", "faults")
     truth = {name: run.truth(name) for name in names}
-    case = Case(truth, {}, run.read_json(run.topology), run.read_json(run.manifest))
+    case = ScoreTables(truth, {}, run.read_json(run.topology), run.read_json(run.manifest))
     pairs = truth["pairs"].assign(kind_unrefined=truth["pairs"]["kind"], confidence=1.0)
     own = pairs[pairs["kind"] != OTHER]
     seen = {*own["src"], *own["dst"]}
@@ -48,7 +46,7 @@ def _groups(ranks: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["job", "kind", "group", "address", "position"])
 
 
-def _steps(case: Case) -> pd.DataFrame:
+def _steps(case: ScoreTables) -> pd.DataFrame:
     ranks, steps = case.truth["ranks"].assign(row=lambda f: np.arange(len(f))), case.truth["steps"]
     steps = steps.merge(ranks[["job", "rank", "address", "row"]], on=["job", "rank"])
     work = true_work(case)["dp"]

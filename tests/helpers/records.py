@@ -16,8 +16,7 @@ from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
 from prism_sim.collector.config import CollectorConfig as Model
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Draws
 
 EPOCH = 10**18
 MS = 1_000_000

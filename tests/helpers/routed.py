@@ -11,8 +11,7 @@ from prism_sim.clock import Clock
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Draws
 
 
 class Wires:

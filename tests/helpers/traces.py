@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prism_sim.importers.chakra_files import NODE_TYPES, node_messages
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "broadcast": 5, "all_to_all": 6,
                "reduce_scatter": 7}  # fmt: skip

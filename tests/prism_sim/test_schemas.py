@@ -13,11 +13,10 @@ from prism_common import kinds
 from prism_common.kinds import GroupKind
 from prism_sim.commands.schemas import Language, schema_of
 from prism_sim.faults import KINDS
-from prism_sim.render import paint
 from prism_sim.run_folder import TRUTH
 from prism_sim.scenario.presets import PRESETS
 from prism_sim.score.parallelism import AXES
-from prism_sim.toolkit import Closed
+from prism_sim.toolkit import Closed, paint
 
 
 def test_every_kind_has_a_colour():

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism_sim.loading import checks
-from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.job import OnServers
-from prism_sim.toolkit import paint
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import OnServers, Scenario, paint, stage_costs
 from reproduction.base import Done
 from reproduction.e1_jobs import measure, page
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform

@@ -11,7 +11,7 @@ import pytest
 
 from prism_common.errors import UserError
 from prism_sim.studies import fingerprints
-from prism_sim.studies.fingerprints import fingerprint
+from prism_sim.toolkit import fingerprint
 from reproducing import MEASURED
 from reproduction import base, running, writing
 from reproduction.base import Experiment, Trial

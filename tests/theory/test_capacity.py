@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from link_records import lateness_ns, peak_rate, records_by_link
 from one_ring import GIB, ring_ns
 from prism_sim.loading.bundled import bundled as bundled_scenarios
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
-from prism_sim.toolkit import Cluster, Job, stage_costs
+from prism_sim.toolkit import Cluster, Job, Run, Scenario, load_scenario, simulate, stage_costs
 from tiny import TINY_MODEL, simulate_one
 
 WITHIN = 1.01
@@ -61,7 +57,7 @@ def shortened(job):
 
 @pytest.mark.parametrize("path", list(bundled()))
 def test_the_records_of_a_bundled_scenario_fit_its_links(path, tmp_path):
-    scenario = load(path, {"collector": {}})
+    scenario = load_scenario(path, {"collector": {}})
     jobs = tuple(shortened(job) for job in scenario.jobs)
     folder = simulated(scenario.model_copy(update={"jobs": jobs}), tmp_path)
     longest_ns = 0

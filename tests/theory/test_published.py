@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.reference import workloads as workloads_page
 from prism_sim.loading.bundled import bundled
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "workloads.md"
@@ -30,7 +30,7 @@ def test_every_kind_of_gpu_has_one_efficiency_for_all_its_runs():
     """Nothing is fitted run by run."""
     found = {}
     for name in NAMES:
-        scenario = load(bundled()[name])
+        scenario = load_scenario(bundled()[name])
         gpu = scenario.cluster.gpu.peak_tflops
         found.setdefault(gpu, set()).update(job.mfu for _, job in scenario.modelled)
     assert {gpu: len(values) for gpu, values in found.items()} == {312: 1, 989: 1}
@@ -90,7 +90,7 @@ def test_the_page_has_every_run(workloads):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_published_scenarios_have_a_description(name):
-    scenario = load(bundled()[name])
+    scenario = load_scenario(bundled()[name])
     assert scenario.description
     assert scenario.cluster.gpus == scenario.jobs[0].ranks
     assert json.loads(scenario.model_dump_json())["jobs"][0]["kernels"] != "ideal"

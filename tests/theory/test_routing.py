@@ -17,11 +17,8 @@ from fabrics import clusters
 from link_records import lateness_ns, records_by_link
 from prism_common.errors import UserError
 from prism_sim.cluster.ways import FAILED
-from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.size import estimate
-from prism_sim.run_folder import Run
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Cluster, Run, Scenario, simulate
 from reference_maxmin import rates
 from routed import Wires, even_shares, two_leaves
 from tiny import TINY_MODEL

@@ -8,17 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.job import Job
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.presets import preset
-from prism_sim.simulate import simulate
-from prism_sim.training.costs import (
-    pipeline_message_bytes,
-    stage_costs,
-    step_flops,
-)
+from prism_sim.toolkit import Cluster, Job, Run, Scenario, preset, simulate, stage_costs
+from prism_sim.training.costs import pipeline_message_bytes, step_flops
 from prism_sim.training.data_parallel import buckets
 from tiny import TINY_MODEL
 

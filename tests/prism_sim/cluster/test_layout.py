@@ -17,9 +17,8 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.ways import mix
 from prism_sim.cluster.wire import flows
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import Strategy
+from prism_sim.toolkit import Cluster, Draws
 
 FABRICS = {
     "rail": {"kind": "rail", "leaf_ports": 4, "spines": 2},

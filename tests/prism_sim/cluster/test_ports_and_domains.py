@@ -17,10 +17,8 @@ from prism_sim.cluster.placement import Placement
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import HIDDEN, Templates
 from prism_sim.cluster.topology import ClusterTopology
-from prism_sim.draws import Draws
-from prism_sim.loading.job import Job
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.wirings import WIRINGS
+from prism_sim.toolkit import Cluster, Draws, Job
 from tiny import TINY_MODEL
 
 

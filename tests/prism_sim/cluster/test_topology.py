@@ -16,10 +16,9 @@ from prism_common.errors import UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.cluster.topology import ClusterTopology, topology_of
+from prism_sim.cluster.topology import ClusterTopology
 from prism_sim.cluster.ways import FAILED
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Draws, topology_of
 
 PODS = Cluster.model_validate(
     {"servers": 8, "nics_per_server": 1, "gpus_per_server": 1, "fabric":

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.loading.checks import errors
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario
 from records import EPOCH, MS, collected, effects, many
 from tiny import TINY_MODEL, simulate_one
 

@@ -13,8 +13,7 @@ from lab.case import CASES, twin
 from llmprism.pipeline import diagnose
 from prism_sim.collector.config import ORDER, Effect
 from prism_sim.loading.loader import load_with_warnings
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, simulate
 from records import collected, effects, many
 from tiny import simulate_one
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from llmprism.pipeline import diagnose
 from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
-from prism_sim.draws import Draws
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import Draws, load_scenario
 from records import MS, as_records, collected, effects, many, rows
 from tiny import simulate_one
 
@@ -195,7 +194,7 @@ def test_an_unknown_leaf_is_refused_at_its_line(tmp_path):
         "    - {kind: silent_switches, switches: [leaf999]}\n"
     )
     with pytest.raises(UserError, match="leaf999"):
-        load(path)
+        load_scenario(path)
 
 
 def test_effects_change_records_and_never_the_truth(tmp_path):

@@ -20,8 +20,7 @@ from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.collector.cutting import ENTRY, NO_LIMIT, cut_rows
 from prism_sim.collector.rows import ROW
-from prism_sim.draws import Draws
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Draws
 from records import FABRIC, MS, as_records, collected, effects, rows
 from tiny import simulate_one
 

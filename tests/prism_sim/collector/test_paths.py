@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from prism_sim.collector.effects.paths import Paths
 from prism_sim.loading.checks import errors
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario
 from records import collected, effects, many
 from tiny import simulate_one
 

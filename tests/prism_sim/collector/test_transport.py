@@ -10,9 +10,7 @@ import pytest
 
 from prism_sim.cluster.ways import ROCE_PORT, UDP
 from prism_sim.collector.tuples import TCP
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from records import collected, effects, many
 from tiny import TINY_MODEL
 

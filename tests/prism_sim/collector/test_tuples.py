@@ -13,11 +13,7 @@ from prism_sim.cluster.wire import TRAIN
 from prism_sim.collector import Collector
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.tuples import TCP, FiveTuple, Tuples
-from prism_sim.draws import Draws
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Cluster, Draws, Run, Scenario, simulate
 
 FABRIC = {"kind": "tor", "leaf_ports": 1, "spines": 4, "uplinks": 4}
 KINDS = [f"kind {i}" for i in range(40)]

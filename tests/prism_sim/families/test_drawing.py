@@ -10,11 +10,9 @@ import yaml
 from prism_common.errors import UserError
 from prism_sim.families import Family, bundled_families, draw, read_families, read_family
 from prism_sim.loading import checks
-from prism_sim.loading.bundled import folder
-from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.size import estimate
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
+from prism_sim.toolkit import scenarios_folder as folder
 
 ROOT = Path(__file__).parents[3]
 SEEDS = range(5)

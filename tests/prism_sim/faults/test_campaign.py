@@ -10,10 +10,8 @@ from pydantic import ValidationError
 
 from prism_sim.faults import KINDS
 from prism_sim.loading.checks import errors
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
 from prism_sim.studies.whatif import plan_faults
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 JOBS = [

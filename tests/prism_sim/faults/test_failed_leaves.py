@@ -12,9 +12,7 @@ from faulty import fault_of, run_with, step_ms
 from llmprism.conclusion import CALM
 from llmprism.pipeline import diagnose
 from prism_sim.loading.checks import errors
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 PLANES: dict[str, Any] = {

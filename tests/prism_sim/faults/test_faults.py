@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.scenario import Scenario
+from prism_sim.toolkit import Scenario
 from prism_sim.world import World
 from prism_sim.world.truth import faults_table
 from tiny import TINY_MODEL

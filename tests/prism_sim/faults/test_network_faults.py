@@ -10,9 +10,7 @@ import pytest
 
 from faulty import CLUSTER, compute_ms, fault_of, run_with, step_ms
 from prism_sim.loading.checks import errors, warnings
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 FLAT = {"servers": 8, "gpus_per_server": 1, "nics_per_server": 1,

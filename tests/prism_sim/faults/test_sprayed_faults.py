@@ -10,9 +10,7 @@ import pytest
 
 from prism_sim.faults import KINDS
 from prism_sim.loading.checks import errors, warnings
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 
 K = 8
 """Uplinks of a leaf, each as fast as a NIC."""

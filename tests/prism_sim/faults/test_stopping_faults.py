@@ -10,12 +10,8 @@ from pydantic import ValidationError
 
 from faulty import compute_ms, fault_of, run_with, step_ms
 from prism_sim.faults import KINDS
-from prism_sim.loading.bundled import find
 from prism_sim.loading.checks import errors
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, simulate
 from tiny import TINY_MODEL
 
 STOPS = [
@@ -195,7 +191,7 @@ def test_a_window_has_no_end():
 
 
 def test_a_job_of_a_measured_timeline_is_refused():
-    scenario = load(find("workloads/import-timeline"), {})
+    scenario = load_scenario(find_scenario("workloads/import-timeline"), {})
     job = scenario.jobs[0].name
     fault = KINDS["hang"].model_validate({"job": job, "rank": 0, "from_step": 0})
     found = errors(scenario.model_copy(update={"faults": (fault,)}))

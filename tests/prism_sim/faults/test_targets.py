@@ -15,13 +15,11 @@ from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.draws import Draws
 from prism_sim.faults import KINDS, SlowLink, SlowSwitch
 from prism_sim.faults.base import LinkFault
 from prism_sim.loading.checks import errors, warnings
-from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.names import core_name, leaf_name, spine_name
+from prism_sim.toolkit import Cluster, Draws, Scenario
 from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
 
 

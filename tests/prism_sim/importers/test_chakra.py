@@ -10,9 +10,7 @@ import pytest
 from prism_common.errors import UserError
 from prism_sim.importers.chakra import Chakra
 from prism_sim.importers.chakra_files import node_messages, nodes_of
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Scenario, load_scenario
 from traces import as_json, as_messages, coll, comp, node, recv, send, sent, write_chakra
 
 B = Cluster(servers=1).nic_gbps / 8  # bytes a nanosecond
@@ -349,11 +347,10 @@ def test_a_fault_affects_a_job_that_follows_a_trace(tmp_path):
         "jobs: [{name: a, trace: {kind: chakra, file: trace}, iterations: 4}]\n"
         "faults: [{kind: slow_gpu, job: a, rank: 1, factor: 0.5, from_step: 1, to_step: 3}]\n"
     )
-    from prism_sim.run_folder import Run
-    from prism_sim.simulate import simulate
+    from prism_sim.toolkit import Run, simulate
 
     run = Run(tmp_path / "run")
-    simulate(load(path), run)
+    simulate(load_scenario(path), run)
     steps = steps_of(run)
     assert steps.loc[steps["rank"] == 0, "ns"].tolist() == [100_000] * 4
     assert steps.loc[steps["rank"] == 1, "ns"].tolist() == [100_000, 200_000, 200_000, 100_000]

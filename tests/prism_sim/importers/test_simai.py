@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism_sim.importers.simai import SimAI
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster
 from traces import sent, simai
 
 CLUSTER = Cluster(servers=1)

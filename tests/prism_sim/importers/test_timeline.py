@@ -11,10 +11,7 @@ import pytest
 
 from evaluation.reference import pages
 from prism_sim.importers.timeline import MeasuredTimeline
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, load_scenario, simulate
 from tiny import TINY_MODEL
 
 PUBLIC = Path(__file__).resolve().parents[4] / "shared" / "data" / "public"
@@ -86,9 +83,9 @@ def test_values_missing_in_the_job_come_from_the_timeline(timeline, tmp_path):
         "cluster: {servers: 4}\n"
         "jobs: [{name: a, model: llama-7b, tp: 2, trace: {kind: timeline, file: steps.csv}}]\n"
     )
-    job = load(path).jobs[0]
+    job = load_scenario(path).jobs[0]
     assert (job.dp, job.pp, job.micro_batches, job.steps, job.chunks) == (2, 2, 4, 3, 1)
-    resolved = load(path).model_dump(mode="json")
+    resolved = load_scenario(path).model_dump(mode="json")
     assert Scenario.model_validate(resolved).model_dump(mode="json") == resolved
 
 
@@ -170,7 +167,7 @@ jobs:
     gradient_norm: true
 """)
     run = Run(folder / "run")
-    simulate(load(scenario), run)
+    simulate(load_scenario(scenario), run)
     return pd.read_parquet(MEASURED), run
 
 

@@ -6,12 +6,11 @@ import pytest
 
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.foreign import NAMES
-from prism_sim.loading.job import Job
 from prism_sim.loading.loader import validate
 from prism_sim.scenario.architecture import Experts
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.source import parse_source
+from prism_sim.toolkit import Cluster, Job
 
 MODELS = {"of a job": Job, "of model": ModelSizes, "of moe": Experts, "of cluster": Cluster}
 

@@ -7,9 +7,8 @@ import pytest
 
 from prism_common.errors import UserError
 from prism_sim.faults import SlowGpu
-from prism_sim.loading.loader import load, load_with_warnings, parse_override
-from prism_sim.scenario.job import OnServers
-from prism_sim.scenario.presets import preset
+from prism_sim.loading.loader import load_with_warnings, parse_override
+from prism_sim.toolkit import OnServers, load_scenario, preset
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 
@@ -42,7 +41,7 @@ def good(tmp_path: Path) -> Path:
 
 
 def test_a_good_file_becomes_the_scenario_it_describes(good: Path) -> None:
-    scenario = load(good)
+    scenario = load_scenario(good)
     (job,) = scenario.jobs
     assert scenario.name == "good world"
     assert scenario.cluster.servers == 4
@@ -52,24 +51,26 @@ def test_a_good_file_becomes_the_scenario_it_describes(good: Path) -> None:
 
 
 def test_missing_values_are_derived(good: Path) -> None:
-    (job,) = load(good).jobs
+    (job,) = load_scenario(good).jobs
     assert job.tokens == 4096
     assert job.bucket_limit_params == 40_000_000
-    (wide,) = load(good, {"jobs.0.dp": 64, "jobs.0.tp": 1, "jobs.0.pp": 1,
+    (wide,) = load_scenario(good, {"jobs.0.dp": 64, "jobs.0.tp": 1, "jobs.0.pp": 1,
                           "jobs.0.placement": "packed", "cluster.servers": 8}).jobs  # fmt: skip
     assert wide.bucket_limit_params == 64_000_000
-    (whole,) = load(good, {"jobs.0.overlap_gradients": False}).jobs
+    (whole,) = load_scenario(good, {"jobs.0.overlap_gradients": False}).jobs
     assert whole.bucket_limit_params is None
 
 
 def test_overrides_replace_values_before_validation(good: Path) -> None:
-    changed = load(good, {"seed": 7, "jobs.0.steps": 5, "cluster.fabric.spines": 2, "name": "n"})
+    changed = load_scenario(
+        good, {"seed": 7, "jobs.0.steps": 5, "cluster.fabric.spines": 2, "name": "n"}
+    )
     assert (changed.seed, changed.jobs[0].steps, changed.name) == (7, 5, "n")
     assert changed.cluster.fabric.spines == 2
 
 
 def test_an_empty_override_restores_the_default(good: Path) -> None:
-    assert load(good, {"jobs.0.placement": None}).jobs[0].placement == "packed"
+    assert load_scenario(good, {"jobs.0.placement": None}).jobs[0].placement == "packed"
 
 
 def test_a_bad_override_is_reported_as_such(complaints: Complaints) -> None:
@@ -330,6 +331,6 @@ def test_an_all_reduce_that_needs_equal_servers_is_refused_on_others(tmp_path):
         "     all_reduce: hierarchical}\n"
     )
     with pytest.raises(UserError, match=r"as many ranks of a group in every server, not \[4, 1\]"):
-        load(path)
-    assert load(path, {"jobs.0.dp": 8}).jobs[0].ranks == 8
-    assert load(path, {"jobs.0.all_reduce": "ring"}).jobs[0].ranks == 5
+        load_scenario(path)
+    assert load_scenario(path, {"jobs.0.dp": 8}).jobs[0].ranks == 8
+    assert load_scenario(path, {"jobs.0.all_reduce": "ring"}).jobs[0].ranks == 5

@@ -18,8 +18,8 @@ from prism_common.errors import Problem, UserError
 from prism_sim.collector.config import ORDER as EFFECTS
 from prism_sim.faults import KINDS as FAULTS
 from prism_sim.loading.loader import validate
-from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.source import Source, parse_source
+from prism_sim.toolkit import Scenario
 
 WORLD = """\
 name: world

@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.bundled import find
-from prism_sim.loading.loader import load, load_with_warnings
+from prism_sim.loading.loader import load_with_warnings
 from prism_sim.loading.size import estimate
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, find_scenario, load_scenario, simulate
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,7 @@ from prism_sim.simulate import simulate
 def test_the_estimate_of_rows_is_good_to_a_factor_of_three(
     name: str, changes: dict[str, int], tmp_path: Path
 ) -> None:
-    scenario = load(find(name), changes)
+    scenario = load_scenario(find_scenario(name), changes)
     simulate(scenario, Run(tmp_path))
     files = (tmp_path / "flows.parquet", tmp_path / "truth/spans.parquet")
     measured = sum(pq.read_metadata(file).num_rows for file in files)
@@ -69,7 +67,7 @@ duration_s: 1
 def world(tmp_path: Path) -> Path:
     path = tmp_path / "world.yaml"
     path.write_text(WORLD)
-    load(path)
+    load_scenario(path)
     return path
 
 
@@ -78,7 +76,7 @@ def test_absurd_numbers_are_refused_at_once(place: str, world: Path) -> None:
     began = time.monotonic()
     for value in HUGE + (TINY if place in NEVER_ZERO else []):
         with pytest.raises(UserError, match=r"--set " + place):
-            load(world, {place: value})
+            load_scenario(world, {place: value})
     assert time.monotonic() - began < 5
 
 
@@ -113,17 +111,17 @@ def test_a_scenario_too_large_for_any_machine_is_refused_with_a_reason(world: Pa
                "cluster.gpus_per_server": 128, "cluster.fabric.leaf_ports": 1,
                "cluster.fabric.spines": 10_000}  # fmt: skip
     with pytest.raises(UserError, match="GiB of memory, and this machine has"):
-        load(world, changes)
+        load_scenario(world, changes)
     endless = {"jobs.0.steps": 10**9, "jobs.0.micro_batches": 10**6, "duration_s": None}
     with pytest.raises(UserError, match="rows"):
-        load(world, endless)
+        load_scenario(world, endless)
 
 
 def test_times_beyond_64_bits_are_refused(world: Path) -> None:
     changes = {"duration_s": None, "background": None, "jobs.0.mfu": 1e-6,
                "cluster.gpu.peak_tflops": 1e-6, "jobs.0.steps": 10**6}  # fmt: skip
     with pytest.raises(UserError, match="would end after"):
-        load(world, changes)
+        load_scenario(world, changes)
 
 
 def test_a_long_run_is_warned_of(world: Path) -> None:

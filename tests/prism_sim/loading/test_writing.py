@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from prism_sim.loading.bundled import bundled
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.writing import resolved
+from prism_sim.toolkit import Scenario, load_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
@@ -38,7 +37,7 @@ def test_a_resolved_scenario_resolves_to_itself() -> None:
 
 @pytest.mark.parametrize("name", bundled())
 def test_every_bundled_scenario_is_valid(name: str) -> None:
-    assert load(bundled()[name]).name
+    assert load_scenario(bundled()[name]).name
 
 
 def test_only_suites_studies_and_families_are_not_scenarios() -> None:

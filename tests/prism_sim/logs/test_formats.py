@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from log_corpus import Corpus, corpus
-from prism_sim.draws import Draws
 from prism_sim.logs.config import Logs
 from prism_sim.logs.drawn import drawn_job
 from prism_sim.logs.failures import FAILURES
 from prism_sim.logs.population import Fate
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.toolkit import Cluster, Draws
 
 SEEDS = range(4)
 CLUSTER = Cluster(servers=6, gpus_per_server=4, nics_per_server=4)

@@ -14,7 +14,7 @@ from llmprism.cli import app as llmprism
 from log_corpus import Corpus
 from prism_sim.cli import app
 from prism_sim.render import render_run
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 
 
 @pytest.fixture(scope="module")

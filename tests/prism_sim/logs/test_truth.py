@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from log_corpus import Corpus, corpus
 from prism_sim.cli import app
-from prism_sim.draws import Draws
 from prism_sim.logs.config import Logs
 from prism_sim.logs.failures import FAILURES
 from prism_sim.logs.population import Fate, fates
 from prism_sim.logs.shares import STAGES
+from prism_sim.toolkit import Draws
 
 
 def digests(made: Corpus) -> dict[str, str]:

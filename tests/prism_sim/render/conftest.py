@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim.render.figures import FIGURES
-from prism_sim.run_folder import TRUTH, Run
-from prism_sim.score import score_run
+from prism_sim.run_folder import TRUTH
+from prism_sim.toolkit import Run, score_run
 
 T0 = 1_795_225_000_000_000_000
 MS = 1_000_000

@@ -12,10 +12,9 @@ import pytest
 import prism_sim as ps
 from llmprism.page.answers import answers
 from llmprism.page.tables import Tables
-from prism_sim.render import paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run, paint
 
 PLAIN = {name: paint.figure(1, 1) for name in FIGURES}
 MS = 1_000_000

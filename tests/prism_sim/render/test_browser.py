@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from prism_sim.render import paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report
+from prism_sim.toolkit import paint
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = [

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from prism_sim.render import paint
 from prism_sim.render.figures import FIGURES
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run, paint
 
 LACKING = {
     "nothing": {"truth": False, "diagnosis": False, "flows": False, "topology": False},

@@ -5,9 +5,10 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from prism_common.errors import UserError
-from prism_sim.render import look, paint
+from prism_sim.render import look
 from prism_sim.render.figures import FIGURES
 from prism_sim.run_folder import TRUTH
+from prism_sim.toolkit import paint
 
 
 def test_an_absent_table_is_empty_with_its_columns(make_run):

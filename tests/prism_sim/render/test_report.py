@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from prism_sim.render import paint, render_run
+from prism_sim.render import render_run
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report, shows_another_score
+from prism_sim.toolkit import paint
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 HOSTILE = '<img src=x onerror="alert(1)">&amp;'

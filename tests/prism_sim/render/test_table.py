@@ -11,8 +11,8 @@ from prism_common.quantities import duration, percent
 from prism_sim.render.comparison import COLUMN_INCHES, as_latex, draw, escaped, latex_table
 from prism_sim.render.paint import pdf
 from prism_sim.render.table import score_table
-from prism_sim.score import score_run
 from prism_sim.score.summary import summary_lines
+from prism_sim.toolkit import score_run
 
 
 def shown(score):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from prism_sim.loading.job import Job, TracedJob
-from prism_sim.scenario.cluster import Cluster
+from prism_sim.loading.job import TracedJob
 from prism_sim.scenario.gpus import GPUS
-from prism_sim.scenario.names import server_index, server_name
+from prism_sim.scenario.names import server_index
+from prism_sim.toolkit import Cluster, Job, server_name
 
 
 def _cluster(**values: object) -> Cluster:

@@ -3,12 +3,9 @@
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.job import Job
-from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.model_sizes import ModelSizes
-from prism_sim.scenario.presets import PRESETS, preset
-from prism_sim.toolkit import did_you_mean, load_scenario
-from prism_sim.training.costs import stage_costs
+from prism_sim.scenario.presets import PRESETS
+from prism_sim.toolkit import Cluster, Job, did_you_mean, load_scenario, preset, stage_costs
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from llmprism.page.reading import complete
 from prism_sim.run_folder import TRUTH
-from prism_sim.score.busy import pack, true_work, union_length
-from prism_sim.score.load import Case, load
+from prism_sim.score.busy import pack, union_length
+from prism_sim.toolkit import ScoreTables, load_tables, true_work
 
 US = 1_000
 
@@ -45,7 +45,7 @@ def test_packing_keeps_rows_separate(rows):
 def moving(world, work, row):
     """Intervals [us] of one kind of work of one rank in step 0."""
     world.score()
-    spans = true_work(load(world.run))[work]
+    spans = true_work(load_tables(world.run))[work]
     spans = spans[(spans["rank_row"] == row) & (spans["step"] == 0)]
     begin = world.begin("A", 0)
     borders = spans.sort_values("start_ns")[["start_ns", "end_ns"]]
@@ -121,7 +121,7 @@ def busy_by_rank(run, kind, *, named=True):
     spans = spans[spans["kind"] == kind]
     if not named:
         spans = spans.assign(communication=None)
-    work = true_work(Case(truth | {"spans": spans}, {}, {}, {}))["dp"]
+    work = true_work(ScoreTables(truth | {"spans": spans}, {}, {}, {}))["dp"]
     columns = (work[name].to_numpy() for name in ("rank_row", "start_ns", "end_ns"))
     return list(union_length(*columns, len(truth["ranks"])))
 

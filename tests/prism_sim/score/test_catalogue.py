@@ -3,11 +3,10 @@
 import pytest
 
 from prism_sim.loading.bundled import bundled
-from prism_sim.loading.loader import load as load_scenario
-from prism_sim.run_folder import Run
 from prism_sim.score import CATALOGUE, Score
 from prism_sim.score.declare import Better, Figure, Words, declarations
 from prism_sim.score.encoding import flatten
+from prism_sim.toolkit import Run, load_scenario
 
 DESCRIPTIVE = {
     "counts of the truth or of the answer, neither good nor bad": {
@@ -60,8 +59,7 @@ def test_every_figure_of_a_perfect_diagnosis_is_in_the_catalogue(world):
 def scored(name, folder):
     """The score of a bundled scenario, whose jobs are cut to a few steps."""
     from llmprism.pipeline import diagnose
-    from prism_sim.score import score_run
-    from prism_sim.simulate import simulate
+    from prism_sim.toolkit import score_run, simulate
 
     run = Run(folder)
     simulate(load_scenario(bundled()[name]), run)

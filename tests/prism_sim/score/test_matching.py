@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim.run_folder import TRUTH
-from prism_sim.score.load import Case
-from prism_sim.score.matching import match_steps
+from prism_sim.toolkit import ScoreTables, match_steps
 
 
 def literal(true, inferred):
@@ -52,7 +51,7 @@ def case_of(true, inferred):
         "jobs": table(DIAGNOSIS["jobs"], jobs, ["job", "address"]),
         "steps": table(DIAGNOSIS["steps"], rows, names),
     }
-    return Case(truth, diagnosis, {}, {})
+    return ScoreTables(truth, diagnosis, {}, {})
 
 
 def sequence(low):

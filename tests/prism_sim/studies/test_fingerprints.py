@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from llmprism import methods
-from prism_sim.loading.scenario import Scenario
 from prism_sim.studies import fingerprints
 from prism_sim.studies.cases import RunCase
+from prism_sim.toolkit import Scenario
 
 FUNCTION = "def diagnose(flows, topology, progress):\n    return {}\n"
 

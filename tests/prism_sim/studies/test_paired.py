@@ -13,14 +13,12 @@ from scipy import stats
 
 from llmprism.io.tables import DIAGNOSIS
 from prism_common.errors import UserError
-from prism_sim.loading.scenario import Scenario
 from prism_sim.render.comparison import as_html, as_markdown, blocks
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
 from prism_sim.studies import whatif, whatif_figure
 from prism_sim.studies.costs import compare
 from prism_sim.studies.paired import compared
 from prism_sim.studies.repairs import checked, plan_repairs, repairs_of, scenario_of
+from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
 

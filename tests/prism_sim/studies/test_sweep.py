@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import RunCase
 from prism_sim.studies.pool import Remaining
 from prism_sim.studies.study import Study, points_of, read_study, runs_of
+from prism_sim.toolkit import Run
 
 BASE = """\
 cluster: {servers: 2}
@@ -269,7 +269,8 @@ def test_a_figure_without_results_says_so(study: Path, tmp_path: Path) -> None:
 
 
 def test_the_bundled_studies_are_ones() -> None:
-    from prism_sim.loading.bundled import folder, is_study
+    from prism_sim.loading.bundled import is_study
+    from prism_sim.toolkit import scenarios_folder as folder
 
     studies = [path for path in (folder() / "studies").glob("*.yaml") if is_study(path)]
     assert len(studies) >= 8

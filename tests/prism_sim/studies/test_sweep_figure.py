@@ -10,10 +10,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from prism_sim.run_folder import Run
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.study import Study
 from prism_sim.studies.sweep_values import names_of
+from prism_sim.toolkit import Run
 
 FAULTS = ['[]', '[{"kind": "slow_gpu", "rank": 1, "factor": 0.5}]',
           '[{"kind": "slow_nic", "nic": 1, "factor": 0.5}]']  # fmt: skip

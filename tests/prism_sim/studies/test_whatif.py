@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
 from prism_sim.studies import whatif, whatif_figure
 from prism_sim.studies.costs import compare
 from prism_sim.studies.progress import progress_of
 from prism_sim.studies.whatif import plan_change, plan_faults, run_plan
+from prism_sim.toolkit import Run, Scenario
 from tiny import TINY_MODEL
 
 SLOW = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.5, "from_step": 1, "to_step": 3}

@@ -7,13 +7,10 @@ import pandas as pd
 import pytest
 
 from faulty import CLUSTER, compute_ms, run_with
-from prism_sim.draws import Draws
-from prism_sim.loading.job import Job
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.toolkit import Run, Scenario, simulate
+from prism_sim.toolkit import Cluster, Draws, Job, Run, Scenario, simulate, stage_costs
 from prism_sim.training.compute import ComputeTimes, SpeedFactors
 from prism_sim.training.config import TrainingConfig
-from prism_sim.training.costs import stage_costs, step_flops
+from prism_sim.training.costs import step_flops
 from prism_sim.training.kernels import layer_memory_ns
 from prism_sim.training.layers import attention_flops
 from tiny import TINY_MODEL

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.job import Job
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import Cluster, Job, stage_costs
 from prism_sim.training.program import PLAIN, Await, Compute, woven
 from tiny import TINY_MODEL
 

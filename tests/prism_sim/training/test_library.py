@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.job import Job
+from prism_sim.toolkit import Job
 from prism_sim.training.collectives.segmented import follow
 from prism_sim.training.costs import pipeline_message_bytes
 from tiny import TINY_MODEL, simulate_one

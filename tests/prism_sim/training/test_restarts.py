@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.clock import Clock
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Run, Scenario, simulate
 from prism_sim.training.restarts import Failure, attempts
 from tiny import TINY_MODEL
 

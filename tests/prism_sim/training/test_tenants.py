@@ -9,13 +9,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.cluster.placement import Placement
-from prism_sim.draws import Draws
-from prism_sim.loading.job import Job
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.simulate import simulate
+from prism_sim.toolkit import Cluster, Draws, Job, Run, Scenario, load_scenario, simulate
 from tiny import TINY_MODEL
 
 FOLDER = Path(__file__).parents[3] / "scenarios" / "workloads"
@@ -49,7 +43,7 @@ def test_every_gpu_has_one_rank_and_groups_stay_whole(strategy):
 
 def simulated_file(name, tmp_path):
     run = Run(tmp_path)
-    scenario = load(FOLDER / f"{name}.yaml")
+    scenario = load_scenario(FOLDER / f"{name}.yaml")
     simulate(scenario, run)
     return scenario, run
 

@@ -10,10 +10,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.loading.loader import load_with_warnings
-from prism_sim.run_folder import Run
-from prism_sim.simulate import simulate
-from prism_sim.toolkit import load_tables
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import Run, load_tables, simulate, stage_costs
 
 AXES = ["dp", "pp", "tp", "ep", "cp"]
 EXPERTS = {"moe": {"experts": 4}, "ep": 2}

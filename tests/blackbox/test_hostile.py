@@ -6,10 +6,11 @@ import json
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 import prism_sim as ps
-from evaluation.study import hostile
 
 HOSTILE = Path(__file__).parents[2] / "scenarios" / "hostile"
 EXACT = [
@@ -30,13 +31,33 @@ SEEDS = (
 )
 
 
+def drawn(family, seed):
+    """The values of a world by their path; they depend on its family and seed only."""
+    ranges = yaml.safe_load(HOSTILE.with_suffix(".yaml").read_text())
+    wanted = ranges["all"] | (ranges["families"][family] or {})
+    jobs = len(yaml.safe_load((HOSTILE / f"{family}.yaml").read_text())["jobs"])
+    random = np.random.default_rng([seed, *family.encode()])
+    each = {key: [str(job) for job in range(jobs)] if "*" in key else [""] for key in wanted}
+    return {
+        key.replace("*", job): value_in(wanted[key], random) for key in wanted for job in each[key]
+    }
+
+
+def value_in(allowed, random):
+    if isinstance(allowed, list):
+        return allowed[random.integers(len(allowed))]
+    low, high = allowed["from"], allowed["to"]
+    whole = isinstance(low, int) and isinstance(high, int)
+    return int(random.integers(low, high + 1)) if whole else round(random.uniform(low, high), 4)
+
+
 @cache
 def scored(family: str, seed: int, folder: Path):
     """The score and the layouts of a drawn world; the folder is that of the session."""
     run = ps.run(
         HOSTILE / f"{family}.yaml",
         seed=seed,
-        set=hostile.drawn(family, seed),
+        set=drawn(family, seed),
         out=folder / f"{family}-{seed}",
     )
     return run.score, run.diagnosis.layouts

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from evaluation.exam import log, truth
 from evaluation.exam.figures import figures_of
-from evaluation.exam.measures import HEADLINES
+from evaluation.exam.measures import HEADLINES, faults_of, server_or_set
 from evaluation.exam.measuring import Row, beside, grade_of
 from evaluation.exam.page import written
 from evaluation.exam.paired import differences
@@ -47,6 +47,8 @@ SHOWN = {
     "findings": (RIGHT, "recall", "sure and wrong", "delay in steps, median"),
     "structure": ("jobs exact", "layouts right or unknown", "steps matched"),
 }
+KNOWN = ("jobs exact", "layouts (dp and pp)")
+"""Figures that are 1 where nothing of the structure can be given that flows do not show."""
 Runs = Callable[[int], Run]
 """The run of a world in which one packet in so many is sampled; with 1, it has all other kinds."""
 
@@ -202,7 +204,7 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,
         worlds=len(rows), left_out=len(every) - len(rows), due=figures[str(FLOWS)]["due"],
-        overview=_overview(figures), paired=_paired(rows), missed=_missed(rows),
+        overview=_overview(figures), paired=_paired(rows), missed=_missed(rows), **_known(rows),
         picture=to.with_suffix(".png").name,
     )  # fmt: skip
     to.write_text(page, encoding="utf-8")
@@ -231,6 +233,19 @@ def _paired(rows: Sequence[Row]) -> str:
         if one.change is not None and one.half is not None:
             made.append([*map(str, pair), f"{100 * one.change:+.1f} ± {100 * one.half:.1f}"])
     return toolkit.table(["telemetry", "beside", f"points more: {RIGHT}"], made)
+
+
+def _known(rows: Sequence[Row]) -> dict[str, int]:
+    """Due faults whose server flows do not name, and how many are in worlds of known structure."""
+    grades = [row["methods"][str(FLOWS)] for row in rows]
+    known = [all(one["structure"][name] == 1 for name in KNOWN) for one in grades]
+    unnamed = [
+        is_known
+        for row, grade, is_known in zip(rows, grades, known, strict=True)
+        for fault in faults_of(row, grade)
+        if fault["due"] and not server_or_set(fault)
+    ]
+    return {"unnamed": len(unnamed), "of_known": sum(unnamed)}
 
 
 def _missed(rows: Sequence[Row]) -> str:

@@ -28,13 +28,7 @@ from evaluation.paths import REFERENCE, ROOT
 from llmprism.io.tables import DIAGNOSIS
 from prism_sim.loading.bundled import bundled
 from prism_sim.run_folder import Run
-from prism_sim.toolkit import (
-    Piece,
-    default_processes,
-    fingerprint,
-    kept_results,
-    load_scenario,
-)
+from prism_sim.toolkit import Piece, default_processes, fingerprint, kept_results, load_scenario
 
 GOLD = REFERENCE / "gold.json"
 FIRST_SEED = 7000

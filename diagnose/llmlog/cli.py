@@ -100,12 +100,11 @@ def _diagnosed(logs: list[Path], flows: Path | None, intake: Intake) -> Results:
     from llmlog.flows import Flows
     from llmlog.reading import find_jobs
     from llmlog.tables import Results
-    from llmlog.understanding import known
 
     results = Results()
     seen = None if flows is None else Flows.read(flows)
     for evidence, failure in diagnose(find_jobs(logs), intake, seen):
-        results.add(evidence.job, evidence.progress, failure, known(evidence))
+        results.add(evidence, failure)
     return results
 
 

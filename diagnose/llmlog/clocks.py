@@ -66,6 +66,19 @@ def seconds(text: str) -> float | None:
     return whole.replace(tzinfo=UTC).timestamp() + float(f"0.{found['part'] or 0}")
 
 
+def since_1970_ns(text: str) -> int | None:
+    """A printed time with a year, in UTC [ns]; None if it is none.
+
+    >>> since_1970_ns("2026-01-01 00:00:00.5")
+    1767225600500000000
+    """
+    at_s, year = seconds(text), re.match(r"\d{4}", text)
+    if at_s is None or year is None:
+        return None
+    whole = datetime.fromtimestamp(int(at_s), UTC).replace(year=int(year[0]))
+    return int(whole.timestamp()) * 10**9 + round(at_s % 1 * 1e9)
+
+
 def offsets(moments: Iterable[Moment]) -> dict[str, float]:
     """Offset of each node's clock in seconds, as far as the moments show it."""
     times: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -13,6 +13,7 @@ from itertools import chain, groupby
 
 from llmlog import statements, tracebacks
 from llmlog.catalogue import Kind, classify
+from llmlog.course import read_sizes
 from llmlog.evidence import KEPT, TEXT_KEPT, Event, Evidence, Writer
 from llmlog.learning import SAMPLE, SAMPLE_BYTES
 from llmlog.ordinary import Ordinary
@@ -252,7 +253,7 @@ class _Reader:
     def _begins(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether the line says something: an event, progress, or who prints."""
         text, evidence = record.text[:_READ], self.evidence
-        learned = learn(evidence, writer, record)
+        learned = learn(evidence, writer, record) | read_sizes(text, evidence.sizes)
         if (row := statements.row_of(text)) is not None:
             evidence.rows[self.file.name].add(row)
             learned = True

@@ -117,6 +117,7 @@ class Evidence:
     named : hosts in the summaries of a file.
     tasks : local ranks that lines of each numbered process name; ``task_ranks`` : with their ranks.
     rows : jobs of which the rows of a file's tables tell.
+    sizes : of the layout, by axis, as arguments that are printed have them.
     size : ranks of the largest group that lines name; 0 if none does.
     ended : what summaries of torchrun say.
     understood, lines : lines of a known kind, and all.
@@ -137,6 +138,7 @@ class Evidence:
     tasks: dict[int, set[int | None]] = field(default_factory=lambda: defaultdict(set))
     task_ranks: set[tuple[int, int]] = field(default_factory=set)
     rows: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    sizes: dict[str, set[int]] = field(default_factory=dict)
     size: int = 0
     ended: list[Ended] = field(default_factory=list)
     dumps: dict[int, Dump] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import median
+from typing import NamedTuple
 
 from llmlog.catalogue import MARK_WORDS, MARKS, READERS
 from llmlog.clocks import seconds
@@ -36,6 +37,16 @@ Place = tuple[str, int]
 """File and line."""
 
 
+class Mark(NamedTuple):
+    """A line about a pause: a ``checkpoint`` or an ``evaluation``, which begins or ends."""
+
+    what: str
+    is_end: bool
+    file: str
+    line: int
+    time: str
+
+
 def cut(text: str) -> list[str]:
     """A line; or progress bars, and what another writer printed behind them on the same line."""
     parts: list[str] = []
@@ -54,6 +65,7 @@ class Progress:
     begun : whether a line says that training begins.
     launches : lines of each file in which a launcher starts the processes.
     beats, ends : lines that show that it goes on, without a number, and that it is at its end.
+    pauses : lines about saves and evaluations.
     """
 
     iterations: list[Iteration] = field(default_factory=list)
@@ -61,6 +73,7 @@ class Progress:
     begun: bool = False
     beats: list[tuple[Place, str]] = field(default_factory=list)
     ends: list[Place] = field(default_factory=list)
+    pauses: list[Mark] = field(default_factory=list)
     launches: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _bars: dict[int, list[Iteration]] = field(default_factory=lambda: defaultdict(list))
     _last: dict[str, int | None] = field(default_factory=dict)
@@ -78,9 +91,9 @@ class Progress:
             if match := reader.pattern.search(text):
                 self._step(match.groupdict(), (file, line), time, node)
                 return True
-        return bar or self._mark(text, file, line)
+        return bar or self._mark(text, file, line, time)
 
-    def _mark(self, text: str, file: str, line: int) -> bool:
+    def _mark(self, text: str, file: str, line: int, time: str) -> bool:
         """Note a line about the phases of a job."""
         lowered = text.lower()
         if not any(word in lowered for word in MARK_WORDS):
@@ -95,6 +108,9 @@ class Progress:
                     self.ends.append((file, line))
                 elif what == "launch":
                     self.launches[file].append(line)
+                elif "_" in what and len(self.pauses) < MOST:
+                    pause, _, end = what.partition("_")
+                    self.pauses.append(Mark(pause, end == "end", file, line, time))
                 return what != "begun"
         return False
 

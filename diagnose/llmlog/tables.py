@@ -1,7 +1,7 @@
 """Results as tables: ``failures``, ``events`` and ``jobs``, as Parquet and as JSON.
 
 ``failures`` has a row for each failed job, ``events`` one for each event with a role other than
-``benign``, ``jobs`` one for each job that was read.
+``benign``, ``jobs`` one for each job that was read, ``course`` one for each iteration and pause.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from llmlog.clocks import since_1970_ns
+from llmlog.course import course_of, layout_of
 from llmlog.diagnosis import Failure
-from llmlog.evidence import Event
-from llmlog.progress import Progress, usual_s
-from llmlog.reading import Job
+from llmlog.evidence import Event, Evidence
+from llmlog.progress import usual_s
 from llmlog.records import masked
-from llmlog.understanding import Known
+from llmlog.understanding import known as known_of
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_common.folders import Names, OwnFolder
@@ -27,9 +28,10 @@ from prism_common.folders import Names, OwnFolder
 _TYPES = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _COLUMNS = {
     "jobs": "job:text state:text user:text nodes:int iterations:int iteration_s:float failed:bool "
-    "lines:int understood:float unread:text samples:text",
+    "lines:int understood:float unread:text samples:text servers:text layout:text",
     "failures": "job:text stage:text node:text nodes:text rank:int ranks:text iteration:int "
-    "cause:text or_causes:text confidence:float because:text",
+    "cause:text or_causes:text confidence:float because:text at_ns:int",
+    "course": "job:text what:text number:int start_ns:int end_ns:int",
     "events": "job:text file:text line:int lines:int node:text rank:int time:text kind:text "
     "role:text template:text",
 }
@@ -57,11 +59,9 @@ class Results:
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in _SCHEMAS}
 
-    def add(
-        self, job: Job, progress: Progress, failure: Failure | None, known: Known | None = None
-    ) -> None:
-        """Add the rows of a job; ``known`` is what was understood of its lines."""
-        done = progress.iterations
+    def add(self, evidence: Evidence, failure: Failure | None) -> None:
+        """Add the rows of a job."""
+        job, done, known = evidence.job, evidence.progress.iterations, known_of(evidence)
         row = {
             "job": job.name,
             "state": job.state,
@@ -69,13 +69,16 @@ class Results:
             "nodes": len(job.nodes) or None,
             "iterations": len({one.number for one in done}),
             "iteration_s": usual_s(done),
-            "failed": True if failure is not None else None if known and not known.sound else False,
-            "lines": known and known.lines,
-            "understood": known and round(known.share, 4),
-            "unread": json.dumps(known.unread if known else []),
-            "samples": json.dumps(known.samples if known else []),
+            "failed": True if failure is not None else False if known.sound else None,
+            "lines": known.lines,
+            "understood": round(known.share, 4),
+            "unread": json.dumps(known.unread),
+            "samples": json.dumps(known.samples),
+            "servers": json.dumps(evidence.nodes),
+            "layout": json.dumps(layout_of(evidence.sizes)),
         }
         self.rows["jobs"].append(row)
+        self.rows["course"] += [{"job": job.name, **one} for one in course_of(evidence.progress)]
         if failure is not None:
             self.rows["failures"].append(failure_row(failure))
             shown = (event for event in failure.events if event.role != "benign")
@@ -138,6 +141,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 def failure_row(failure: Failure) -> Row:
     """The row of a failure; lists and shares are JSON."""
+    times = [event.time for event in failure.events if event.role in _TELLING]
     return {
         "job": failure.job,
         "stage": failure.stage,
@@ -150,6 +154,7 @@ def failure_row(failure: Failure) -> Row:
         "or_causes": json.dumps({name: round(share, 4) for name, share in failure.causes.items()}),
         "confidence": failure.confidence,
         "because": _because(failure),
+        "at_ns": min(filter(None, map(since_1970_ns, times)), default=None),
     }
 
 

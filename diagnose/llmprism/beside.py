@@ -8,7 +8,8 @@ from pathlib import Path
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.topology import Topology, read_topology
-from llmprism.together import COLLECTIVES, COUNTERS, together
+from llmprism.logged import courses_of
+from llmprism.together import COLLECTIVES, COUNTERS, differences, together
 from prism_common.errors import UserError
 from prism_common.progress import Progress
 
@@ -54,7 +55,10 @@ class Beside:
                         others[kind] = diagnose(topology)
                 except UserError as error:
                     tell(f"{kind} are left out: {error}")
-            return together(of_flows(progress=progress), others, topology, self.logs)
+            found, courses = of_flows(progress=progress), [*courses_of(self.logs, topology)]
+            for line in differences(found, courses, topology):
+                tell(line)
+            return together(found, others, topology, self.logs, courses)
 
         return of_all
 

@@ -10,7 +10,7 @@ Exit codes: 0 success; 1 the data is wrong, or a file cannot be read or written;
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,9 +74,7 @@ app = new_app(cls=Commands, help=HELP, no_args_is_help=True)
 
 
 @app.callback()
-def _options(
-    _version: Version = False,
-) -> None:
+def _options(_version: Version = False) -> None:
     """Options of the program; :class:`Commands` answers ``--version``."""
 
 
@@ -95,8 +93,7 @@ def run(
         typer.Option(metavar="FILE", help="The physical network, JSON. Default: in that folder."),
     ] = None,
     method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Method of diagnosis; or any package.module:object."),
+        str, typer.Option(metavar="NAME", help="Method of diagnosis; or any package.module:object.")
     ] = METHOD,
     out: Tables = None,
     names: Annotated[
@@ -150,7 +147,7 @@ def run(
         typer.echo(printable(f"method {method}: {path}"), err=True)
     limits = Limits.of(time_limit, memory_limit)
     with user_errors(debug):
-        network, known = _known(topology, jobs or names, are_facts=jobs is not None)
+        network, known = _known(topology, jobs or names, beside.logs, are_facts=jobs is not None)
         diagnosis = _diagnosed(
             beside.around(
                 partial(
@@ -174,14 +171,19 @@ def run(
 
 
 def _known(
-    topology: Path, names: Path | None, *, are_facts: bool
+    topology: Path, names: Path | None, logs: Sequence[Path], *, are_facts: bool
 ) -> tuple[Topology | Path, list[ScheduledJob]]:
-    """The network, with the jobs of a scheduler if they are facts, and these jobs."""
+    """The network with the jobs of a scheduler, or else of logs, as facts; jobs that have names."""
     from llmprism.ingest.scheduler_jobs import read_names
     from llmprism.io.topology import read_topology
 
     known = read_names(names) if names else []
-    return (replace(read_topology(topology), jobs=tuple(known)) if are_facts else topology), known
+    if not (are_facts or logs):
+        return topology, known
+    from llmprism.logged import jobs_of
+
+    facts = known if are_facts else jobs_of(logs)
+    return replace(read_topology(topology), jobs=tuple(facts)), known
 
 
 def _diagnosed(

@@ -24,7 +24,7 @@ PHRASES: dict[str, str] = WORDS["figures"]
 """A figure of the evidence in words, in the order in which they are read."""
 
 _RANKED_KEYS = ("one_of", "suspects")
-_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps", "further_jobs", "seen_by"}
+_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps", "further_jobs", "seen_by", "marks"}
 _MOST_SUSPECTS = 6
 _NO_MEASURE = 999_999.0  # deviations: beyond, nothing shows how much healthy steps vary
 _TIMES = 10.0  # a step that is longer by more than so many steps is given as a multiple

@@ -17,7 +17,8 @@ either misses the cause, as it does with a share of causes that was measured, or
 odds of the finding are multiplied by that share. A kind that cannot see the job changes nothing.
 
 Logs are the tables that ``llmlog LOGS --out FOLDER`` writes. They state no window, so a failure
-belongs to the stop of the job that has its node.
+belongs to the stop of the job that has its node. What flows find while a job saves or evaluates, as
+its logs say, is explained by that (``llmprism.logged``).
 """
 
 from __future__ import annotations
@@ -30,16 +31,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import confidence_of, evidence_of, names_in, number, text
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
 from llmprism.job_names import short_name
+from llmprism.logged import Course, Pause, hosts_of, read
 from llmprism.model import UNKNOWN
-from prism_common.errors import Problem, UserError
 from prism_common.quantities import percent
 
 FLOWS, COLLECTIVES, COUNTERS, LOGS = "flows", "collectives", "counters", "logs"
@@ -55,7 +54,6 @@ MISSES: Mapping[str, float] = {FLOWS: 0.1, COLLECTIVES: 0.6, COUNTERS: 1.0}
 LEAST = 0.3
 """Of the confidence of what flows do not find: what is less likely is no finding."""
 STOPPED = frozenset({"stopped", "hang", "pause"})
-_FAILURES = ("job", "stage", "nodes", "cause", "confidence")
 
 
 @dataclass(frozen=True)
@@ -107,16 +105,18 @@ def together(
     others: Mapping[str, Diagnosis],
     topology: Topology,
     logs: Iterable[Path] = (),
+    courses: Sequence[Course] = (),
 ) -> Diagnosis:
     """The diagnosis of flows, with the findings of all kinds in one list, the surest first.
 
-    The evidence of each finding has ``seen_by``: what each kind says of it. Rows of jobs that only
-    another kind shows are added to the table ``jobs``.
+    The evidence of each finding has ``seen_by``: what each kind says of it, and ``marks``: when.
+    Rows of jobs that only another kind shows are added to the table ``jobs``.
 
     Parameters
     ----------
     others : diagnoses by kind.
     logs : folders with the tables of llmlog.
+    courses : what jobs did, as their logs say.
 
     Raises
     ------
@@ -127,10 +127,9 @@ def together(
     statements = [
         one for kind in KINDS if kind in every for one in _statements(kind, every[kind], server_of)
     ]
-    hosts = {short_name(end.server): end.server for end in topology.endpoints} | server_of
-    of_logs = [one for folder in logs for one in _of_logs(folder, hosts)]
+    of_logs = [one for folder in logs for one in _of_logs(folder, hosts_of(topology))]
     seen = {kind: _jobs(each, server_of) for kind, each in every.items()}
-    kinds = [*every, *([LOGS] if of_logs else [])]
+    kinds = [*every, *([LOGS] if of_logs or courses else [])]
     rows: list[dict[str, Any]] = []
     jobs = [first.jobs]
     for group in _groups([*statements, *of_logs]):
@@ -147,10 +146,20 @@ def together(
         place = _place(row["culprit"], server_of)
         says = dict.fromkeys(kinds, "cannot see it") | dict.fromkeys(silent, "find nothing here")
         says |= {one.kind: _says(one, place) for one in group}
-        row["evidence"] = json.dumps({**evidence_of(row), "seen_by": says})
+        marks = [mark for one in group if (mark := _mark(one))]
+        pause = _pause(own, row, courses, first)
+        if pause is not None:
+            row |= {"level": "job", "culprit_kind": "job", "culprit": row["job"]}
+            row |= {"cause": pause.what}
+            says[LOGS] = f"name the reason: {pause.what} after iteration {pause.number}"
+            marks.append((LOGS, pause.start_ns, pause.end_ns))
+        evidence = {**evidence_of(row), "seen_by": says, "marks": marks}
+        for name in ("one_of", "or_causes") if pause else ():
+            evidence.pop(name, None)
+        row["evidence"] = json.dumps(evidence)
         if own.kind != FLOWS:
-            name = _same_job(servers, seen[FLOWS])
-            if name is None:
+            name = _same_job(servers, seen[FLOWS]) or ""
+            if not name:
                 table, name = every[own.kind].jobs, f"{own.kind} {row['job']}"
                 jobs.append(table[table["job"] == row["job"]].assign(job=name))
             row |= {"job": name, **_steps_at(first.steps, name, row)}
@@ -167,6 +176,32 @@ def _steps_at(steps: pd.DataFrame, job: str, row: Mapping[str, Any]) -> dict[str
     inside = steps.loc[during & (steps["job"] == job), "step"]
     first, last = (-1, -1) if inside.empty else (int(inside.min()), int(inside.max()))
     return {"first_step": first, "last_step": last}
+
+
+def _mark(one: Statement) -> tuple[str, int, int] | None:
+    """When a kind sees something [ns]; None if that is unknown."""
+    start, end = (one.row.get("at_ns"),) * 2 if one.kind == LOGS else (one.start_ns, one.end_ns)
+    known = start is not None and math.isfinite(start) and math.isfinite(end)
+    return (one.kind, int(start), int(end)) if known else None
+
+
+def _pause(
+    own: Statement, row: Mapping[str, Any], courses: Sequence[Course], first: Diagnosis
+) -> Pause | None:
+    """The pause of its job that explains a finding of flows, if there is one."""
+    number = _same_job(own.servers, {str(at): one.servers for at, one in enumerate(courses)})
+    if own.kind != FLOWS or number is None:
+        return None
+    return courses[int(number)].pause_in(row, first.steps[first.steps["job"] == row["job"]])
+
+
+def differences(first: Diagnosis, courses: Sequence[Course], topology: Topology) -> Iterator[str]:
+    """Where iterations in logs and the steps of records differ, in words."""
+    jobs = _jobs(first, {end.address: end.server for end in topology.endpoints})
+    for one in courses:
+        job = _same_job(one.servers, jobs)
+        if job is not None:
+            yield from one.differs(job, first.steps[first.steps["job"] == job])
 
 
 def _jobs(one: Diagnosis, server_of: Mapping[str, str]) -> dict[str, frozenset[str]]:
@@ -202,13 +237,7 @@ def _statements(kind: str, one: Diagnosis, server_of: Mapping[str, str]) -> Iter
 
 def _of_logs(folder: Path, hosts: Mapping[str, str]) -> Iterator[Statement]:
     """The failures that logs state; ``hosts`` are servers by short names and addresses."""
-    path = folder / "failures.parquet"
-    try:
-        rows = pq.read_table(path, columns=list(_FAILURES)).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        how = "llmlog LOGS --out FOLDER writes it"
-        raise UserError(Problem("this is no table of llmlog", str(path), how)) from error
-    for row in rows:
+    for row in read(folder, "failures"):
         named = names_in(json.loads(row["nodes"] or "[]"))
         nodes = list(dict.fromkeys(hosts.get(short_name(node), node) for node in named))
         if nodes:

@@ -12,11 +12,7 @@ import typer
 from docs.building.text import cell
 from prism_sim.render.markdown import table
 
-PROGRAMS = {
-    "prism-sim": "prism_sim.cli",
-    "llmprism": "llmprism.cli",
-    "llmlog": "llmlog.cli",
-}
+PROGRAMS = {"prism-sim": "prism_sim.cli", "llmprism": "llmprism.cli", "llmlog": "llmlog.cli"}
 """The module of each program."""
 
 

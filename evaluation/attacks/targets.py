@@ -145,11 +145,7 @@ def _promised() -> Iterator[Path]:
     before = signal.signal(signal.SIGALRM, hang)
     signal.alarm(SLOWEST_S)
     try:
-        with (
-            TemporaryDirectory() as folder,
-            warnings.catch_warnings(),
-            suppress(UserError),
-        ):
+        with TemporaryDirectory() as folder, warnings.catch_warnings(), suppress(UserError):
             warnings.simplefilter("error")
             yield Path(folder)
     finally:

@@ -23,7 +23,6 @@ from llmlog.names import short
 from llmlog.reading import find_jobs
 from llmlog.streams import Intake
 from llmlog.tables import Results
-from llmlog.understanding import known
 
 LIST = Path(__file__).with_name("logs.yaml")
 DRAWN = Path(__file__).with_name("drawn.yaml")
@@ -135,7 +134,7 @@ def _block(path: Path, fence: str) -> str:
 def _judge(log: PublicLog, paths: list[Path]) -> Verdict:
     results = Results()
     for evidence, failure in diagnose(find_jobs(paths), Intake()):
-        results.add(evidence.job, evidence.progress, failure, known(evidence))
+        results.add(evidence, failure)
     failures, job = results.rows["failures"], results.rows["jobs"][0]
     share = job["understood"]
     if not failures:

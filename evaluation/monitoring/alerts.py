@@ -26,10 +26,7 @@ from llmprism.watch.settings import SECOND_NS, Settings
 from prism_sim.loading.scenario import Scenario
 
 SETTINGS = Settings(
-    window_ns=120 * SECOND_NS,
-    stride_ns=2 * SECOND_NS,
-    quiet_ns=60 * SECOND_NS,
-    lag_ns=2**61,
+    window_ns=120 * SECOND_NS, stride_ns=2 * SECOND_NS, quiet_ns=60 * SECOND_NS, lag_ns=2**61
 )
 FOLDER = ROOT / "results" / "monitor"
 _TURNS = 8

@@ -62,10 +62,7 @@ def compare(flows: Path, topology: Path, folder: Path) -> Comparison:
     ends = files.table["end_ns"].to_numpy()
     window_ns = int(ends[-1] - files.table["start_ns"].to_numpy().min()) // 2
     settings = Settings(
-        window_ns=window_ns,
-        stride_ns=window_ns // 4,
-        quiet_ns=window_ns // 8,
-        lag_ns=_CENTURY_NS,
+        window_ns=window_ns, stride_ns=window_ns // 4, quiet_ns=window_ns // 8, lag_ns=_CENTURY_NS
     )
     began_s = used_s()
     state = watch(files, topology, folder, settings)

@@ -22,12 +22,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
-from evaluation.reference.captures import (
-    COLUMNS,
-    export_rows,
-    known_windows_error,
-    steps_of_jobs,
-)
+from evaluation.reference.captures import COLUMNS, export_rows, known_windows_error, steps_of_jobs
 from llmprism.pipeline import diagnose
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.loader import load
@@ -231,11 +226,7 @@ def _mean_step_ns(steps: pd.DataFrame) -> float:
 
 
 def _parts(
-    kind: pd.Series,
-    step: pd.Series,
-    start: pd.Series,
-    end: pd.Series,
-    passes: tuple[str, str, str],
+    kind: pd.Series, step: pd.Series, start: pd.Series, end: pd.Series, passes: tuple[str, str, str]
 ) -> dict[str, pd.Series]:
     """Duration of each part of every step [s], in the order of the steps."""
     forward, backward, update = (kind == name for name in passes)

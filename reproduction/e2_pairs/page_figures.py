@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
 from reproduction.base import OTHER_METHOD, Done
-from reproduction.e2_pairs.levels import (
-    CACHE,
-    COLLECTORS,
-    DISTURBANCES,
-    MESSAGES,
-    UNDISTURBED,
-)
+from reproduction.e2_pairs.levels import CACHE, COLLECTORS, DISTURBANCES, MESSAGES, UNDISTURBED
 from reproduction.pages import mean_and_range
 
 if TYPE_CHECKING:
@@ -26,17 +20,10 @@ PUBLISHED = {60: 0.9600, 180: 0.9793, 300: 0.9803, 600: 0.9961}
 """Accuracy without refinement by window [s] (table I); with it, 1 at all four."""
 
 RAW, REFINED, OTHER = "accuracy_unrefined", "accuracy", "accuracy_other"
-LOOK = {
-    RAW: (paint.KINDS["dp"], "without refinement"),
-    REFINED: (paint.REBUILT, "with refinement"),
-}
+LOOK = {RAW: (paint.KINDS["dp"], "without refinement"), REFINED: (paint.REBUILT, "with refinement")}
 OTHER_LOOK = (paint.KINDS["pp"], f"method {OTHER_METHOD}")
 
-NAMES = {
-    UNDISTURBED: "undisturbed",
-    MESSAGES: "lossy, messages known",
-    CACHE: "lossy, flow cache",
-}
+NAMES = {UNDISTURBED: "undisturbed", MESSAGES: "lossy, messages known", CACHE: "lossy, flow cache"}
 """Names of the collectors on the page."""
 
 

@@ -194,8 +194,7 @@ def diagnose(
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     out: Annotated[
-        Path | None,
-        out_folder("Folder to write. Default: diagnosis, beside the flows."),
+        Path | None, out_folder("Folder to write. Default: diagnosis, beside the flows.")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -40,58 +40,17 @@ if TYPE_CHECKING:
     from prism_sim.training.exchanges.base import Around, ExchangeBase, blocking
     from prism_sim.training.habits.base import Habit, HabitBase
     from prism_sim.training.schedules.base import ScheduleBase
-    from prism_sim.training.schedules.work import (
-        BACKWARD,
-        FORWARD,
-        WEIGHTS,
-        WHOLE,
-        Place,
-        Work,
-    )
+    from prism_sim.training.schedules.work import BACKWARD, FORWARD, WEIGHTS, WHOLE, Place, Work
     from prism_sim.truth import NO_MICRO_BATCH
 
 __all__ = [
-    "ALGORITHMS",
-    "BACKWARD",
-    "FORWARD",
-    "NO_MICRO_BATCH",
-    "SLOW_ACCESS",
-    "SLOW_COMPUTE",
-    "WEIGHTS",
-    "WHOLE",
-    "AllReduceBase",
-    "Around",
-    "Choice",
-    "Culprit",
-    "DataParallel",
-    "EffectBase",
-    "ExchangeBase",
-    "FaultBase",
-    "Habit",
-    "HabitBase",
-    "LinkFault",
-    "OfJob",
-    "OfLeaf",
-    "OfLink",
-    "OfNic",
-    "OfRank",
-    "OfServer",
-    "OfStage",
-    "OfSwitch",
-    "Place",
-    "Pulsed",
-    "Remark",
-    "Remarks",
-    "RoutingBase",
-    "ScheduleBase",
-    "Setting",
-    "SlowFault",
-    "StrategyBase",
-    "Target",
-    "Undo",
-    "Work",
+    "ALGORITHMS", "BACKWARD", "FORWARD", "NO_MICRO_BATCH", "SLOW_ACCESS", "SLOW_COMPUTE", "WEIGHTS",
+    "WHOLE", "AllReduceBase", "Around", "Choice", "Culprit", "DataParallel", "EffectBase",
+    "ExchangeBase", "FaultBase", "Habit", "HabitBase", "LinkFault", "OfJob", "OfLeaf", "OfLink",
+    "OfNic", "OfRank", "OfServer", "OfStage", "OfSwitch", "Place", "Pulsed", "Remark", "Remarks",
+    "RoutingBase", "ScheduleBase", "Setting", "SlowFault", "StrategyBase", "Target", "Undo", "Work",
     "blocking",
-]
+]  # fmt: skip
 
 _NAMES = {
     "collector.effects.base": "EffectBase",

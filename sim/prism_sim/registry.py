@@ -47,12 +47,7 @@ class Registry(Mapping[str, K]):
     name_of : gives the name of a kind in a scenario.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *own: K,
-        name_of: Callable[[K], str],
-    ) -> None:
+    def __init__(self, group: str, *own: K, name_of: Callable[[K], str]) -> None:
         self._group = group
         self._own = {name_of(kind): kind for kind in own}
         self._name_of = name_of

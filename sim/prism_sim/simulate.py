@@ -42,10 +42,7 @@ def simulated(scenario: Scenario) -> Iterator[Run]:
 
 
 def simulate(
-    scenario: Scenario,
-    run: Run,
-    progress: Progress | None = None,
-    command: list[str] | None = None,
+    scenario: Scenario, run: Run, progress: Progress | None = None, command: list[str] | None = None
 ) -> list[Problem]:
     """Run ``scenario`` and write ``flows``, ``topology``, ``truth`` and ``manifest`` of ``run``.
 
@@ -76,10 +73,7 @@ def simulate(
 
 
 def write_drawn_logs(
-    scenario: Scenario,
-    run: Run,
-    progress: Progress | None = None,
-    command: list[str] | None = None,
+    scenario: Scenario, run: Run, progress: Progress | None = None, command: list[str] | None = None
 ) -> None:
     """Write the logs of the jobs that the section ``logs`` of ``scenario`` draws, and their truth.
 
@@ -98,11 +92,7 @@ def write_drawn_logs(
 
 
 def _write_logs(
-    scenario: Scenario,
-    options: Logs,
-    run: Run,
-    simulated: list[Logged],
-    progress: Progress | None,
+    scenario: Scenario, options: Logs, run: Run, simulated: list[Logged], progress: Progress | None
 ) -> dict[str, int]:
     """Write the logs of drawn jobs, which end before the first simulated one, and of these.
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from llmlog.cli import app as llmlog
 from llmprism.cli import app
 
 TABLES = ("jobs", "layouts")
@@ -48,6 +49,15 @@ def test_given_members_and_sizes_are_taken_and_contradictions_printed(
     assert set(jobs.loc[jobs["job"] == name, "server"]) == set(servers["A"])
     layout = layouts.set_index("job").loc[name]
     assert (layout["dp"], json.loads(layout["evidence"])["given"]) == (8, ["members", "dp"])
+
+
+def test_sizes_in_arguments_that_logs_have_are_facts(servers, tmp_path: Path) -> None:
+    (logs := tmp_path / "logs").mkdir()
+    for name in servers["A"]:
+        (logs / f"{name}.log").write_text("  data_parallel_size .............................. 8\n")
+    CliRunner().invoke(llmlog, [str(logs), "--out", str(tmp_path / "told")])
+    result = CliRunner().invoke(app, ["diagnose", str(CAPTURE), "--logs", str(tmp_path / "told")])
+    assert "dp is given as 8, and records show" in result.stderr
 
 
 def test_members_that_are_missing_in_the_list_or_in_the_topology_are_printed(diagnose, servers):

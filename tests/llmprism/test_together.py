@@ -153,6 +153,22 @@ def test_a_run_with_all_kinds_is_one_answer(
     assert f"{named[1]} name it" in " ".join(answer.stdout.split())
 
 
+def test_who_waits_for_a_save_that_logs_show_is_not_slow(tmp_path: Path) -> None:
+    jobs = {"micro_batches": 4, "mfu": 0.5, "steps": 22, "checkpoint": {"every": 17}}
+    changes = {f"jobs.0.{name}": value for name, value in jobs.items()}
+    run = ps.simulate("workloads/checkpoint-sync", set={**changes, "logs": {}}, seed=1,
+                      out=tmp_path / "r")  # fmt: skip
+    CliRunner().invoke(llmlog, [str(run.folder / "logs"), "--out", str(tmp_path / "l")])
+    for logs, culprits in (([], "server"), (["--logs", str(tmp_path / "l")], "job")):
+        given = ["diagnose", str(run.folder), "--out", str(tmp_path / "tables"), *logs]
+        assert CliRunner().invoke(app, given).exit_code == 0
+        found = pd.read_parquet(tmp_path / "tables" / "findings.parquet")
+        assert found["culprit_kind"].tolist() == [culprits]
+    assert found["cause"].tolist() == ["checkpoint"]
+    marks = json.loads(found.loc[0, "evidence"])["marks"]
+    assert [kind for kind, *_ in marks] == ["flows", "logs"]
+
+
 def test_a_kind_that_cannot_be_used_is_left_out_and_logs_without_tables_are_refused(
     tmp_path: Path,
 ) -> None:

@@ -83,9 +83,14 @@ class Verdict(Kind):
     stack: str = "launchers, monitors, orchestrators"
 
 
+def content_of(name: str) -> dict[str, Any]:
+    """The content of a file of the catalogue."""
+    return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
     """Rows of a file; what its ``common`` says holds for all of them."""
-    content = tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    content = content_of(name)
     for row in content[table]:
         near = _near(content.get("words", {}), row.pop("near", ()))
         pattern = re.compile(near + row["pattern"], re.IGNORECASE if near else re.NOFLAG)
@@ -103,12 +108,14 @@ KINDS = tuple(Kind(**row) for name in _FILES for row in _rows(name, "kind"))
 MEANINGS = tuple(Meaning(**row) for row in _rows("meanings", "meaning"))
 READERS = tuple(Reader(**row) for row in _rows("progress", "reader"))
 MARKS = tuple((str(row["what"]), row["pattern"]) for row in _rows("progress", "mark"))
-"""Lines about phases: ``launch``, ``begun``, ``ended``, and ``phase`` (save, evaluate)."""
+"""Lines about phases: ``launch``, ``begun``, ``ended``, ``phase``, and both ends of pauses."""
 MARK_WORDS = (
     "load", "resum", "train", "sav", "eval", "valid", "run", "omp_num", "restart", "nnodes",
     "cmd =", "elastic", "exiting", "deepspeed", "requeue", "finetun",
 )  # fmt: skip
 """Words that such lines have, one of them each, in small letters."""
+LAYOUTS: dict[str, list[str]] = content_of("layouts")["axes"]
+"""Names of sizes of a layout, by axis."""
 SUBJECTS = tuple(row["pattern"] for row in _rows("statements", "subject"))
 VERDICTS = tuple(Verdict(**row) for row in _rows("statements", "verdict"))
 CAUSES = {kind.name: kind.causes for kind in (*reversed(KINDS), *VERDICTS) if kind.causes}

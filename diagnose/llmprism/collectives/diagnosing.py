@@ -127,7 +127,7 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
         METHOD, **plain, spans_in_parts=spans, intake=intake, verdict=verdict,
         left_out=("pairs", "spans"),
     )  # fmt: skip
-    notes = [*_notes(operations, known, shapes, offsets)]
+    notes = [*_notes(operations, known, shapes, offsets, network)]
     notes += [f"{shape.name}: its communicators join processes of several given jobs, or of none"
               for shape in shapes if np.unique(given[shape.processes]).size > 1]  # fmt: skip
     return CollectiveDiagnosis(diagnosis, operations, addresses, notes)
@@ -276,9 +276,14 @@ def _unknown(shape: Shape) -> Reason:
 
 def _notes(
     operations: Operations, known: list[tuple[Shape, Stepped]], shapes: list[Shape],
-    offsets: dict[str, float],
+    offsets: dict[str, float], network: Topology,
 ) -> Iterator[str]:  # fmt: skip
     """What is missing, or measured less well, in words."""
+    nics = Counter(end.server for end in network.endpoints)
+    hosts = Counter(process.host for process in operations.records.processes)
+    if partly := sum(count < nics[host] for host, count in hosts.items()):
+        what = f"on {counted(partly, 'server')}, fewer processes than NICs have records"
+        yield f"{what}, and these do not say which NIC a process has"
     if operations.records.lost:
         yield f"ring buffers lost {counted(operations.records.lost, 'record')}"
     for folder in sorted(operations.records.folders):

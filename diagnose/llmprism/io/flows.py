@@ -22,14 +22,7 @@ import pyarrow as pa
 
 from llmprism.io.columns import endpoint_codes, narrowed, numbers, path_codes
 from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
-from llmprism.io.screening import (
-    REPEATED,
-    faults,
-    has_ports,
-    null_rows,
-    repetitions,
-    take_time,
-)
+from llmprism.io.screening import REPEATED, faults, has_ports, null_rows, repetitions, take_time
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Array, Bools, Codes, Ints
 from llmprism.numerics.memory import give_back

@@ -39,10 +39,7 @@ def _members(addresses: Sequence[str], jobs: Jobs) -> pd.DataFrame:
     member = np.flatnonzero(jobs.of_address >= 0)
     member = member[np.argsort(jobs.of_address[member], kind="stable")]
     return pd.DataFrame(
-        {
-            "job": _named(jobs.names, jobs.of_address[member]),
-            "address": _named(addresses, member),
-        }
+        {"job": _named(jobs.names, jobs.of_address[member]), "address": _named(addresses, member)}
     )
 
 

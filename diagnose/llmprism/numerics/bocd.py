@@ -76,12 +76,7 @@ class RunLengths:
 
 
 def run_lengths(
-    values: Floats,
-    prior: Prior,
-    hazard: float,
-    k: int = 1,
-    prune: float = 1e-6,
-    most: int = 64,
+    values: Floats, prior: Prior, hazard: float, k: int = 1, prune: float = 1e-6, most: int = 64
 ) -> RunLengths:
     """Follow ``values`` and summarise the run-length posterior after each.
 

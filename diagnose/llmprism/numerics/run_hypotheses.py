@@ -79,13 +79,7 @@ def _drop_lightest(active: int, runs: Floats) -> float:
 
 @compiled_part
 def _advance(
-    x: float,
-    active: int,
-    runs: Floats,
-    prior: Numbers,
-    hazard: float,
-    prune: float,
-    table: Floats,
+    x: float, active: int, runs: Floats, prior: Numbers, hazard: float, prune: float, table: Floats
 ) -> tuple[int, float]:
     """Process one number; return the number of hypotheses and the probability dropped."""
     best = _learn(x, active, runs, prior[2], table)
@@ -162,11 +156,7 @@ def cut(
 
 @compiled
 def follow(
-    values: Floats,
-    prior: Numbers,
-    hazard: float,
-    k: int,
-    limits: tuple[float, int],
+    values: Floats, prior: Numbers, hazard: float, k: int, limits: tuple[float, int]
 ) -> tuple[Floats, Ints, Floats]:
     """Return P(run length <= k), the most likely run length, and what is dropped, by point."""
     n = values.size

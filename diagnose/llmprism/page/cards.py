@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from llmprism.conclusion import conclude
+from llmprism.finding_fields import evidence_of
 from llmprism.page.tables import Tables
 from llmprism.persistent_deviations import scopes_from
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
@@ -36,6 +37,7 @@ class Card:
     direct : whether these addresses are the culprit itself.
     utc : start of the finding in full.
     stopped : whether the job stopped, from the start of the finding to its end.
+    marks : what each kind of telemetry shows of it: kind, start and end [ns].
     """
 
     number: int
@@ -50,6 +52,7 @@ class Card:
     direct: bool
     utc: str
     stopped: bool = False
+    marks: tuple[tuple[str, int, int], ...] = ()
 
     def as_data(self, tables: Tables) -> dict[str, Any]:
         """Values for the script of the page; times in milliseconds since the origin."""
@@ -64,6 +67,10 @@ class Card:
             "servers": sorted(servers),
             "direct": self.direct,
             "title": self.text.what,
+            "marks": [
+                [kind, *((one - tables.origin_ns) / 1e6 for one in times)]
+                for kind, *times in self.marks
+            ],
         }
 
 
@@ -100,6 +107,7 @@ def _card(row: dict[str, Any], tables: Tables) -> Card:
         direct=direct,
         utc=clock_time(start, dated=True),
         stopped=row["symptom"] == "stopped",
+        marks=tuple(evidence_of(row).get("marks", ())),
     )
 
 

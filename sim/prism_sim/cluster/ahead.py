@@ -14,15 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_common.compiled import compiled, compiled_part
-from prism_sim.cluster.core import (
-    N_DONE,
-    N_HANDLED,
-    N_RECORD,
-    N_START,
-    Moves,
-    advance,
-    next_end,
-)
+from prism_sim.cluster.core import N_DONE, N_HANDLED, N_RECORD, N_START, Moves, advance, next_end
 from prism_sim.cluster.sequences import (
     COMPUTES,
     FREE_MESSAGE,
@@ -38,15 +30,7 @@ from prism_sim.cluster.sequences import (
     pop_event,
     push_event,
 )
-from prism_sim.cluster.state import (
-    ACTIVE_LOG,
-    HEAP_SIZE,
-    NEVER,
-    USED_LOG,
-    USED_USES,
-    Int64s,
-    Net,
-)
+from prism_sim.cluster.state import ACTIVE_LOG, HEAP_SIZE, NEVER, USED_LOG, USED_USES, Int64s, Net
 from prism_sim.truth import CUT, ROWS
 
 LIMIT, BATCH_DONE, SEQUENCE_OVER, MESSAGE_CAME, LOG_FULL, NO_ROOM = range(6)

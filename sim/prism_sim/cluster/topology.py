@@ -100,11 +100,7 @@ class ClusterTopology:
         pods = cluster.pods
         self.core_uplinks = cluster.core_uplinks if cluster.pods_per_plane > 1 else 0
         self.nics = Tier(
-            "nic",
-            0,
-            cluster.servers * cluster.ports_per_server,
-            self._address,
-            self._port_number,
+            "nic", 0, cluster.servers * cluster.ports_per_server, self._address, self._port_number
         )
         self.leaves = _above(self.nics, "leaf", cluster.leaves, leaf_name)
         self.spines = _above(self.leaves, "spine", pods * self.spines_per_pod, spine_name)

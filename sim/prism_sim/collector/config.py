@@ -88,10 +88,7 @@ class CollectorConfig(Closed):
 
     def metadata(self) -> dict[str, str]:
         """Metadata of the flow table that describe how its records were cut."""
-        notes = {
-            "observation_point": "ingress",
-            "idle_gap_ns": str(round(self.idle_gap_us * 1e3)),
-        }
+        notes = {"observation_point": "ingress", "idle_gap_ns": str(round(self.idle_gap_us * 1e3))}
         if self.active_timeout_s is not None:
             notes["active_timeout_ns"] = str(round(self.active_timeout_s * 1e9))
         for effect in self.in_order():

@@ -21,8 +21,7 @@ def export(
         int, typer.Option(metavar="N", min=1, help="One packet in N, for sflow.")
     ] = 1000,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File to write. Default: flows.SUFFIX here."),
+        Path | None, typer.Option(metavar="FILE", help="File to write. Default: flows.SUFFIX here.")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,

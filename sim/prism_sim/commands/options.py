@@ -36,10 +36,7 @@ def out_folder(about: str) -> Any:
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", parser=folder_name, help="The folder of a run.")
 ]
-Out = Annotated[
-    Path | None,
-    out_folder("Run folder to write. Default: results/SCENARIO/SEED."),
-]
+Out = Annotated[Path | None, out_folder("Run folder to write. Default: results/SCENARIO/SEED.")]
 Settings = Annotated[
     list[str],
     typer.Option(

@@ -36,8 +36,7 @@ ReferenceFile = Annotated[
     ),
 ]
 Update = Annotated[
-    bool,
-    typer.Option("--update", help="Rewrite the reference; print the difference in Markdown."),
+    bool, typer.Option("--update", help="Rewrite the reference; print the difference in Markdown.")
 ]
 Raw = Annotated[
     bool, typer.Option("--raw", help="Also show every figure of every case that moved.")

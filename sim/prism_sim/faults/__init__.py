@@ -71,12 +71,4 @@ KINDS: Registry[type[FaultBase]] = Registry(
 )
 """The class of each kind of fault, by its name in a scenario."""
 
-__all__ = [
-    "KINDS",
-    "FailedUplinks",
-    "FaultBase",
-    "SlowGpu",
-    "SlowLink",
-    "SlowNic",
-    "SlowSwitch",
-]
+__all__ = ["KINDS", "FailedUplinks", "FaultBase", "SlowGpu", "SlowLink", "SlowNic", "SlowSwitch"]

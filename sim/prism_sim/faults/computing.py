@@ -223,10 +223,7 @@ class DegradedNvlink(OfRank, SlowFault):
         speed = 1 / (1 - share + share / self.factor)
         links = compute.nvlink_of(self.job, self.rank)
         return together(
-            [
-                target.links.slow(links, self.factor),
-                compute.slow(self.job, self.rank, speed),
-            ]
+            [target.links.slow(links, self.factor), compute.slow(self.job, self.rank, speed)]
         )
 
 

@@ -27,13 +27,7 @@ from pydantic import Field
 
 from prism_common.errors import Problem, UserError
 from prism_common.kinds import GroupKind
-from prism_sim.importers.base import (
-    LARGEST_BYTES,
-    Remark,
-    TraceProblems,
-    contents,
-    unread,
-)
+from prism_sim.importers.base import LARGEST_BYTES, Remark, TraceProblems, contents, unread
 from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Graph, GroupSet, Task
 from prism_sim.scenario.timings import LONGEST_NS

@@ -62,7 +62,6 @@ def _form(value: Any) -> str:
 
 
 WrittenJob = Annotated[
-    Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")],
-    Discriminator(_form),
+    Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")], Discriminator(_form)
 ]
 """A job as in a scenario file."""

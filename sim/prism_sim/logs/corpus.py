@@ -64,12 +64,7 @@ def drawn_jobs(
 
 
 def _drawn(
-    plan: list[Fate],
-    options: Logs,
-    cluster: Cluster,
-    draws: Draws,
-    before_ns: int,
-    slot_ns: int,
+    plan: list[Fate], options: Logs, cluster: Cluster, draws: Draws, before_ns: int, slot_ns: int
 ) -> Iterator[Logged]:
     place: Place | None = None
     for fate in plan:

@@ -102,12 +102,7 @@ def simulated_jobs(
 
 
 def _attempt(
-    job: SimulatedJob,
-    index: int,
-    options: Logs,
-    draws: Draws,
-    gpus: int,
-    numbers: tuple[int, int],
+    job: SimulatedJob, index: int, options: Logs, draws: Draws, gpus: int, numbers: tuple[int, int]
 ) -> Logged:
     """One attempt; ``numbers`` are the job's first number, and when its nodes were free."""
     attempt, (job_id, free_ns) = job.attempts[index], numbers

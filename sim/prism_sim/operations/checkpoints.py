@@ -90,10 +90,6 @@ class EveryStep(CheckpointBase):
 
 
 CHECKPOINTS: Registry[type[CheckpointBase]] = Registry(
-    "prism_sim.operations.checkpoints",
-    Synchronous,
-    Asynchronous,
-    EveryStep,
-    name_of=by_literal,
+    "prism_sim.operations.checkpoints", Synchronous, Asynchronous, EveryStep, name_of=by_literal
 )
 """Each kind by its name in a study."""

@@ -101,13 +101,7 @@ class Learned(IntervalBase):
 
 
 INTERVALS: Registry[type[IntervalBase]] = Registry(
-    "prism_sim.operations.intervals",
-    Fixed,
-    Steps,
-    Young,
-    Daly,
-    Learned,
-    name_of=by_literal,
+    "prism_sim.operations.intervals", Fixed, Steps, Young, Daly, Learned, name_of=by_literal
 )
 """Each kind by its name in a study."""
 

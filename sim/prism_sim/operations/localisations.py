@@ -92,12 +92,6 @@ class Logs(LocalisationBase):
 
 
 LOCALISATIONS: Registry[type[LocalisationBase]] = Registry(
-    "prism_sim.operations.localisations",
-    ByHand,
-    Pairing,
-    Stacks,
-    Flows,
-    Logs,
-    name_of=by_literal,
+    "prism_sim.operations.localisations", ByHand, Pairing, Stacks, Flows, Logs, name_of=by_literal
 )
 """Each kind by its name in a study."""

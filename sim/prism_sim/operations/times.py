@@ -62,11 +62,7 @@ class Lognormal(TimeBase):
 
 
 TIMES: Registry[type[TimeBase]] = Registry(
-    "prism_sim.operations.times",
-    Exponential,
-    Weibull,
-    Lognormal,
-    name_of=by_literal,
+    "prism_sim.operations.times", Exponential, Weibull, Lognormal, name_of=by_literal
 )
 """Each kind by its name in a study."""
 

@@ -178,9 +178,6 @@ def _outage(row: dict[str, str], where: str) -> Outage:
 
 
 TRACES: Registry[type[TraceBase]] = Registry(
-    "prism_sim.operations.traces",
-    InfiniteHbd,
-    Table,
-    name_of=by_literal,
+    "prism_sim.operations.traces", InfiniteHbd, Table, name_of=by_literal
 )
 """Each format by its name in a study."""

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import io
 import textwrap
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prism_common import kinds
@@ -24,8 +26,6 @@ from prism_common.files import replacing
 from prism_common.quantities import CLOCK_FROM_NS, clock_time
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -70,40 +70,11 @@ _JOBS = (
     *("#aa4499", "#ee8866", "#999933", "#882255", "#6699cc", "#bbcc33"),
 )
 
+_RULES = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
 RULES: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.7,
-    "axes.grid": False,
+    **_RULES["plain"],
+    **{rule: globals()[colour] for rule, colour in _RULES["colours"].items()},
     "axes.prop_cycle": f"cycler('color', {list(_JOBS)})",
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.facecolor": PAPER,
-    "figure.facecolor": PAPER,
-    "figure.titlesize": 12,
-    "figure.titleweight": "bold",
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "text.parse_math": False,  # a dollar sign in a job's name is a dollar sign
-    "svg.fonttype": "path",
-    "svg.hashsalt": "prism-sim",
-    "path.simplify": True,
 }
 
 

@@ -42,10 +42,7 @@ def gpu_numbers(value: Any) -> Any:
     data = GPUS.get(value.lower())
     if data is None:
         raise ValueError(f"no GPU is called {value!r}; {did_you_mean(value, GPUS)}")
-    return {
-        "peak_tflops": data.peak_tflops,
-        "memory_gbytes_per_s": data.memory_gbytes_per_s,
-    }
+    return {"peak_tflops": data.peak_tflops, "memory_gbytes_per_s": data.memory_gbytes_per_s}
 
 
 def with_nvlink(cluster: Any) -> Any:

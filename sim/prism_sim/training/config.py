@@ -49,11 +49,7 @@ def with_keys(model: type[M]) -> type[M]:
         if kind.key
     }
     extended: type[M] = create_model(
-        model.__name__,
-        __base__=model,
-        __doc__=model.__doc__,
-        __module__=model.__module__,
-        **fields,
+        model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **fields
     )
     return extended
 

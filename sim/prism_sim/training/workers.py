@@ -22,13 +22,7 @@ from prism_sim.training.exchanges import Exchange, ExchangeBase, pass_program
 from prism_sim.training.groups import JobGroups
 from prism_sim.training.habits import Habit
 from prism_sim.training.messages import AgreedMail, Link, MessagePath, QueuedMail
-from prism_sim.training.plan import (
-    PlannedPass,
-    Receiver,
-    StagePlan,
-    parts_of,
-    pieces_of,
-)
+from prism_sim.training.plan import PlannedPass, Receiver, StagePlan, parts_of, pieces_of
 from prism_sim.training.program import PLAIN, Program, beside, woven
 from prism_sim.training.schedules import (
     BACKWARD,

@@ -17,15 +17,7 @@ SERVICE = "log.0"
 def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> Any:
     """Three jobs, of which one has a slow step and one begins later, and a service of all ranks."""
     world = join_worlds(
-        make_world(
-            name="a",
-            pp=2,
-            dp=3,
-            tp=2,
-            steps=16,
-            jitter=0.02,
-            slow={(1, 9): 2.5},
-        ),
+        make_world(name="a", pp=2, dp=3, tp=2, steps=16, jitter=0.02, slow={(1, 9): 2.5}),
         make_world(name="b", pp=1, dp=5, steps=20, start_ns=LATER, seed=4, jitter=0.02),
         make_world(name="c", pp=4, dp=2, steps=15, seed=5, jitter=0.02, micro=6),
     )

@@ -110,10 +110,7 @@ def test_every_exported_record_is_written_or_counted(events: list[str], tmp_path
 
 
 @QUICK
-@given(
-    counts=st.lists(st.integers(1, 30), min_size=1, max_size=5),
-    cut=st.integers(0, 47),
-)
+@given(counts=st.lists(st.integers(1, 30), min_size=1, max_size=5), cut=st.integers(0, 47))
 def test_every_record_of_v5_is_written_and_a_cut_one_counted(
     counts: list[int], cut: int, tmp_path: Path
 ) -> None:

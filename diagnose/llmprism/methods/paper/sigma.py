@@ -47,11 +47,7 @@ class Outliers:
 
 
 def k_sigma(
-    values: Floats,
-    sample: NDArray[Any],
-    sign: float = 1.0,
-    k: float = K,
-    resolution: float = 0.0,
+    values: Floats, sample: NDArray[Any], sign: float = 1.0, k: float = K, resolution: float = 0.0
 ) -> Outliers:
     """Compare every value with the sample it belongs to.
 

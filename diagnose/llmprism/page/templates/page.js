@@ -266,7 +266,9 @@
 
   function timeline() {
     const canvas = section("close-up").querySelector("canvas");
-    const ROW = 30;
+    const ROW = 30, MARK = 18;
+    /** What each kind of telemetry shows of the finding, if there are several: kind, start and end in ms. */
+    const marks = () => (findings.find(one => one.number === part.finding) || { marks: [] }).marks;
     let part = data.close_ups[0], view = [0, part.length_ms], left = 0, width = 0;
 
     const bounded = (from, to) => {
@@ -287,11 +289,12 @@
     const toMs = x => view[0] + ((x - left) / (width - left)) * (view[1] - view[0]);
 
     function draw() {
-      const height = part.rows.length * ROW + AXIS;
+      const own = marks();
+      const end = part.rows.length * ROW + own.length * MARK, height = end + AXIS;
       const [context, whole] = sized(canvas, height);
       width = whole;
       const names = part.rows.map(row => (row.server === row.address ? row.address : `${row.server} ${row.address}`));
-      left = labelWidth(context, names, width);
+      left = labelWidth(context, [...names, ...own.map(one => one[0])], width);
       canvas.dataset.from = view[0].toFixed(6);
       canvas.dataset.to = view[1].toFixed(6);
       shade(context, part.start_ms + view[0], part.start_ms + view[1], left, width, 0, height - AXIS);
@@ -303,8 +306,17 @@
         context.fillStyle = theme("grid");
         if (at) context.fillRect(0, at * ROW, width, 1);
       });
-      timeAxis(context, part.start_ms + view[0], part.start_ms + view[1], left, width, part.rows.length * ROW + 2);
-      axisTitle(context, timeTitle(), left, width, part.rows.length * ROW + 2);
+      own.forEach(([kind, from, to], at) => {
+        const top = part.rows.length * ROW + at * MARK;
+        const [x, until] = [from, to].map(ms => Math.min(Math.max(toX(ms - part.start_ms), left), width));
+        context.font = font(12);
+        context.fillStyle = theme("ink");
+        context.fillText(kind, 0, top + MARK / 2);
+        context.fillStyle = theme("finding");
+        context.fillRect(x, top + 5, Math.max(until - x, 2), MARK - 10);
+      });
+      timeAxis(context, part.start_ms + view[0], part.start_ms + view[1], left, width, end + 2);
+      axisTitle(context, timeTitle(), left, width, end + 2);
       const other = part.omitted ? ` ${part.omitted} other NICs of the job are not shown.` : "";
       const about = part.finding === null ? "the middle of the records" : "the finding";
       note("close-up", `${part.job} around ${about}: ${utc(part.start_ms + view[0])} to ${utc(part.start_ms + view[1])}.${other}`);
@@ -329,6 +341,8 @@
     }
     hover(canvas, (x, y) => {
       const at = Math.floor(y / ROW), ms = toMs(x);
+      const mark = marks()[Math.floor((y - part.rows.length * ROW) / MARK)];
+      if (mark) return `${mark[0]}: ${utc(mark[1])} to ${utc(mark[2])}`;
       if (x < left || at < 0 || at >= part.rows.length) return "";
       const { row, kind, start, length, step } = part.spans;
       const slack = ((view[1] - view[0]) / (width - left)) * 1500;

@@ -10,14 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from prism_sim.render.trace.lines import (
-    Event,
-    lines,
-    microseconds,
-    numbers,
-    quoted,
-    thread,
-)
+from prism_sim.render.trace.lines import Event, lines, microseconds, numbers, quoted, thread
 from prism_sim.render.trace.processes import Process
 
 Ints = NDArray[np.int64]

@@ -18,11 +18,7 @@ from prism_sim.training.collectives.ring import RingAllReduce, rings
 from prism_sim.training.collectives.uncoupled import all_to_all, shift
 
 ALL_REDUCES: Registry[type[AllReduceBase]] = Registry(
-    "prism_sim.collectives",
-    RingAllReduce,
-    TreeAllReduce,
-    HierarchicalAllReduce,
-    name_of=by_literal,
+    "prism_sim.collectives", RingAllReduce, TreeAllReduce, HierarchicalAllReduce, name_of=by_literal
 )
 """The algorithms that a job can choose for its all-reduces, by name."""
 

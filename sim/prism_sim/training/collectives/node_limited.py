@@ -21,12 +21,7 @@ from numpy.typing import NDArray
 
 from prism_common.errors import Problem, UserError
 from prism_sim.cluster.network import Hop, Network
-from prism_sim.training.collectives.base import (
-    AllReduceBase,
-    Collective,
-    Group,
-    shared,
-)
+from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
 from prism_sim.training.collectives.ring import rings
 from prism_sim.training.collectives.uncoupled import lone_messages
 

@@ -22,11 +22,4 @@ STRATEGIES: Registry[type[StrategyBase]] = Registry(
 )
 """Every strategy by its name in a scenario."""
 
-__all__ = [
-    "STRATEGIES",
-    "DataParallel",
-    "ParameterSet",
-    "Pass",
-    "StrategyBase",
-    "buckets",
-]
+__all__ = ["STRATEGIES", "DataParallel", "ParameterSet", "Pass", "StrategyBase", "buckets"]

@@ -54,19 +54,13 @@ def classify(read_rows: Callable[..., Any], simple_topology: Callable[..., Any])
 
 
 def test_one_size_is_pp_and_several_are_dp(classify: Classify) -> None:
-    found = classify(
-        steps_of("ab", *[PP_SIZES] * 8),
-        steps_of("bc", *[DP_SIZES] * 8),
-    )
+    found = classify(steps_of("ab", *[PP_SIZES] * 8), steps_of("bc", *[DP_SIZES] * 8))
     assert found["ab"][:2] == ("pp", "pp")
     assert found["bc"][:2] == ("dp", "dp")
 
 
 def test_directions_are_judged_apart(classify: Classify) -> None:
-    found = classify(
-        steps_of("ab", *[DP_SIZES] * 8),
-        steps_of("ba", *[(3, 3)] * 8, begin=1000),
-    )
+    found = classify(steps_of("ab", *[DP_SIZES] * 8), steps_of("ba", *[(3, 3)] * 8, begin=1000))
     assert found["ab"][1] == "dp"
     assert found["ba"][1] == "pp"
 

@@ -39,10 +39,7 @@ def test_a_switch_that_slows_two_jobs_is_the_culprit_of_both(tmp_path: Path) -> 
 def test_a_job_is_slower_while_another_one_shares_its_links(tmp_path: Path) -> None:
     """The other job begins later and ends earlier; in between, both share one uplink of each."""
     scenario = {
-        "cluster": {
-            "servers": 8,
-            "fabric": {"kind": "tor", "leaf_ports": 32, "spines": 1},
-        },
+        "cluster": {"servers": 8, "fabric": {"kind": "tor", "leaf_ports": 32, "spines": 1}},
         "jobs": [
             job("a", [0, 1, 4, 5], steps=40, micro_batches=2),
             job("b", [2, 3, 6, 7], steps=10, micro_batches=2, start_s=0.08),

@@ -32,10 +32,7 @@ def pipeline(slow: np.ndarray) -> tuple[Nodes, np.ndarray]:
         ready1[step] = got[step] + PASS * slow[1, step]
         end = done[step] = max(ready0[step], ready1[step]) + REDUCE
     none = np.full(STEPS, np.nan)
-    both = (
-        Communicator("pp", np.array([0]), 1.0),
-        Communicator("dp", np.array([1, 2]), 1.0),
-    )
+    both = (Communicator("pp", np.array([0]), 1.0), Communicator("dp", np.array([1, 2]), 1.0))
     nodes = Nodes(
         both,
         np.array([0, 1]),

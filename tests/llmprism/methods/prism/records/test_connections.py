@@ -117,11 +117,7 @@ def test_of_two_connections_with_one_volume_that_of_the_same_records_is_answered
 
 def test_edges_of_a_ring_with_records_of_other_sizes_are_one_group():
     """Groups of experts are whole, however the records of their edges are cut."""
-    edges = [
-        (1000.0, [(0, 1), (2, 3)]),
-        (1001.0, [(1, 2), (3, 0)]),
-        (700.0, [(4, 5)]),
-    ]
+    edges = [(1000.0, [(0, 1), (2, 3)]), (1001.0, [(1, 2), (3, 0)]), (700.0, [(4, 5)])]
     own = [
         (SimpleNamespace(bytes=size * len(pairs), connections=np.arange(len(pairs))), None)
         for size, pairs in edges

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from llmprism.collectives.judging import (
+    as_judged,
     context_of,
     durations_of,
     rings_of,
     view_of,
-    without_unknown,
 )
 from llmprism.collectives.operations import US, Operations, clock_offsets_ns
 from llmprism.collectives.reading import Records
@@ -96,7 +96,7 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     given = _given(network, endpoints, records.rows)
     shapes, rings = shapes_of(operations, given), rings_of(operations)
     found = [(shape, steps_of(operations, shape)) for shape in shapes]
-    known = [(shape, without_unknown(steps)) for shape, steps in found if steps is not None]
+    known = [(shape, as_judged(steps)) for shape, steps in found if steps is not None]
     origin_ns = operations.origin_us * US
     views = [view_of(shape, steps, endpoints[shape.processes], origin_ns)
              for shape, steps in known]  # fmt: skip

@@ -193,14 +193,21 @@ def _on_path(transfer_ns: Floats, reference: Reference, work: Floats) -> PathTim
     return PathTimes(np.nan_to_num(work), path, worst)
 
 
-def without_unknown(stepped: Stepped) -> Stepped:
-    """``stepped`` from its first whole step to its last one."""
+def as_judged(stepped: Stepped) -> Stepped:
+    """``stepped`` from its first whole step to its last one, each as long as waiting explains.
+
+    From step to step, all processes are slower or faster together by more than a culprit makes one
+    of them. So a step is longer than usual by what most processes wait longer in it.
+    """
     known = np.flatnonzero(np.isfinite(nanmedian(stepped.waited_ns, axis=0)))
     if not known.size:
         return stepped
     part = slice(int(known[0]), int(known[-1]) + 1)
+    waited, length = stepped.waited_ns[:, part], stepped.length_ns[part]
+    if np.isfinite(length).any():
+        most = nanquantile((waited - nanmedian(waited, axis=1)[:, None]).T, MOST_WAIT)
+        length = np.where(np.isfinite(length), np.nanmedian(length) + most, np.nan)
     return replace(
-        stepped, end_ns=stepped.end_ns[:, part], waited_ns=stepped.waited_ns[:, part],
+        stepped, end_ns=stepped.end_ns[:, part], waited_ns=waited, length_ns=length,
         late_ns=stepped.late_ns[:, part], transfer_ns=stepped.transfer_ns[:, part],
-        length_ns=stepped.length_ns[part],
     )  # fmt: skip

@@ -92,6 +92,15 @@ def test_layout_steps_and_the_exact_lateness_of_the_late_rank_are_in_the_tables(
     assert finding[["first_step", "last_step", "culprit"]].tolist() == [6, 8, "node1/0"]
 
 
+def test_a_process_that_is_late_is_found_under_what_slows_all(tmp_path):
+    draws, lines = np.random.default_rng(5), [*job()]
+    ahead = np.repeat(np.cumsum(draws.integers(0, 3 * LATE_US, STEPS)), len(lines) // STEPS)
+    for line, later_us in zip(lines, ahead.tolist(), strict=True):
+        line["metadata"]["dump_timestamp_us"] += later_us
+    found = summary(written(tmp_path, lines))["findings"]
+    assert [(one["culprit"], one["first_step"]) for one in found] == [("node1/0", 6)]
+
+
 def as_version_43(lines: list[dict]) -> list[dict]:
     """The same records after markers of dumps, one for each communicator and rank."""
     made = []

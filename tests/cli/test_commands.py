@@ -545,9 +545,7 @@ def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: P
 @pytest.mark.usefixtures("pair", "stand_ins")
 @pytest.mark.parametrize("command", [("run", "pair.yaml"), ("diagnose", "f", "--topology", "t")])
 def test_insufficient_records_exit_with_4(
-    call: Call,
-    command: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    call: Call, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = Reason("long_records", "job-0", "records last 60 s, a step 2 s")
     verdict = RecordsVerdict(False, (reason,), {})

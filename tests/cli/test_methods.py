@@ -39,7 +39,7 @@ def test_methods_are_compared_on_the_same_worlds(here: Path) -> None:
     table = found.table.set_index(["method", "seed"])
     assert len(table) == 3, "the null method is always there"
     assert table["reason"].dropna().groupby("method").first().to_dict() == {
-        "strangers:crashes": "crashed",
+        "strangers:crashes": "crashed"
     }
     assert (table.loc["strangers:crashes", "jobs.accuracy"] == 0).all()
     assert (table.loc["null", "jobs.accuracy"] == 1).all()

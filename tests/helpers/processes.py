@@ -32,12 +32,7 @@ def started(command: list[str], cwd: Path, **options: Any) -> Iterator[subproces
     """Start ``command`` with its output piped; its whole process group ends with the block."""
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        text=True,
-        start_new_session=True,
-        preexec_fn=_default_signals,
-        **piped,
+        command, cwd=cwd, text=True, start_new_session=True, preexec_fn=_default_signals, **piped
     )
     try:
         yield process

@@ -7,13 +7,7 @@ from typing import Any
 
 from prism_sim.toolkit import Run, Scenario, simulate
 
-TINY_MODEL = {
-    "layers": 8,
-    "hidden": 1024,
-    "heads": 16,
-    "vocab": 32000,
-    "sequence_length": 1024,
-}
+TINY_MODEL = {"layers": 8, "hidden": 1024, "heads": 16, "vocab": 32000, "sequence_length": 1024}
 
 
 def simulate_one(folder: Path, **fields: Any) -> Run:

@@ -147,11 +147,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "evict_group": {"group_servers": 4, "spares": 8},
 }
 """What kinds of parts need in a study."""
-PARTS = {
-    "detection": DETECTIONS,
-    "localisation": LOCALISATIONS,
-    "recovery": RECOVERIES,
-}
+PARTS = {"detection": DETECTIONS, "localisation": LOCALISATIONS, "recovery": RECOVERIES}
 KINDS = [(part, kind) for part, kinds in PARTS.items() for kind in kinds]
 KINDS += [("checkpoint", kind) for kind in CHECKPOINTS]
 KINDS += [("interval", kind) for kind in INTERVALS]

@@ -102,11 +102,7 @@ def test_shares_are_shares(field):
 
 @pytest.mark.parametrize(
     ("point", "paths"),
-    [
-        ("ingress", {"leaf000|?"}),
-        ("egress", {"?|leaf001"}),
-        ("both", {"leaf000|?", "?|leaf001"}),
-    ],
+    [("ingress", {"leaf000|?"}), ("egress", {"?|leaf001"}), ("both", {"leaf000|?", "?|leaf001"})],
 )
 def test_an_exporter_knows_its_own_place_on_a_path(tmp_path, point, paths):
     listed = effects(

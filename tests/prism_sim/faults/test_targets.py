@@ -157,10 +157,7 @@ def _router() -> Router:
 
 
 MODEL = {"layers": 4, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
-ROUNDED = {
-    "message_boundary": False,
-    "effects": [{"kind": "granularity", "unit_ns": 1_000_000}],
-}
+ROUNDED = {"message_boundary": False, "effects": [{"kind": "granularity", "unit_ns": 1_000_000}]}
 
 
 def found_in(folder, faults, gpus, telemetry=None, **job):

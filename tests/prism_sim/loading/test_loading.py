@@ -216,9 +216,7 @@ faults:
     ]  # fmt: skip
 
 
-def test_consequences_of_a_wrong_value_are_not_reported(
-    complaints: Complaints,
-) -> None:
+def test_consequences_of_a_wrong_value_are_not_reported(complaints: Complaints) -> None:
     """The mistake of each line is reported, but not its consequences."""
     found = complaints(
         """\

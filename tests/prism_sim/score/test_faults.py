@@ -216,8 +216,7 @@ def test_servers_stages_and_jobs_are_named_as_a_diagnosis_knows_them(world, culp
 
 
 @pytest.mark.parametrize(
-    ("first", "end", "overlap"),
-    [(4, 6, 1.0), (4, 5, 0.5), (5, 7, 1 / 3), (3, 7, 0.5)],
+    ("first", "end", "overlap"), [(4, 6, 1.0), (4, 5, 0.5), (5, 7, 1 / 3), (3, 7, 0.5)]
 )
 def test_the_overlap_is_the_shared_time_over_the_whole_one(world, first, end, overlap):
     """The fault is there in steps 4 and 5."""

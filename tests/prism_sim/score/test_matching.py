@@ -185,10 +185,7 @@ def test_a_finding_about_another_job_that_names_the_culprit_is_right(world):
 
 @pytest.mark.parametrize(
     "claim",
-    [
-        {"cause": "length_imbalance"},
-        {"cause": "x", "evidence": '{"one_of": ["a0", "a1"]}'},
-    ],
+    [{"cause": "length_imbalance"}, {"cause": "x", "evidence": '{"one_of": ["a0", "a1"]}'}],
     ids=["cause", "set"],
 )
 def test_a_finding_about_a_job_that_gives_a_cause_or_a_set_is_no_vague_one(world, claim):

@@ -91,9 +91,7 @@ class Staged:
         return {}
 
 
-def test_a_changed_part_or_setting_of_a_method_changes_the_key(
-    written: Callable[..., Any],
-) -> None:
+def test_a_changed_part_or_setting_of_a_method_changes_the_key(written: Callable[..., Any]) -> None:
     stage = written({"outside.py": FUNCTION}, "outside")
     first = key_of(Staged(stage))
     assert key_of(Staged(stage)) == first

@@ -180,9 +180,11 @@ def _steps_at(steps: pd.DataFrame, job: str, row: Mapping[str, Any]) -> dict[str
 
 def _mark(one: Statement) -> tuple[str, int, int] | None:
     """When a kind sees something [ns]; None if that is unknown."""
-    start, end = (one.row.get("at_ns"),) * 2 if one.kind == LOGS else (one.start_ns, one.end_ns)
-    known = start is not None and math.isfinite(start) and math.isfinite(end)
-    return (one.kind, int(start), int(end)) if known else None
+    at_ns = number(one.row.get("at_ns"))
+    start, end = (at_ns, at_ns) if one.kind == LOGS else (one.start_ns, one.end_ns)
+    if start is None or end is None or math.isinf(end - start):
+        return None
+    return one.kind, int(start), int(end)
 
 
 def _pause(

@@ -48,14 +48,16 @@ def from_json(kind: type[T], content: Any) -> T:
     ValueError : a key is missing or its value has the wrong type; the message names it.
     """
     try:
-        return _reader(kind).validate_json(json.dumps(_parted(kind, content)), strict=True)
+        form: Any = kind
+        found: T = _reader(form).validate_json(json.dumps(_parted(kind, content)), strict=True)
+        return found
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 @cache
-def _reader(kind: type[T]) -> TypeAdapter[T]:
+def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -68,7 +70,8 @@ def _parted(kind: Any, content: Any) -> Any:
     if get_origin(kind) is dict:
         return {key: _parted(get_args(kind)[1], item) for key, item in content.items()}
     parted = dict(content)
-    for name, hint, declaration in declarations(kind) if dataclasses.is_dataclass(kind) else ():
+    is_known = isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    for name, hint, declaration in declarations(kind) if is_known else ():
         if isinstance(declaration, Joined):
             prefix = f"{name}_"
             own = {k.removeprefix(prefix): v for k, v in content.items() if k.startswith(prefix)}

@@ -197,9 +197,10 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
         lambda _, text: print(text, file=sys.stderr),
     )  # fmt: skip
     rows = [one["result"] for one in every if "result" in one]
-    figures, hours = figures_of(rows)["develop"], sum(row["gpu_hours"] for row in rows)
+    figures, timed = figures_of(rows)["develop"], [row for row in rows if row["gpu_hours"] > 0]
+    hours = sum(row["gpu_hours"] for row in timed)
     for name, own in figures.items():
-        own["mb"] = sum(row["methods"][name]["bytes"] for row in rows) / hours / 1e6
+        own["mb"] = sum(row["methods"][name]["bytes"] for row in timed) / hours / 1e6
     _draw(figures, to.with_suffix(".png"))
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,

@@ -9,13 +9,7 @@ from typing import Any
 from prism_sim.toolkit import table
 from reproduction import pages
 from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
-from reproduction.e3_timeline.measure import (
-    CLEAN,
-    EXPORTED,
-    MEASURED,
-    READINGS,
-    host_work_ms,
-)
+from reproduction.e3_timeline.measure import CLEAN, EXPORTED, MEASURED, READINGS, host_work_ms
 from reproduction.e3_timeline.page_figures import Rise, draw_errors, draw_ranks
 from reproduction.pages import percent_range, with_range
 

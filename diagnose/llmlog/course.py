@@ -36,19 +36,23 @@ def read_sizes(text: str, sizes: dict[str, set[int]]) -> bool:
     """
     if "parallel" not in text and "device mesh" not in text:
         return False
-    found = [(_AXES[re.sub("[- ]", "_", name)], int(size)) for name, size in _SIZE.findall(text)]
+    printed = [(_AXES[re.sub("[- ]", "_", name)], int(size)) for name, size in _SIZE.findall(text)]
     if mesh := _MESH.search(text):
-        own = dict(zip(re.findall(r"\w+", mesh[1]), map(int, mesh[2].split(",")), strict=False))
-        found += [(axis, own[axis]) for axis in ("pp", "tp", "cp") if axis in own]
-        found.append(("dp", prod(own.get(name, 1) for name in _DIVIDED)))
-    for axis, size in found:
+        dimensions = dict(
+            zip(re.findall(r"\w+", mesh[1]), map(int, mesh[2].split(",")), strict=False)
+        )
+        printed += [(axis, dimensions[axis]) for axis in ("pp", "tp", "cp") if axis in dimensions]
+        printed.append(("dp", prod(dimensions.get(name, 1) for name in _DIVIDED)))
+    for axis, size in printed:
         sizes.setdefault(axis, set()).add(size)
-    return bool(found)
+    return bool(printed)
 
 
 def layout_of(sizes: dict[str, set[int]]) -> dict[str, int]:
     """The number of places along each known axis: replicas are divided by groups of experts."""
-    known = {axis: min(own) for axis, own in sizes.items() if len(own) == 1 and min(own) > 0}
+    known = {
+        axis: min(values) for axis, values in sizes.items() if len(values) == 1 and min(values) > 0
+    }
     if "dp" in known and known["dp"] % known.get("ep", 1) == 0:
         return known | {"dp": known["dp"] // known.get("ep", 1)}
     return {axis: size for axis, size in known.items() if axis != "dp"}
@@ -57,29 +61,29 @@ def layout_of(sizes: dict[str, set[int]]) -> dict[str, int]:
 def course_of(progress: Progress) -> Iterator[dict[str, Any]]:
     """A row for each iteration, save and evaluation whose times are known."""
     by_file: dict[str, list[Iteration]] = defaultdict(list)
-    for one in progress.iterations:
-        by_file[one.file].append(one)
-        if end_ns := since_1970_ns(one.time):
-            yield _row("iteration", one.number, end_ns - _length_ns(one), end_ns)
+    for iteration in progress.iterations:
+        by_file[iteration.file].append(iteration)
+        if end_ns := since_1970_ns(iteration.time):
+            yield _row("iteration", iteration.number, end_ns - _length_ns(iteration), end_ns)
 
     def between(mark: Mark) -> tuple[str, str, int]:
-        place = bisect(by_file[mark.file], mark.line, key=lambda one: one.line)
+        place = bisect(by_file[mark.file], mark.line, key=lambda iteration: iteration.line)
         return mark.file, mark.what, place
 
     for (file, what, place), lines in groupby(sorted(progress.pauses, key=between), key=between):
-        times = {one.is_end: at for one in lines if (at := since_1970_ns(one.time))}
+        times = {mark.is_end: time_ns for mark in lines if (time_ns := since_1970_ns(mark.time))}
         number = -1
-        for one in by_file[file][max(place - 1, 0) : place]:
-            number = one.number
-            times.setdefault(False, since_1970_ns(one.time) or 0)
-        for one in by_file[file][place : place + 1]:
-            times.setdefault(True, (since_1970_ns(one.time) or 0) - _length_ns(one))
+        for iteration in by_file[file][max(place - 1, 0) : place]:
+            number = iteration.number
+            times.setdefault(False, since_1970_ns(iteration.time) or 0)
+        for iteration in by_file[file][place : place + 1]:
+            times.setdefault(True, (since_1970_ns(iteration.time) or 0) - _length_ns(iteration))
         if 0 < times.get(False, 0) < times.get(True, 0):
             yield _row(what, number, times[False], times[True])
 
 
-def _length_ns(one: Iteration) -> int:
-    return round((one.seconds or 0.0) * 1e9)
+def _length_ns(iteration: Iteration) -> int:
+    return round((iteration.seconds or 0.0) * 1e9)
 
 
 def _row(what: str, number: int, start_ns: int, end_ns: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The course of a job: sizes of its layout, ends of iterations, saves and evaluations.
 
 Sizes are those of arguments and configurations (``catalogue/layouts.toml`` has their names). A size
-that is printed with two values is unknown. Ranks wait while one saves or evaluates. Such a pause
+that is named with two values is unknown. Ranks wait while one saves or evaluates. Such a pause
 lies between the lines of two iterations, and between its own lines if they have times.
 """
 
@@ -36,23 +36,19 @@ def read_sizes(text: str, sizes: dict[str, set[int]]) -> bool:
     """
     if "parallel" not in text and "device mesh" not in text:
         return False
-    printed = [(_AXES[re.sub("[- ]", "_", name)], int(size)) for name, size in _SIZE.findall(text)]
+    named = [(_AXES[re.sub("[- ]", "_", name)], int(size)) for name, size in _SIZE.findall(text)]
     if mesh := _MESH.search(text):
-        dimensions = dict(
-            zip(re.findall(r"\w+", mesh[1]), map(int, mesh[2].split(",")), strict=False)
-        )
-        printed += [(axis, dimensions[axis]) for axis in ("pp", "tp", "cp") if axis in dimensions]
-        printed.append(("dp", prod(dimensions.get(name, 1) for name in _DIVIDED)))
-    for axis, size in printed:
+        dims = dict(zip(re.findall(r"\w+", mesh[1]), map(int, mesh[2].split(",")), strict=False))
+        named += [(axis, dims[axis]) for axis in ("pp", "tp", "cp") if axis in dims]
+        named.append(("dp", prod(dims.get(name, 1) for name in _DIVIDED)))
+    for axis, size in named:
         sizes.setdefault(axis, set()).add(size)
-    return bool(printed)
+    return bool(named)
 
 
 def layout_of(sizes: dict[str, set[int]]) -> dict[str, int]:
     """The number of places along each known axis: replicas are divided by groups of experts."""
-    known = {
-        axis: min(values) for axis, values in sizes.items() if len(values) == 1 and min(values) > 0
-    }
+    known = {axis: min(every) for axis, every in sizes.items() if len(every) == 1 and min(every)}
     if "dp" in known and known["dp"] % known.get("ep", 1) == 0:
         return known | {"dp": known["dp"] // known.get("ep", 1)}
     return {axis: size for axis, size in known.items() if axis != "dp"}

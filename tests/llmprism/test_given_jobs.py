@@ -55,10 +55,8 @@ def test_sizes_in_arguments_that_logs_have_are_facts(servers, tmp_path: Path) ->
     (logs := tmp_path / "logs").mkdir()
     for name in servers["A"]:
         (logs / f"{name}.log").write_text("  data_parallel_size .............................. 8\n")
-    CliRunner().invoke(llmlog, [str(logs), "--out", str(tmp_path / "tables of logs")])
-    result = CliRunner().invoke(
-        app, ["diagnose", str(CAPTURE), "--logs", str(tmp_path / "tables of logs")]
-    )
+    CliRunner().invoke(llmlog, [str(logs), "--out", str(tmp_path / "logged")])
+    result = CliRunner().invoke(app, ["diagnose", str(CAPTURE), "--logs", str(tmp_path / "logged")])
     assert "dp is given as 8, and records show" in result.stderr
 
 

@@ -125,7 +125,7 @@ def _flags_of(
     first, last = findings["start_ns"].to_numpy(float), findings["end_ns"].to_numpy(float)
     near = (first < end + margin) & (last > start - margin)
     shared = np.minimum(last, end + margin) - np.maximum(first, start - margin)
-    timely = near & (2 * shared > last - first)
+    timely = near & ((2 * shared > last - first) | (last <= first))
     mentions = findings["evidence"].map(lambda text: bool(names & mentioned(text))).astype(bool)
     about = (findings["true_job"].isin(jobs) | mentions).to_numpy(bool)
     return near, timely, about, findings["culprit"].isin(names).to_numpy(bool)

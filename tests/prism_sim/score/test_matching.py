@@ -121,6 +121,11 @@ def test_most_of_a_right_finding_lies_in_the_window_widened_by_a_step(world, ste
     assert world.score()["faults"]["detected"] == 1
 
 
+def test_all_of_a_moment_lies_in_the_window(world):
+    world.report(in_step(world, 5, steps=0))
+    assert counts(world) == (1, 0, 0)
+
+
 @pytest.mark.parametrize("culprit", ["a3", "s3", "a3|leaf0"])
 def test_a_finding_of_a_true_hiccup_counts_neither_way(world, culprit):
     with_hiccup(world)

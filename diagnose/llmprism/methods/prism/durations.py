@@ -191,6 +191,10 @@ class Durations:
         """Address of a unit."""
         return self.context.topology.addresses[int(self.job.phases.endpoints[unit])]
 
+    def server_of(self, unit: int) -> str:
+        """Name of the server of a unit."""
+        return self.context.topology.endpoints[int(self.job.phases.endpoints[unit])].server
+
     def server_name(self, server: int) -> str:
         """Name of a server, or of the NVLink domain that several servers share."""
         at = int(np.flatnonzero(self.servers == server)[0])

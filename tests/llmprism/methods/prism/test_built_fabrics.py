@@ -73,6 +73,8 @@ def test_a_slow_gpu_in_a_domain_is_no_other_server(scored):
     elsewhere = ranks[~ranks["rank"].isin(range(4, 8))]  # beyond its tensor-parallel group
     named = {name for _, _, name in found(run)}
     assert named.isdisjoint({*elsewhere["address"], *elsewhere["server"], "d001"})
+    sets = [json.loads(text).get("one_of", []) for text in run.diagnosis.findings["evidence"]]
+    assert any({"s0002", "s0003"} <= {*names} for names in sets)
 
 
 def test_a_job_on_rails_alone_is_found(scored):

@@ -55,6 +55,16 @@ jobs:
     assert (timeline["coverage"], timeline["steps_unexplained"]) == (1, 0)
 
 
+@pytest.mark.parametrize("model", ["llama-7b", "llama-3.2-3b"])
+def test_an_update_after_four_equal_passes_ends_a_step_however_short_it_is(scored, model):
+    """Silences inside a pass are longer than the update of the smaller model."""
+    keys = f"model: {model}, dp: 8, zero_stage: 3, micro_batches: 4, steps: 12"
+    cluster = "cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400}\n"
+    run = scored(cluster + f"jobs:\n  - {{name: a, {keys}, compute_jitter: 0.012}}\n", 3)
+    assert run.diagnosis.steps["step"].max() == 11
+    assert run.score["timeline"]["coverage"] > 0.9
+
+
 @pytest.mark.parametrize("into_s", [0.02, 0.05, 0.1, 0.13])
 def test_a_step_that_a_failure_interrupts_counts_for_the_ranks_that_ended_it(scored, into_s):
     failure = (

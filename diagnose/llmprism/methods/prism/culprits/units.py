@@ -80,7 +80,7 @@ def _unit(scene: Scene, best: Hypothesis) -> Attribution | None:
     named = [durations.address(rival.hypothesis.who) for rival in scene.near(["unit"], NEAR)]
     names = list(dict.fromkeys([durations.address(best.who), *named]))[:MOST_NAMED]
     evidence = {
-        "or_causes": others, "server": durations.server_name(int(durations.servers[best.who])),
+        "or_causes": others, "server": durations.server_of(best.who),
         **({"one_of": names} if len(names) > 1 else {}),
     }  # fmt: skip
     return Attribution("rank", symptom, cause, "address", names[0], evidence)
@@ -97,12 +97,26 @@ def _server(scene: Scene, best: Hypothesis) -> Attribution | None:
             shares[name] = shares.get(name, 0.0) + rival.share
     own = durations.server_name(best.server)
     near = [name for name in shares if shares[name] >= NEAR * shares[own] and name != own]
-    names = [own, *sorted(near, key=lambda name: -shares[name])][:MOST_NAMED]
+    names = [own, *sorted(near, key=lambda name: -shares[name])]
+    names = [name for home in names for name in _servers_in(scene, home)][:MOST_NAMED]
     stage = _stage_of(scene, best.server)
     if stage is not None:
         names.append(f"{durations.job.name} stage {stage}")
     evidence = {"or_causes": others, **({"one_of": names} if len(names) > 1 else {})}
-    return Attribution("rank", symptom, cause, "server", own, evidence)
+    return Attribution("rank", symptom, cause, "server", names[0], evidence)
+
+
+def _servers_in(scene: Scene, home: str) -> list[str]:
+    """The server ``home``; of an NVLink domain the one that lost most, or itself and those."""
+    durations, lost_ns = scene.durations, dict[str, list[float]]()
+    for one in (rival.hypothesis for rival in scene.rivals):
+        if one.kind == "unit" and durations.server_name(one.server) == home:
+            own_ns = float(one.lost_ns[scene.affected].sum())
+            lost_ns.setdefault(durations.server_of(one.who), []).append(own_ns)
+    usual_ns = {name: float(np.median(own)) for name, own in lost_ns.items()}
+    most_ns = max(usual_ns.values(), default=0.0)
+    some = [name for name in usual_ns if usual_ns[name] >= HALF * most_ns]
+    return some if len(some) == 1 else [home, *(name for name in some if name != home)]
 
 
 def _is_anywhere(scene: Scene, kind: str = "unit") -> bool:

@@ -27,7 +27,7 @@ from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.parameters import HALF, SMALL
 from llmprism.methods.prism.steps.proposals import (
     Proposals,
-    are_halves,
+    parts_held,
     records_of_part,
 )
 from llmprism.methods.prism.steps.silences import (
@@ -55,7 +55,7 @@ def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
         return False
     if chance >= RARE and not any(stands_apart(*each) for each in showing):
         return False
-    if _are_phases(*own):
+    if parts_held(*own) == PHASES:
         return True
     longer = longer_by(*own)
     if all(_is_message(*each, fine) for each in every):
@@ -87,8 +87,3 @@ def _is_message(
     if finer is None or coarser is None:
         return False
     return follow_at_once(one.traffic, finer, coarser)
-
-
-def _are_phases(proposals: Proposals, fine: int, coarse: int) -> bool:
-    """Whether coarse parts have two halves: gradients are reduced, then parameters gathered."""
-    return are_halves(proposals, fine, coarse)

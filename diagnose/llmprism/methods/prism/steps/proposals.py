@@ -9,6 +9,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.parameters import EQUAL
 from llmprism.numerics.arrays import INTS, Ints
 
 GOOD = 0.5  # quality of a division that is believed
@@ -74,24 +75,18 @@ def records_of_part(one: TrafficClass, count: int) -> float:
     return len(one.traffic) / (count * one.connections.size)
 
 
-def are_halves(proposals: Proposals, fine: int, coarse: int) -> bool:
-    """Whether each coarse part holds two fine ones, in all classes that show both.
+def parts_held(proposals: Proposals, fine: int, coarse: int) -> int:
+    """How many fine parts each coarse one holds; 0 if that is no number, or not the same for all.
 
-    The first and the last one may hold one: records begin and end within a step, and parameters
-    that are gathered in the next step are missing in the last one.
+    Counts need not be multiples: where records begin or end within a step, its parts are fewer. So
+    the bytes of the usual parts tell, in all classes that show both.
     """
-    shown = [
-        (finer, coarser)
+    if fine % coarse == 0:
+        return fine // coarse
+    ratios = [
+        float(np.median(coarser.volumes) / np.median(finer.volumes))
         for own in proposals.divisions
         if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
     ]
-    return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))
-
-
-def _in_pairs(fine: Division, coarse: Division) -> bool:
-    """Whether all coarse parts but the first and the last hold two fine ones, and those no more."""
-    if not np.isin(coarse.cuts, fine.cuts).all():
-        return False
-    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
-    held = np.diff(np.concatenate(([0], borders, [len(fine)])))
-    return bool(held.size > 2 and (held[1:-1] == 2).all() and held.max() == 2)
+    held = {round(ratio) * (abs(ratio - round(ratio)) <= EQUAL * ratio) for ratio in ratios}
+    return held.pop() if len(held) == 1 else 0

@@ -26,8 +26,9 @@ from llmprism.methods.prism.records.repeated_sizes import MOST, are_messages
 from llmprism.methods.prism.steps.assignment import is_cut
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.paused import is_paused, lacks_gradients
-from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
+from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, parts_held
 from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
+from llmprism.methods.prism.steps.silences import lengthened
 from llmprism.numerics.arrays import Bools, Ints
 
 FEW = 5  # parts: as many may be equal by chance
@@ -67,7 +68,7 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes]) -> Agreemen
     """
     lasting = _lasting(component)
     every = [
-        divisions(one.traffic, FEWEST, passes=one.passes) if lasts else []
+        _divisions(one) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
@@ -81,6 +82,14 @@ def agreement_of(component: Component, repeats: list[RepeatedBytes]) -> Agreemen
         if shown:
             return Agreement(shown, brief, brief)
     return Agreement(count, every, proposed)
+
+
+def _divisions(one: TrafficClass) -> list[Division]:
+    """All divisions of a class; and that of its best one in which every k-th part takes longer."""
+    found = divisions(one.traffic, FEWEST, passes=one.passes)
+    best = max(found, key=lambda division: division.weight, default=None)
+    longer = None if best is None or one.two_way else lengthened(one.traffic, best)
+    return found if longer is None else [*found, longer]
 
 
 def _lasting(component: Component) -> list[bool]:
@@ -130,8 +139,7 @@ def agreed(proposals: Proposals) -> int:
         return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
     for coarser in sorted((c for c in counts if c < chosen), reverse=True):
-        parted = chosen % coarser == 0 or are_halves(proposals, chosen, coarser)
-        if parted and are_pieces(proposals, chosen, coarser):
+        if parts_held(proposals, chosen, coarser) > 1 and are_pieces(proposals, chosen, coarser):
             chosen = coarser
     return without_splits(proposals, chosen)
 

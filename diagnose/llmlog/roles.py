@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
-from typing import NamedTuple
 
 from llmlog import failing, waiting
 from llmlog.clocks import seconds
@@ -21,14 +20,9 @@ from llmlog.evidence import Event, Evidence
 from llmlog.failing import Culprit
 
 SURE = {
-    "fault": 1.0,
-    "ended": 0.9,
-    "hang": 0.7,
-    "slow": 0.7,
-    "connection": 0.6,
-    "reported": 0.5,
+    "fault": 1.0, "ended": 0.9, "hang": 0.7, "slow": 0.7, "connection": 0.6, "reported": 0.5,
     "unknown": 0.2,
-}
+}  # fmt: skip
 """How sure each way of finding the culprit is, before shares of causes."""
 _ROLES = {"teardown": "teardown", "advice": "boilerplate"}
 _ROLES |= dict.fromkeys(("benign", "slow", "moment", "limit"), "benign")
@@ -46,37 +40,17 @@ def _slow(evidence: Evidence) -> Culprit | None:
     return Culprit("slow", events, nodes, [], slow)
 
 
-class Rule(NamedTuple):
-    """A way of finding the culprit, and why it stands where it does."""
-
-    find: Callable[[Evidence], Culprit | None]
-    reason: str
-
-
-RULES = (
-    Rule(
-        failing.faulty,
-        "A part that states its own fault is the cause; those who report it are not.",
-    ),
-    Rule(
-        failing.ended_by_signal, "A process that a signal ended cannot state it: its launcher does."
-    ),
-    Rule(waiting.awaited, "Those who waited say for whom, from what they exchanged."),
-    Rule(
-        failing.lost_first, "A node that lost a connection and ended before any time-out was first."
-    ),
-    Rule(waiting.recorded, "Dumps of the flight recorder show exactly which call was not given."),
-    Rule(waiting.waited_for, "Who is in another call, behind, or silent keeps the others waiting."),
-    Rule(failing.lost, "A lost connection has two ends: the end that most of them share failed."),
-    Rule(
-        failing.reported,
-        "Without reasons, the process that a launcher reports first is the likeliest.",
-    ),
-    Rule(_slow, "Nothing failed, and iterations became longer."),
-    Rule(
-        waiting.silent_until_the_limit,
-        "A job that was silent for long when its limit ended it hung.",
-    ),
+RULES: tuple[Callable[[Evidence], Culprit | None], ...] = (
+    failing.faulty,  # who states its own fault, and not those who report it
+    failing.ended_by_signal,  # which a process cannot state: its launcher does
+    waiting.awaited,  # those who waited say for whom, from what they exchanged
+    failing.lost_first,  # a node that lost a connection and ended before any time-out
+    waiting.recorded,  # dumps of the flight recorder show which call was not given
+    waiting.waited_for,  # who is in another call, behind, or silent keeps the others waiting
+    failing.lost,  # of a lost connection, the end that most of them share
+    failing.reported,  # without reasons, the process that a launcher reports first
+    _slow,  # nothing failed, and iterations became longer
+    waiting.silent_until_the_limit,  # a job that was silent for long when its limit ended it
 )
 """Rules from the most to the least exact."""
 
@@ -86,7 +60,7 @@ def find_culprit(evidence: Evidence) -> Culprit:
     for event in evidence.events:
         event.role = _ROLES.get(event.group, "cascade")
     set_aside(evidence)
-    found = (rule.find(evidence) for rule in RULES)
+    found = (rule(evidence) for rule in RULES)
     culprit = next((each for each in found if each is not None), None) or failing.first_ended(
         evidence
     )

@@ -47,7 +47,6 @@ class Delay:
     records_per_s : that came.
     learned_s : until the jobs were known [s].
     alert_s : from the end of the first slow step to the post [s]; None if there was none.
-    limit_s : the delay that is allowed [s].
     cores, memory_bytes : of the monitor, while records came at their own pace; the peak.
     server : of the slow GPU.
     alerts : what was posted, by cause and place.
@@ -57,7 +56,6 @@ class Delay:
     records_per_s: float = 0.0
     learned_s: float = 0.0
     alert_s: float | None = None
-    limit_s: float = 0.0
     cores: float = 0.0
     memory_bytes: int = 0
     server: str = ""
@@ -77,7 +75,7 @@ def measure(jobs: int, folder: Path) -> Delay:
     fleet = Fleet(calm, slow, jobs, step_s * NS)
     seconds = round(slow_s) + _AFTER_S
     paths = list(written(fleet, seconds, folder / "waiting"))
-    found = Delay(jobs * GPUS, limit_s=2 * step_s + LATE_S, server=_server(slow))
+    found = Delay(jobs * GPUS, server=_server(slow))
     later = paths[_BEFORE_S:]
     found.records_per_s = sum(pq.read_metadata(one).num_rows for one in later) / len(later)
     topology = folder / "topology.json"

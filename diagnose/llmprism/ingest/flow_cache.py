@@ -21,21 +21,10 @@ from llmprism.ingest.records import BatchBuilder
 
 _MOST_OPEN = 1 << 20  # flows; the one silent longest is ended early
 _CHECK_PACKETS = 256  # how often flows that are silent are ended
-_COLUMNS: tuple[str, ...] = (
-    "src",
-    "dst",
-    "src_port",
-    "dst_port",
-    "protocol",
-    "dst_qp",
-    "observer",
-    "start_ns",
-    "end_ns",
-    "bytes",
-    "packets",
-    "payload",
-    "sampling",
-)
+_COLUMNS = (
+    "src", "dst", "src_port", "dst_port", "protocol", "dst_qp", "observer", "start_ns",
+    "end_ns", "bytes", "packets", "payload", "sampling",
+)  # fmt: skip
 
 
 class _Open:

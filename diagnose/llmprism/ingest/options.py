@@ -22,13 +22,8 @@ DEFAULT_TOLERANCE_NS = 2_500_000
 """Half of the idle gap: records of one point are further apart."""
 DEFAULT_ACTIVE_TIMEOUT_NS = 60 * 1_000_000_000
 _SEPARATORS = {
-    "tab": "\t",
-    "\\t": "\t",
-    "space": " ",
-    "spaces": " ",
-    "comma": ",",
-    "semicolon": ";",
-}
+    "tab": "\t", "\\t": "\t", "space": " ", "spaces": " ", "comma": ",", "semicolon": ";",
+}  # fmt: skip
 _LONGEST_NS = 2**61
 
 

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib import request
-from urllib.error import URLError
+from urllib.request import Request
 
 from llmprism.ingest.network.slurm import expanded
+from llmprism.io.asking import answer_of
 from llmprism.io.sources import read_text
 from llmprism.io.topology import ScheduledJob
 from prism_common.errors import Problem, UserError
@@ -123,16 +123,11 @@ def _time_ns(value: Any) -> int | None:
 
 
 LABELS = (
-    "jobset.sigs.k8s.io/jobset-name",
-    "training.kubeflow.org/job-name",
-    "trainer.kubeflow.org/trainjob-name",
-    "volcano.sh/job-name",
-    "ray.io/cluster",
-    "skypilot-cluster-name",
-    "leaderworkerset.sigs.k8s.io/name",
-    "batch.kubernetes.io/job-name",
+    "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name",
+    "trainer.kubeflow.org/trainjob-name", "volcano.sh/job-name", "ray.io/cluster",
+    "skypilot-cluster-name", "leaderworkerset.sigs.k8s.io/name", "batch.kubernetes.io/job-name",
     "job-name",
-)
+)  # fmt: skip
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LARGEST_ANSWER_BYTES = 1 << 28
 _TIMEOUT_S = 10.0
@@ -200,10 +195,9 @@ def fetched(url: str, account: Path = _ACCOUNT) -> list[ScheduledJob]:
     context = ssl.create_default_context(cafile=str(authority) if authority.exists() else None)
     secure = context if target.startswith("https://") else None
     try:
-        asked = request.Request(target, headers=headers)
-        with request.urlopen(asked, timeout=_TIMEOUT_S, context=secure) as answer:
-            content = json.loads(answer.read(_LARGEST_ANSWER_BYTES))
-    except (URLError, OSError, ValueError) as error:
+        asked = Request(target, headers=headers)
+        content = json.loads(answer_of(asked, _TIMEOUT_S, _LARGEST_ANSWER_BYTES, secure))
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "reason", error)
         raise UserError(Problem(f"cannot list pods: {reason}", target, how)) from error
     if not is_list_of_pods(content):

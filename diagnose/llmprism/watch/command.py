@@ -191,7 +191,9 @@ def _watch(context: typer.Context, values: dict[str, Any]) -> int:
 
 def _again(context: typer.Context, before: dict[str, Any]) -> dict[str, Any]:
     """The options, with those of the file as it is now."""
-    path, values = before["config"], dict(before)
+    from llmprism.watch.names import present
+
+    path, values = before["config"] and present(before["config"]), dict(before)
     context.default_map = None
     read = _options_in(context, path) if path is not None else {}
     for one in context.command.params:

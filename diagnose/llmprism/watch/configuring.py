@@ -170,7 +170,8 @@ class Reloading:
             fresh = self.again()
             self.network.reload(fresh.names)
         except Exception as error:  # whatever others wrote, the monitor goes on
-            LOGGER.error("the configuration of before holds: %s", reason_of(error))
+            self.network.problem = f"the configuration of before holds: {reason_of(error)}"
+            LOGGER.error("%s", self.network.problem)
             return
         before, self.present = self.present, fresh
         fixed = [name for name in _FIXED if getattr(before, name) != getattr(fresh, name)]

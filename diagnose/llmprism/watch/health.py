@@ -20,15 +20,9 @@ NO_RECORDS, REFUSED, LAG, DROPPED = "NoRecords", "RecordsRefused", "MonitorLags"
 TOPOLOGY, NO_DIAGNOSIS = "TopologyRefused", "NoDiagnosis"
 SOURCE, NOT_SENT, NOT_WRITTEN = "SourceUnreadable", "AlertsNotSent", "StateNotWritten"
 EXITS = {
-    NO_RECORDS: 5,
-    REFUSED: 6,
-    LAG: 7,
-    DROPPED: 8,
-    SOURCE: 9,
-    NOT_SENT: 10,
-    TOPOLOGY: 1,
+    NO_RECORDS: 5, REFUSED: 6, LAG: 7, DROPPED: 8, SOURCE: 9, NOT_SENT: 10, TOPOLOGY: 1,
     NO_DIAGNOSIS: 4,
-}
+}  # fmt: skip
 """Exit code of a monitor that ends while it is blind; the first reason counts."""
 
 _REFUSED_SHARE = 0.5  # of the records that came together

@@ -6,15 +6,18 @@ a source that fails leaves the names of before.
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import fetched, read_names
 from llmprism.io.topology import ScheduledJob
 from llmprism.watch.logging import reason_of
+from prism_common.errors import Problem, UserError
 
 _AGAIN_S = 60.0
 
@@ -42,7 +45,7 @@ def jobs_of(place: str) -> list[ScheduledJob]:
     ------
     UserError : they cannot be read.
     """
-    if place.startswith(("http://", "https://")):
+    if _is_address(place):
         return fetched(place)
     return read_names(Path(place))
 
@@ -77,24 +80,48 @@ class KnownNames:
         if self.names.jobs is None or self._present() == self._stamp:
             return
         self._stamp, self._read_s = self._present(), time.monotonic()
+        if _is_address(self.names.jobs):  # which may answer late
+            Thread(target=self._read_jobs, args=(self.names.jobs,), daemon=True).start()
+        else:
+            self._read_jobs(self.names.jobs)
+
+    def _read_jobs(self, place: str) -> None:
         try:
-            self.scheduled, self.problem = jobs_of(self.names.jobs), ""
+            self.scheduled, self.problem = jobs_of(place), ""
         except Exception as error:  # whatever others wrote, the monitor goes on
             self.problem = f"the names of jobs are those of before: {reason_of(error)}"
 
     def _present(self) -> object:
         """What changes when the names may have changed."""
         place = str(self.names.jobs)
-        if place.startswith(("http://", "https://")):
+        if _is_address(place):
             is_due = time.monotonic() >= self._read_s + _AGAIN_S
             return object() if is_due else self._stamp
         return stamp_of(Path(place)) or self._stamp
 
 
+def _is_address(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file does; None if there is none."""
+    """What changes when a file does; None if there is none: a pipe would keep who reads it."""
     try:
         found = path.stat()
     except OSError:
         return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def present(path: Path) -> Path:
+    """The path of a file that is read again.
+
+    Raises
+    ------
+    UserError : there is none.
+    """
+    if stamp_of(path) is None:
+        raise UserError(Problem("there is no file", str(path), "put it where it was"))
+    return path

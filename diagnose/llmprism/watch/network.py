@@ -7,7 +7,7 @@ from pathlib import Path
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
 from llmprism.watch.logging import reason_of
-from llmprism.watch.names import KnownNames, Names, stamp_of
+from llmprism.watch.names import KnownNames, Names, present, stamp_of
 
 
 class Network:
@@ -40,7 +40,7 @@ class Network:
             return
         self._stamp = stamp
         try:
-            self._adopt(read_topology(self._path))
+            self._adopt(read_topology(present(self._path)))
         except Exception as error:  # whatever others wrote, the monitor goes on
             self.problem = f"the topology is that of before: {reason_of(error)}"
 
@@ -51,7 +51,10 @@ class Network:
         ------
         UserError : a file is wrong; then all is as it was.
         """
-        topology, fresh = read_topology(self._path), KnownNames(names)
+        for one in (names.jobs, names.hosts):
+            if one is not None and "://" not in str(one):
+                present(Path(one))
+        topology, fresh = read_topology(present(self._path)), KnownNames(names)
         fresh.read(frozenset(one.name for one in topology.switches))
         self._stamp, self.names = stamp_of(self._path), fresh
         self._adopt(topology)

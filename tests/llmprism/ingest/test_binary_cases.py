@@ -5,6 +5,7 @@ The values of ``tests/fixtures/cases`` were read back with tshark 4.0 and nfdump
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,59 +17,9 @@ Read = Callable[..., Any]
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 S, MS = 10**9, 10**6
-THERE = {"src": "192.0.2.1", "dst": "192.0.2.2"}
-BACK = {"src": "192.0.2.2", "dst": "192.0.2.1"}
-LASTS_10_MS = {"start_ns": NOON * S, "end_ns": NOON * S + 10 * MS}
-ROCE = {**THERE, "dst_qp": 17}
 NOT_ANY = pytest.mark.skipif(shutil.which("nfdump") is None, reason="nfdump is not installed")
-
-RIGHT: dict[str, list[dict[str, Any]]] = {
-    "01-export-port-not-listed/port9991.pcap": [
-        {**THERE, "bytes": 123_456, "packets": 100, **LASTS_10_MS}
-    ],
-    "01-export-port-not-listed/arp-first.pcap": [
-        {**THERE, "bytes": 123_456, "packets": 100, **LASTS_10_MS}
-    ],
-    "02-biflow-reverse-counters/biflow.ipfix": [
-        {**THERE, "src_port": 1000, "dst_port": 2000, "bytes": 1_000, "packets": 10},
-        {**BACK, "src_port": 2000, "dst_port": 1000, "bytes": 90_000, "packets": 60},
-    ],
-    "04-sampling-size-and-population/population.ipfix": [
-        {**THERE, "bytes": 256_000, "packets": 2_560, "sampling": 256}
-    ],
-    "06-init-time-in-the-record/init.ipfix": [
-        {**THERE, "bytes": 90_000, "start_ns": (NOON - 3595) * S, "end_ns": (NOON - 3594) * S}
-    ],
-    "08-inner-and-outer-headers/tunnel.ipfix": [
-        {**THERE, "src_port": 1111, "dst_port": 2222, "protocol": 17, "bytes": 1_000},
-        {**THERE, "src_port": 2222, "dst_port": 1111, "protocol": 17, "bytes": 3_000},
-    ],
-    "09-nsel-and-initiator-octets/nsel.v9": [
-        {**THERE, "bytes": 1_000, "start_ns": (NOON - 5) * S, "end_ns": NOON * S},
-        {**BACK, "bytes": 90_000, "start_ns": (NOON - 5) * S, "end_ns": NOON * S},
-    ],
-    **{
-        f"11-reduced-size-integers/size{size}.ipfix": [{**THERE, "bytes": 123_456, "packets": 100}]
-        for size in (3, 5, 6, 7)
-    },
-    "13-mpls-and-other-tags/mpls.pcap": [{**ROCE, "bytes": 2_136, "packets": 2}],
-    "13-mpls-and-other-tags/pppoe.pcap": [{**ROCE, "bytes": 1_068, "packets": 1}],
-    "15-infiniband-links/ipoib.pcap": [{**ROCE, "bytes": 1_068}],
-    "15-infiniband-links/rocev1.pcap": [{**ROCE, "bytes": 1_080, "payload": 1_024}],
-}
-OF_NFCAPD = {
-    "24-nfcapd-unset-times/created-only.nfcapd": [
-        {**THERE, "bytes": 1_000, "start_ns": (NOON - 5) * S, "end_ns": (NOON - 5) * S}
-    ],
-    "24-nfcapd-unset-times/no-init.nfcapd": [
-        {  # "received" in nfdump's JSON
-            **THERE,
-            "bytes": 90_000,
-            "start_ns": 1_795_677_171_624 * MS,
-            "end_ns": 1_795_677_171_624 * MS,
-        }
-    ],
-}
+RIGHT, OF_NFCAPD = json.loads((CASES / "right.json").read_text()).values()
+"""Values of the records of each file; of those of nfcapd, which only nfdump reads."""
 
 
 def holds(rows: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:

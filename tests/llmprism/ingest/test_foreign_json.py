@@ -42,28 +42,10 @@ def lines(*objects: dict[str, Any]) -> str:
     return "".join(json.dumps(one) + "\n" for one in objects)
 
 
-NPROBE = {
-    "IPV4_SRC_ADDR": A, "IPV4_DST_ADDR": B, "L4_SRC_PORT": 40000, "L4_DST_PORT": 4791,
-    "PROTOCOL": 17,
-    "IN_BYTES": 7_000_000, "IN_PKTS": 1700, "OUT_BYTES": 90_000, "OUT_PKTS": 1500,
-    "FIRST_SWITCHED": S, "LAST_SWITCHED": S + 3,
-}  # fmt: skip
-KENTIK = {
-    "timestamp": S, "src_addr": A, "dst_addr": B, "l4_src_port": 40000, "l4_dst_port": 4791,
-    "protocol": "UDP", "in_bytes": 7_000_000, "in_pkts": 1700, "sample_rate": 1000,
-}  # fmt: skip
-SURICATA = {
-    "timestamp": "2026-06-09T10:14:00.000000+0000", "event_type": "flow", "src_ip": A,
-    "src_port": 40000, "dest_ip": B, "dest_port": 29500, "proto": "TCP",
-    "flow": {"pkts_toserver": 5000, "pkts_toclient": 1500, "bytes_toserver": 7_000_000,
-             "bytes_toclient": 90_000, "start": TIME, "end": LATER, "state": "closed"},
-}  # fmt: skip
-IPFIXCOL = {
-    "@type": "ipfix.entry", "iana:octetDeltaCount": 7_000_000, "iana:packetDeltaCount": 1700,
-    "iana:flowStartMilliseconds": TIME, "iana:flowEndMilliseconds": LATER,
-    "iana:sourceIPv4Address": A, "iana:destinationIPv4Address": B, "iana:protocolIdentifier": "UDP",
-    "iana:sourceTransportPort": 40000, "iana:destinationTransportPort": 4791,
-}  # fmt: skip
+NPROBE, KENTIK, SURICATA, IPFIXCOL = (
+    json.loads((FORMATS / f"{name}.json").read_text())
+    for name in ("nprobe", "kentik", "suricata", "ipfixcol")
+)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request
 
 from llmprism.counters.names import WHY_NO_RATES, plain
 from llmprism.counters.readers.options import Options
@@ -37,6 +37,7 @@ from llmprism.counters.readings import Readings
 from llmprism.ingest import bounds
 from llmprism.ingest.options import moment_of
 from llmprism.ingest.sources import Source
+from llmprism.io.asking import answer_of
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, parsed, real
 
@@ -113,8 +114,7 @@ def fetch(url: str, options: Options) -> Readings:
 
 def _asked(address: str, url: str) -> Any:
     try:
-        with urlopen(address, timeout=TIMEOUT_S) as answer:
-            return parsed(answer.read(LONGEST))
+        return parsed(answer_of(Request(address), TIMEOUT_S, LONGEST))
     except (URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
         how = "name the server, such as http://prometheus:9090"

@@ -43,10 +43,12 @@ LABELS = {plain(name): name for name in ("address", *SWITCH_LABELS, *PORT_LABELS
 class Samples:
     """Takes samples in any order, and gives the readings of all ports.
 
-    ``aliases`` has names of ports that only an index names.
+    ``aliases`` has names of ports that only an index names. An exporter that sends changes only
+    leaves a counter out that did not change; others leave it out if it is lost.
     """
 
     options: Options
+    has_changes_only: bool = True
     counts: Counter[str] = field(default_factory=Counter)
     aliases: dict[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[Meaning, tuple[list[int], list[int]]]] = field(
@@ -92,7 +94,10 @@ class Samples:
         for names, series in self._known.items():
             families = dict.fromkeys(one.family for one in series if one.column in (IN, OUT))
             known = [name for one in names if (name := self.aliases.get(one.rpartition("/")[2]))]
-            found = [_of_family((*names, *known), family, series) for family in families]
+            found = [
+                _of_family((*names, *known), family, series, self.has_changes_only)
+                for family in families
+            ]
             ports += [port for port in found if port is not None]
             self.counts["ports with one direction only"] += bool(families) and not any(found)
         if not any(one.column in (IN, OUT) for series in self._known.values() for one in series):
@@ -160,7 +165,10 @@ def labelled(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _of_family(
-    names: tuple[str, ...], family: str, series: Mapping[Meaning, tuple[list[int], list[int]]]
+    names: tuple[str, ...],
+    family: str,
+    series: Mapping[Meaning, tuple[list[int], list[int]]],
+    has_changes_only: bool,
 ) -> PortReadings | None:
     """The readings of one counter of bytes, with the first of the other counters of the port."""
     own = {one.column: one for one in series if one.family == family and one.column in (IN, OUT)}
@@ -176,6 +184,8 @@ def _of_family(
     first = max(int(times.min()) for times, _ in arrays.values())
     times = _times([times for times, _ in arrays.values()])
     times = times[times >= first]
+    for column in () if has_changes_only else (IN, OUT):
+        times = times[np.isin(times, arrays[column][0])]
     values = {name: _held(times, *columns) for name, columns in arrays.items()}
     unit = own[IN].unit
     return PortReadings(names[0], times, values, family, unit, aliases=names[1:])

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,18 @@ def read(path: Path, options: Options) -> Readings:
     ------
     UserError : columns are missing or twice, it is no table, or has too many rows.
     """
-    with _opened(path) as (names, notes, batches):
+    dropped = Notes()
+    with _opened(path, dropped) as (names, notes, batches):
         by_name = {plain(name): name for name in reversed(names)}
         named = next((by_name[name] for name in LONG_NAMES if name in by_name), None)
         if named and "value" in by_name:
-            return _samples(batches, named, by_name["value"], names, options, str(path))
+            found = _samples(batches, named, by_name["value"], names, options, str(path))
+            return replace(found, set_aside=found.set_aside + dropped.set_aside)
         side: Any = options.side or notes.get(SIDE, b"").decode("latin-1") or None
         places, counters = _columns(names, options, side, str(path))
         parts = [_part(table, places, counters, str(path)) for table in batches]
     form: Any = notes.get(FORM, b"").decode("latin-1")
-    counts: Counter[str] = Counter()
+    counts = dropped.set_aside
     ports: list[PortReadings] = []
     if parts:
         moments = pa.chunked_array([chunk for part in parts for chunk in part["time"].chunks])
@@ -78,13 +81,15 @@ def read(path: Path, options: Options) -> Readings:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Mapping[bytes, bytes], Iterator[pa.Table]]]:
+def _opened(
+    path: Path, dropped: Notes
+) -> Iterator[tuple[list[str], Mapping[bytes, bytes], Iterator[pa.Table]]]:
     """Names of the columns, the metadata, and the rows of a table, some at a time."""
     source = Source(path)
     with readable(path, what="cannot read this table"):
         if not source.head.startswith(b"PAR1"):
             names, delimiter = header(source)
-            yield names, {}, _few(text_tables(source, names, delimiter, Notes()), str(path))
+            yield names, {}, _few(text_tables(source, names, delimiter, dropped), str(path))
             return
         with pq.ParquetFile(path) as file:
             _bounded(file.metadata.num_rows, str(path))

@@ -66,7 +66,7 @@ def read(path: Path, options: Options) -> Readings:
     ------
     UserError : an answer has no time before it, rates, or counters of 32 bits.
     """
-    samples, file = Samples(options), {"file": path.name.partition(".")[0]}
+    samples, file = Samples(options, has_changes_only=False), {"file": path.name.partition(".")[0]}
     labels: dict[str, str] = {"port": file["file"]}
     time_ns: int | None = None
     with Source(path).text() as stream:

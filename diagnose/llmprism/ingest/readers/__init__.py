@@ -42,23 +42,10 @@ class Reader:
 
 
 _OWN = (  # specific ones first
-    "parquet",
-    "netflow",
-    "sflow",
-    "nfcapd",
-    "pcap",
-    "nfdump_csv",
-    "vpc_flow_log",
-    "zeek",
-    "sflowtool",
-    "azure_flow_log",
-    "gcp_flow_log",
-    "goflow2",
-    "goflow2_protobuf",
-    "akvorado",
-    "json",
-    "csv",
-)
+    "parquet", "netflow", "sflow", "nfcapd", "pcap", "nfdump_csv", "vpc_flow_log", "zeek",
+    "sflowtool", "azure_flow_log", "gcp_flow_log", "goflow2", "goflow2_protobuf", "akvorado",
+    "json", "csv",
+)  # fmt: skip
 _KEYED = frozenset({"vpc_flow_log", "gcp_flow_log", "goflow2", "akvorado", "json"})
 _readers: dict[str, Reader] = {}
 

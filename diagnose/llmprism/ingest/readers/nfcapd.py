@@ -49,17 +49,11 @@ _PIECE_BYTES = 10_000_000
 UNREADABLE = "record of nfdump that cannot be read"
 _MAGICS = (b"\x0c\xa5", b"\xa5\x0c")
 _KEYS: dict[str, tuple[str, ...]] = {
-    "start_ns": ("first", "t_first"),
-    "end_ns": ("last", "t_last"),
-    "src": ("src4_addr", "src6_addr"),
-    "dst": ("dst4_addr", "dst6_addr"),
-    "src_port": ("src_port",),
-    "dst_port": ("dst_port",),
-    "protocol": ("proto",),
-    "packets": ("in_packets",),
-    "bytes": ("in_bytes",),
+    "start_ns": ("first", "t_first"), "end_ns": ("last", "t_last"), "src_port": ("src_port",),
+    "src": ("src4_addr", "src6_addr"), "dst": ("dst4_addr", "dst6_addr"), "dst_port": ("dst_port",),
+    "protocol": ("proto",), "packets": ("in_packets",), "bytes": ("in_bytes",),
     "observer": ("ip4_router", "ip6_router"),
-}
+}  # fmt: skip
 _MORE: dict[str, tuple[str, ...]] = {
     "out_packets": ("out_packets",),
     "out_bytes": ("out_bytes",),

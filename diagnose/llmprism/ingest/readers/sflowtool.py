@@ -27,24 +27,13 @@ from prism_common.errors import Problem, UserError
 
 _LINES = re.compile(rb"(?:FLOW|CNTR),[0-9A-Fa-f.:]+,")
 _TAGS = re.compile(rb"(?:startDatagram[ =-]*\s+)?(?:\S+ \S*\s+){0,3}unixSecondsUTC \d+")
-_WANTED = {
-    "unixSecondsUTC": "start",
-    "agent": "observer",
-    "meanSkipCount": "sampling_rate",
-    "srcIP": "src",
-    "dstIP": "dst",
-    "srcIP6": "src",
-    "dstIP6": "dst",
-    "IPProtocol": "protocol",
-    "IP6NextHeader": "protocol",
-    "TCPSrcPort": "src_port",
-    "UDPSrcPort": "src_port",
-    "TCPDstPort": "dst_port",
-    "UDPDstPort": "dst_port",
-    "ip.tot_len": "bytes",
-    "sampledPacketSize": "frame",
-    "strippedBytes": "stripped",
-}
+_NAMES = {
+    "start": "unixSecondsUTC", "observer": "agent", "sampling_rate": "meanSkipCount",
+    "src": "srcIP srcIP6", "dst": "dstIP dstIP6", "protocol": "IPProtocol IP6NextHeader",
+    "src_port": "TCPSrcPort UDPSrcPort", "dst_port": "TCPDstPort UDPDstPort",
+    "bytes": "ip.tot_len", "frame": "sampledPacketSize", "stripped": "strippedBytes",
+}  # fmt: skip
+_WANTED = {tag: name for name, tags in _NAMES.items() for tag in tags.split()}
 _OF_DATAGRAM = ("start", "observer")
 _COLUMNS = ("start", "observer", "src", "dst", "src_port", "dst_port", "protocol", "bytes")
 _ALL = (*_COLUMNS, "sampling_rate", "packets")

@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib import request
 from urllib.parse import quote, urlsplit
+from urllib.request import Request
 
+from llmprism.io.asking import answer_of
 from llmprism.watch.alerts import Alert, of_blindness, of_incident
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER, reason_of, rfc3339
@@ -30,7 +31,7 @@ from prism_common.errors import Problem, UserError
 
 AGAIN_S, LASTS_S, LEAST_OPEN_S = 60.0, 300.0, 90.0
 _RETRY_S = 5.0
-_TIMEOUT_S = 5.0
+_TIMEOUT_S, _LARGEST_BYTES = 5.0, 1 << 20  # of an answer
 _AWAY_S = 15.0  # without a post that was taken: then alerts are not sent
 _NS = 1_000_000_000
 
@@ -208,12 +209,9 @@ class Alertmanager(Listener):
     def _post(self, body: list[dict[str, Any]]) -> bool:
         """Send; return whether Alertmanager took it."""
         headers = {"Content-Type": "application/json"}
-        asked = request.Request(self._url, json.dumps(body).encode(), headers)
+        asked = Request(self._url, json.dumps(body).encode(), headers)
         try:
-            with request.urlopen(asked, timeout=_TIMEOUT_S) as answer:
-                answer.read1(4096)  # raises if it is no HTTP
-                if answer.url != self._url:
-                    raise ValueError(f"it leads to {answer.url}")
+            answer_of(asked, _TIMEOUT_S, _LARGEST_BYTES)
             self.sent += 1
             self.problem, self._failing_s = "", 0.0
             return True

@@ -47,7 +47,7 @@ class Directory:
     def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self._path, self._own = path, own
         self._at_once, self._taken = 4 * _LEAST_BYTES, (0.0, 0)  # bytes; when, and how many
-        self._digests: dict[tuple[Any, ...], str] = {}  # of what is not in the position yet
+        self._digests: dict[tuple[Any, ...], str] = {}  # of what is in the folder
 
     def take(self, position: Any, wait_s: float) -> Taken:
         """Return the files that are new, or were replaced."""
@@ -72,14 +72,14 @@ class Directory:
         """
         ends_s = time.monotonic() + _ROUND_S
         digests = {stamp[-1] for stamp in seen.values()}
-        keys = {name: (name, *stamp) for name, stamp in found.items()
-                if seen.get(name, [])[:2] != stamp}  # fmt: skip
+        keys = {name: (str(Path(name).parent), *stamp) for name, stamp in found.items()}
         self._digests = {key: self._digests[key] for key in keys.values() if key in self._digests}
+        new = [name for name, stamp in found.items() if seen.get(name, [])[:2] != stamp[:2]]
         taken: list[str] = []
         known: Seen = {}
         total = 0
-        for name in sorted(keys, key=lambda name: (found[name][1], name)):
-            digest, size = self._digest(keys[name]), found[name][0]
+        for name in sorted(new, key=lambda name: (found[name][1], name)):
+            digest, size = self._digest(name, keys[name]), found[name][0]
             if not digest:
                 continue
             if digest not in digests:
@@ -88,20 +88,22 @@ class Directory:
                 taken.append(name)
                 total += size
             digests.add(digest)
-            known[name] = [*found[name], digest]
+            known[name] = [*found[name][:2], digest]
             if time.monotonic() > ends_s:
                 break
         self._taken = time.monotonic(), total
         return taken, known
 
-    def _digest(self, key: tuple[Any, ...]) -> str:
-        """Of the content of the file of this name, size and time; empty if it is being written."""
+    def _digest(self, name: str, key: tuple[Any, ...]) -> str:
+        """Of the content of a file of this folder, size, time and inode, whatever its name is.
+
+        Empty if it is being written.
+        """
         if self._own is not None:
-            return str(key)
-        is_young = time.time_ns() - key[-1] < _WRITTEN_NS
+            return str((name, *key))
+        is_young = time.time_ns() - key[2] < _WRITTEN_NS
         if not self._digests.get(key) and (key not in self._digests or not is_young):
-            point = str(Path(key[0]).parent)
-            self._digests[key] = _digest(self._path / key[0], point, is_young)
+            self._digests[key] = _digest(self._path / name, key[0], is_young)
         return self._digests[key]
 
     def stored(self, taken: Taken) -> None:
@@ -130,7 +132,7 @@ class Directory:
             except OSError:  # removed meanwhile, or a link that leads nowhere
                 continue
             if stat.S_ISREG(found.st_mode):
-                yield str(name), [found.st_size, found.st_mtime_ns]
+                yield str(name), [found.st_size, found.st_mtime_ns, found.st_ino]
 
     def _paths(self) -> Iterable[Path]:
         if self._own is None:

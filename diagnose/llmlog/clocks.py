@@ -71,8 +71,9 @@ def since_1970_ns(text: str) -> int | None:
 
     >>> since_1970_ns("2026-01-01 00:00:00.5")
     1767225600500000000
+    >>> since_1970_ns("1230 10:00:00.5")  # the 30th of December, as glog prints it
     """
-    at_s, year = seconds(text), re.match(r"\d{4}", text)
+    at_s, year = seconds(text), re.match(r"\d{4}(?=[-/.T])", text)
     if at_s is None or year is None:
         return None
     whole = datetime.fromtimestamp(int(at_s), UTC).replace(year=int(year[0]))

@@ -65,6 +65,15 @@ def test_an_update_after_four_equal_passes_ends_a_step_however_short_it_is(score
     assert run.score["timeline"]["coverage"] > 0.9
 
 
+def test_a_pause_after_every_third_step_of_many_passes_ends_no_step(scored):
+    """A step gathers its parameters after 16 reductions: a small part of all bytes."""
+    keys = "model: gpt-2.7b, dp: 4, zero_stage: 2, micro_batches: 16, steps: 29"
+    habit = "step_overhead_ms: 15, evaluation: {every: 3, micro_batches: 8}"
+    cluster = "cluster: {servers: 4, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200}\n"
+    run = scored(cluster + f"jobs:\n  - {{name: a, {keys}, {habit}}}\n", 3)
+    assert run.score["timeline"]["coverage"] > 0.9
+
+
 @pytest.mark.parametrize("into_s", [0.02, 0.05, 0.1, 0.13])
 def test_a_step_that_a_failure_interrupts_counts_for_the_ranks_that_ended_it(scored, into_s):
     failure = (

@@ -18,7 +18,7 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.parameters import EQUAL, NEARLY, QUARTER
 from llmprism.numerics.arrays import Floats
 
-GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
+GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 33))
 """Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
 MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -21,21 +22,23 @@ import pyarrow.parquet as pq
 from evaluation.exam import log, truth
 from evaluation.exam.figures import figures_of
 from evaluation.exam.measures import HEADLINES
-from evaluation.exam.measuring import Row, beside, diagnosed, grade_of
+from evaluation.exam.measuring import Row, beside, grade_of
 from evaluation.exam.page import written
 from evaluation.exam.paired import differences
 from evaluation.exam.worlds import RESULTS, World, families, scenario_of, simulated, worlds
 from evaluation.paths import REFERENCE, TEMPLATES
 from llmprism.beside import Beside
-from llmprism.io.topology import read_topology
+from llmprism.diagnosis import Diagnosis
+from llmprism.io.topology import ScheduledJob, Topology, read_topology
 from llmprism.pipeline import diagnose
-from prism_common.progress import silent
+from llmprism.together import together
+from prism_common.kinds import AXES
 from prism_sim import toolkit
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 
 PAGE = REFERENCE / "evidence.md"
-READ_S = 1.0
+READ_S = 0.1
 """Interval of the counters that are simulated; longer ones are every so many of these."""
 RECORD_BYTES, READING_BYTES = 48, 24
 """Of a flow record of NetFlow v5; of a reading of one port: time, and bytes in both directions."""
@@ -48,87 +51,136 @@ Runs = Callable[[int], Run]
 """The run of a world in which one packet in so many is sampled; with 1, it has all other kinds."""
 
 
+class View(NamedTuple):
+    """A row of the study: what is seen of a world, and what is given of its jobs.
+
+    Attributes
+    ----------
+    packets : flows: one packet in so many is sampled; 0 without flows.
+    counters_s : time between two readings of a port; 0 without counters.
+    ranks : collectives: one rank in so many has records; 0 without collectives.
+    """
+
+    packets: int = 0
+    counters_s: float = 0
+    ranks: int = 0
+    given: Literal["", "members", "members and layout"] = ""
+
+    def __str__(self) -> str:
+        """The name of the row."""
+        sampled = "every packet" if self.packets == 1 else f"sampled 1:{self.packets:,}"
+        ranks = "all ranks" if self.ranks == 1 else f"one rank in {self.ranks}"
+        kinds = {
+            f"flows, {sampled}": self.packets,
+            f"counters, {self.counters_s:g} s": self.counters_s,
+            f"collectives, {ranks}": self.ranks,
+        }
+        names = " + ".join(name for name, is_seen in kinds.items() if is_seen)
+        return names + (f"; {self.given} given" if self.given else "")
+
+
+FLOWS = View(packets=1)
+SUMMED = (FLOWS, View(counters_s=1.0), View(ranks=1))
+VIEWS = (
+    FLOWS, View(100), View(1000), View(10_000),
+    View(1, given="members"), View(1, given="members and layout"),
+    View(counters_s=0.1), View(counters_s=1.0), View(counters_s=15.0),
+    View(ranks=1), View(ranks=8), View(ranks=1, given="members"),
+    View(1, 1.0), View(1, 0, 1), View(1000, 0, 1), View(1, 1.0, 1),
+)  # fmt: skip
+
+
 def seen(scenario: Scenario, below: Path, one_in: int) -> Run:
-    """Simulate ``scenario`` with this telemetry in place of the sampling that it has."""
+    """Simulate ``scenario`` with one sampled packet in so many; with 1, with all other kinds."""
     values = scenario.model_dump(mode="json", exclude_unset=True)
     collector = values.get("collector", {})
     effects = [one for one in collector.get("effects", []) if one["kind"] != "sampling"]
     if one_in > 1:
         effects.append({"kind": "sampling", "one_in": one_in})
+        values["measure_faults"] = False  # the run with all other kinds has it
     else:
         collector["counters"], values["collectives"] = {"interval_s": READ_S}, {}
     values["collector"] = {**collector, "effects": effects}
     return simulated(Scenario.model_validate(values), below)
 
 
-def flows(runs: Runs, one_in: int) -> Row:
-    """What ``prism`` finds in flow records."""
-    run = runs(one_in)
-    with beside(run) as own:
-        size = pq.read_metadata(run.flows).num_rows * RECORD_BYTES
-        return diagnosed(own, "prism") | {"bytes": size}
+def _network(run: Run, given: str) -> Topology:
+    """The network of a run, with what is given of its jobs."""
+    layouts, servers = run.truth("layouts").set_index("job"), run.truth("ranks").groupby("job")
+    jobs = tuple(
+        ScheduledJob(str(job), frozenset(own), layout={axis: int(layouts.loc[job, axis])
+                     for axis in AXES if "layout" in given})
+        for job, own in servers["address"]
+    )  # fmt: skip
+    return replace(read_topology(run.topology), jobs=jobs if given else ())
 
 
-def counters(runs: Runs, interval_s: float) -> Row:
-    """What byte counters of ports show."""
-    readings = pq.read_table((run := runs(1)).counters)
-    port = pd.Series(readings["port"].to_pandas())
-    number = port.groupby(port, observed=True).cumcount().to_numpy()
-    readings = readings.filter(pa.array(number % round(interval_s / READ_S) == 0))
-    with beside(run) as own:
-        path = own.folder / "counters.parquet"
-        pq.write_table(readings, path)
-        only = Beside(counters=[path])
-        grade = grade_of(own, lambda: only.of_counters(read_topology(run.topology)))
-        return grade | {"bytes": readings.num_rows * READING_BYTES}
+Part = tuple[Diagnosis | Exception, int]
+"""What one kind of telemetry shows, or why it shows nothing; and its size [bytes]."""
 
 
-def collectives(runs: Runs, one_in: int) -> Row:
-    """What communication libraries of one rank in ``one_in`` write."""
-    run = runs(1)
-    paths = sorted(run.collectives.glob("*.jsonl"))[::one_in]
-    only = Beside(collectives=paths)
-    with beside(run) as own:
-        grade = grade_of(own, lambda: only.of_collectives(read_topology(run.topology)))
-        return grade | {"bytes": sum(path.stat().st_size for path in paths)}
+def _part(runs: Runs, view: View) -> Part:
+    """What the only kind of telemetry in ``view`` shows."""
+    run = runs(max(view.packets, 1))
+    network = _network(run, view.given)
+    with toolkit.working_folder() as folder:
+        if view.packets:
+            size = pq.read_metadata(run.flows).num_rows * RECORD_BYTES
+            of = partial(diagnose, run.flows, network)
+        elif view.counters_s:
+            readings = pq.read_table(run.counters)
+            port = pd.Series(readings["port"].to_pandas())
+            number = port.groupby(port, observed=True).cumcount().to_numpy()
+            readings = readings.filter(pa.array(number % round(view.counters_s / READ_S) == 0))
+            pq.write_table(readings, folder / "counters.parquet")
+            size = readings.num_rows * READING_BYTES
+            of = partial(Beside([folder / "counters.parquet"]).of_counters, network)
+        else:
+            paths = sorted(run.collectives.glob("*.jsonl"))[:: view.ranks]
+            size = sum(path.stat().st_size for path in paths)
+            of = partial(Beside((), paths).of_collectives, network)
+        try:
+            return of(), size
+        except Exception as error:  # it is graded as one that finds nothing
+            return error, size
 
 
-def every_kind(runs: Runs) -> Row:
-    """What flows of every packet, counters at 1 s and collectives of all ranks show together."""
-    run = runs(1)
-    both = Beside([run.counters], [run.collectives])
-    with beside(run) as own:
-        of_all = both.around(partial(diagnose, run.flows, run.topology), run.topology, print)
-        return grade_of(own, partial(of_all, silent))
+def _parts(view: View) -> list[View]:
+    """Each kind of telemetry in ``view`` by itself, flows first."""
+    packets, counters_s, ranks, given = view
+    only = (View(packets), View(counters_s=counters_s), View(ranks=ranks))
+    return [one._replace(given=given) for one in only if any(one)]
 
 
-TOGETHER = "flows, counters at 1 s and collectives together"
-SUMMED = ("flows, every packet", "counters, 1 s", "collectives, all ranks")
-"""Kinds that are diagnosed together."""
-KINDS: Mapping[str, Callable[[Runs], Row]] = {
-    "flows, every packet": partial(flows, one_in=1),
-    "flows, sampled 1:100": partial(flows, one_in=100),
-    "flows, sampled 1:1,000": partial(flows, one_in=1000),
-    "counters, 1 s": partial(counters, interval_s=1.0),
-    "counters, 15 s": partial(counters, interval_s=15.0),
-    "collectives, all ranks": partial(collectives, one_in=1),
-    "collectives, one rank in 8": partial(collectives, one_in=8),
-    TOGETHER: every_kind,
-}
+def _row(runs: Runs, part_of: Callable[[View], Part], view: View) -> Row:
+    """The grade of what all kinds in ``view`` show together, and the bytes of them."""
+    parts = {str(one).partition(",")[0]: part_of(one) for one in _parts(view)}
+    (first, _), *_ = parts.values()
+
+    def answer() -> Diagnosis:
+        if isinstance(first, Exception):
+            raise first
+        known = {kind: one for kind, (one, _) in parts.items() if isinstance(one, Diagnosis)}
+        others = {kind: one for kind, one in known.items() if one is not first}
+        return together(first, others, read_topology(runs(1).topology)) if others else first
+
+    with beside(runs(max(view.packets, 1))) as own:
+        return grade_of(own, answer) | {"bytes": sum(size for _, size in parts.values())}
 
 
 def measure(task: tuple[World, Path]) -> Row:
     """The grades of one world by all kinds of telemetry."""
     world, kept = task
     scenario = scenario_of(world, kept / "drawn")
-    runs = partial(seen, scenario, kept / "evidence-worlds")
+    runs = cache(partial(seen, scenario, kept / "evidence-worlds"))
+    part_of = cache(partial(_part, runs))
     run = runs(1)
     row: Row = {"family": world.family, "set": families()[world.family].set, "seed": world.seed}
     row |= truth.of_world(run, scenario)
     steps = run.truth("steps")
     hours = (steps["end_ns"].max() - steps["start_ns"].min()) / 3.6e12
     row["gpu_hours"] = float(len(run.truth("ranks")) * hours)
-    return {"result": row | {"methods": {name: of(runs) for name, of in KINDS.items()}}}
+    return {"result": row | {"methods": {str(one): _row(runs, part_of, one) for one in VIEWS}}}
 
 
 def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path = RESULTS) -> str:
@@ -145,13 +197,11 @@ def write(number: int, processes: int | None = None, to: Path = PAGE, kept: Path
     rows = [one["result"] for one in every if "result" in one]
     figures, hours = figures_of(rows)["develop"], sum(row["gpu_hours"] for row in rows)
     for name, own in figures.items():
-        kinds = SUMMED if name == TOGETHER else (name,)
-        size = sum(row["methods"][kind]["bytes"] for row in rows for kind in kinds)
-        own["mb"] = size / hours / 1e6
+        own["mb"] = sum(row["methods"][name]["bytes"] for row in rows) / hours / 1e6
     _draw(figures, to.with_suffix(".png"))
     page = toolkit.render_page(
         TEMPLATES, "evidence", date=log.today(), commit=log.commit(), number=number,
-        worlds=len(rows), left_out=len(every) - len(rows), due=figures[next(iter(KINDS))]["due"],
+        worlds=len(rows), left_out=len(every) - len(rows), due=figures[str(FLOWS)]["due"],
         overview=_overview(figures), paired=_paired(rows), missed=_missed(rows),
         picture=to.with_suffix(".png").name,
     )  # fmt: skip
@@ -169,18 +219,18 @@ def _overview(figures: Mapping[str, Any]) -> str:
 
 
 def _paired(rows: Sequence[Row]) -> str:
-    """By how much each kind names more right servers than the first one."""
+    """By how much a kind names more right servers than another one, on the same worlds."""
     measures = [one for one in HEADLINES if one.name == RIGHT]
-    first, *others = [
-        [row | {"methods": {"": row["methods"][kind]}} for row in rows] for kind in KINDS
-    ]
-    changes = [differences(first, own, measures)[0] for own in others]
-    made = [
-        [kind, f"{100 * one.change:+.1f} ± {100 * one.half:.1f}"]
-        for kind, one in zip([*KINDS][1:], changes, strict=True)
-        if one.change is not None and one.half is not None
-    ]
-    return toolkit.table(["telemetry", f"points more: {RIGHT}"], made)
+    sums = [(one, part) for one in VIEWS for part in _parts(one) if len(_parts(one)) > 1]
+    pairs = dict.fromkeys([*((one, FLOWS) for one in VIEWS[1:]), *sums])
+    made = []
+    for pair in pairs:
+        own, other = ([row | {"methods": {"": row["methods"][str(one)]}} for row in rows]
+                      for one in pair)  # fmt: skip
+        (one,) = differences(other, own, measures)
+        if one.change is not None and one.half is not None:
+            made.append([*map(str, pair), f"{100 * one.change:+.1f} ± {100 * one.half:.1f}"])
+    return toolkit.table(["telemetry", "beside", f"points more: {RIGHT}"], made)
 
 
 def _missed(rows: Sequence[Row]) -> str:
@@ -189,7 +239,7 @@ def _missed(rows: Sequence[Row]) -> str:
         kind: [
             own["near"] or own["in_set"]
             for row in rows
-            for fault, own in zip(row["faults"], row["methods"][kind]["faults"], strict=True)
+            for fault, own in zip(row["faults"], row["methods"][str(kind)]["faults"], strict=True)
             if fault["due"]
         ]
         for kind in SUMMED
@@ -200,7 +250,7 @@ def _missed(rows: Sequence[Row]) -> str:
         for other in SUMMED:
             seen = [theirs for own, theirs in zip(found[kind], found[other], strict=True) if own]
             cells.append(f"{seen.count(False)} of {len(seen)}")
-        made.append([kind, *cells])
+        made.append([str(kind), *cells])
     return toolkit.table(["right server by", *(f"not by {kind}" for kind in SUMMED)], made)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from llmprism.collectives.judging import (
     context_of,
@@ -27,6 +28,7 @@ from llmprism.collectives.structure import Shape, Stepped, shapes_of, steps_of
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.io.flows import Intake
 from llmprism.io.topology import Endpoint, Topology
+from llmprism.job_names import members_of
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Explanation, row_of
 from llmprism.methods.prism.findings import always_row, cost_of, numbered
@@ -91,7 +93,8 @@ def diagnose(records: Records, topology: Topology | None) -> CollectiveDiagnosis
     """Diagnose records; without a ``topology``, a process is HOST/NUMBER."""
     operations = Operations(records)
     network, endpoints = _placed(records, topology)
-    shapes, rings = shapes_of(operations), rings_of(operations)
+    given = _given(network, endpoints, records.rows)
+    shapes, rings = shapes_of(operations, given), rings_of(operations)
     found = [(shape, steps_of(operations, shape)) for shape in shapes]
     known = [(shape, without_unknown(steps)) for shape, steps in found if steps is not None]
     origin_ns = operations.origin_us * US
@@ -150,9 +153,17 @@ def _placed(records: Records, topology: Topology | None) -> tuple[Topology, Ints
             chosen[code] = Endpoint(address=f"{host}/{number}", server=host, nic=number)
     ports = dict.fromkeys((*(topology.ports if topology else ()), *chosen.values()))
     links, switches = (topology.links, topology.switches) if topology else ((), ())
-    network = Topology(tuple(ports), switches, links)
+    network = Topology(tuple(ports), switches, links, topology.jobs if topology else ())
     codes = [network.codes[chosen[code].address] for code in range(len(records.processes))]
     return network, np.array(codes, np.int64)
+
+
+def _given(network: Topology, endpoints: Ints, rows: NDArray[Any]) -> Ints:
+    """The number of the job of each process that an operator gives, or less than 0."""
+    no = np.zeros(0, np.int64)
+    ends = rows["end_us"] * US
+    first, last = (int(ends.min()), int(ends.max())) if ends.size else (0, 0)
+    return members_of(network, first, last, (no.astype(np.int32),) * 2, no)[endpoints]
 
 
 def _natural(records: Records, code: int) -> tuple[str, int, str]:

@@ -73,8 +73,11 @@ class Shape:
     missing: int
 
 
-def shapes_of(operations: Operations) -> list[Shape]:
-    """The jobs, in the order of their first process."""
+def shapes_of(operations: Operations, given: Ints) -> list[Shape]:
+    """The jobs, in the order of their first process.
+
+    ``given``: the number of the job of each process that an operator gives, or -1.
+    """
     records = operations.records
     many = len(records.communicators)
     process, communicator, _ = records.members.T
@@ -82,7 +85,7 @@ def shapes_of(operations: Operations) -> list[Shape]:
     label = components(
         process.astype(np.int32), (count + communicator).astype(np.int32), count + many
     )
-    job = _with_siblings(operations, label[:count], label[count:])
+    job = _with_siblings(operations, label[:count], label[count:], given)
     shapes: list[Shape] = []
     for number in dict.fromkeys(job[:count].tolist()):
         inside = job[process] == number
@@ -91,8 +94,13 @@ def shapes_of(operations: Operations) -> list[Shape]:
     return shapes
 
 
-def _with_siblings(operations: Operations, of_process: Any, of_communicator: Any) -> Any:
-    """The number of the job of each process: components that do the same on the same hosts."""
+def _with_siblings(
+    operations: Operations, of_process: Any, of_communicator: Any, given: Ints
+) -> Any:
+    """The number of the job of each process: components that do the same on the same hosts.
+
+    Components with processes of one given job, and of no other, are that job.
+    """
     records, rows = operations.records, operations.rows
     hosts: dict[int, set[str]] = {}
     for code, process in zip(of_process.tolist(), records.processes, strict=True):
@@ -104,7 +112,12 @@ def _with_siblings(operations: Operations, of_process: Any, of_communicator: Any
         does.setdefault(int(of_communicator[communicator]), Counter())[what] += 1
     alike: dict[object, list[int]] = {}
     job: dict[int, int] = {}
+    listed: dict[int, int] = {}
     for code, names in hosts.items():
+        theirs = np.unique(given[of_process == code])
+        if theirs.size == 1 and theirs[0] >= 0:
+            job[code] = listed.setdefault(int(theirs[0]), code)
+            continue
         key = (frozenset(names), frozenset(does.get(code, Counter()).items()))
         siblings = alike.setdefault(key, [])
         ends = _ends(operations, of_communicator == code)

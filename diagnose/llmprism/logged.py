@@ -107,8 +107,9 @@ def courses_of(folders: Iterable[Path], topology: Topology) -> Iterator[Course]:
     for folder in folders:
         rows = read(folder, "course")
         for job in read(folder, "jobs"):
-            own = tuple(Pause(*[*one.values()][1:]) for one in rows if one["job"] == job["job"])
-            yield Course(frozenset(hosts.get(short_name(n), n) for n in _servers(job)), own)
+            own = [one for one in rows if one["job"] == job["job"]]
+            pauses = tuple(Pause(*(one[name] for name in Pause._fields)) for one in own)
+            yield Course(frozenset(hosts.get(short_name(n), n) for n in _servers(job)), pauses)
 
 
 def _servers(row: Mapping[str, Any]) -> frozenset[str]:

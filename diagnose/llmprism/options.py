@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,25 +36,16 @@ Cluster = Annotated[
         help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
     ),
 ]
-Counters = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--counters",
-        metavar="FILE",
-        exists=True,
-        help="Counters of ports beside the flows; may be repeated.",
-    ),
-]
+
+
+def _several(option: str, what: str, about: str, *, exists: bool = True) -> Any:
+    """An option with paths of another kind of telemetry."""
+    return typer.Option(option, metavar=what, exists=exists, help=f"{about}; may be repeated.")
+
+
+_Paths = list[Path] | None
+Counters = Annotated[_Paths, _several("--counters", "FILE", "Counters of ports beside the flows")]
 Collectives = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--collectives",
-        metavar="PATH",
-        exists=True,
-        help="What communication libraries write; may be repeated.",
-    ),
+    _Paths, _several("--collectives", "PATH", "What communication libraries write")
 ]
-Logs = Annotated[
-    list[Path] | None,
-    typer.Option("--logs", metavar="FOLDER", help="Tables of llmlog --out; may be repeated."),
-]
+Logs = Annotated[_Paths, _several("--logs", "FOLDER", "Tables of llmlog --out", exists=False)]

@@ -9,6 +9,11 @@ from typing import Any
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 
+def is_address(place: str) -> bool:
+    """Whether a place is that of a server, and no file."""
+    return place.startswith(("http://", "https://"))
+
+
 class _Stays(HTTPRedirectHandler):
     """Refuses to go where an answer leads: a token is for one server."""
 

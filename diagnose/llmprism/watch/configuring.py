@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from llmprism.ingest.options import parse_duration, parse_pairs
+from llmprism.io.asking import is_address
 from llmprism.watch.alerts.alertmanager import Addresses, Alertmanager
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import LOGGER, reason_of
@@ -149,8 +150,8 @@ def _value(node: Any) -> Any:
 
 
 def _beside(path: Path, name: str, value: Any) -> Any:
-    is_address = isinstance(value, str) and value.startswith(("http://", "https://"))
-    return str(path.parent / value) if name in _WITH_FILES and not is_address else value
+    is_of_server = isinstance(value, str) and is_address(value)
+    return str(path.parent / value) if name in _WITH_FILES and not is_of_server else value
 
 
 _FIXED = ("source", "topology", "state")

@@ -15,6 +15,7 @@ from threading import Thread
 
 from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import fetched, read_names
+from llmprism.io.asking import is_address
 from llmprism.io.topology import ScheduledJob
 from llmprism.watch.logging import reason_of
 from prism_common.errors import Problem, UserError
@@ -45,7 +46,7 @@ def jobs_of(place: str) -> list[ScheduledJob]:
     ------
     UserError : they cannot be read.
     """
-    if _is_address(place):
+    if is_address(place):
         return fetched(place)
     return read_names(Path(place))
 
@@ -80,7 +81,7 @@ class KnownNames:
         if self.names.jobs is None or self._present() == self._stamp:
             return
         self._stamp, self._read_s = self._present(), time.monotonic()
-        if _is_address(self.names.jobs):  # which may answer late
+        if is_address(self.names.jobs):  # which may answer late
             Thread(target=self._read_jobs, args=(self.names.jobs,), daemon=True).start()
         else:
             self._read_jobs(self.names.jobs)
@@ -94,14 +95,10 @@ class KnownNames:
     def _present(self) -> object:
         """What changes when the names may have changed."""
         place = str(self.names.jobs)
-        if _is_address(place):
+        if is_address(place):
             is_due = time.monotonic() >= self._read_s + _AGAIN_S
             return object() if is_due else self._stamp
         return stamp_of(Path(place)) or self._stamp
-
-
-def _is_address(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:

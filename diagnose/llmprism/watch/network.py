@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from llmprism.io.asking import is_address
 from llmprism.io.topology import Topology, as_content, read_topology
 from llmprism.part_names import Parts
 from llmprism.watch.logging import reason_of
@@ -52,7 +53,7 @@ class Network:
         UserError : a file is wrong; then all is as it was.
         """
         for one in (names.jobs, names.hosts):
-            if one is not None and "://" not in str(one):
+            if one is not None and not is_address(str(one)):
                 present(Path(one))
         topology, fresh = read_topology(present(self._path)), KnownNames(names)
         fresh.read(frozenset(one.name for one in topology.switches))

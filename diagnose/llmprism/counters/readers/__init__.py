@@ -15,6 +15,7 @@ from llmprism.counters.readers import documents, tables, texts
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import PortReadings, Readings
 from llmprism.ingest.sources import Source
+from llmprism.io.asking import is_address
 from prism_common.errors import Problem, UserError
 
 HEAD_BYTES = 4096
@@ -48,7 +49,7 @@ def read(inputs: Sequence[str], options: Options) -> Readings:
 
 
 def _read_one(given: str, options: Options) -> Readings:
-    if given.startswith(("http://", "https://")):
+    if is_address(given):
         return documents.fetch(given, options)
     path = Path(given)
     if path.is_dir():

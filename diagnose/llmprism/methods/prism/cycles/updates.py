@@ -26,16 +26,18 @@ MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be ea
 def holds_updates(traffic: Traffic, parts: Division) -> bool:
     """Whether every part reduces gradients, then gathers parameters."""
     part = parts.part_of(len(traffic))
-    until = np.cumsum(traffic.size, dtype=np.float64)
-    before = np.concatenate(([0.0], until))[parts.firsts]
-    middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
+    moved = np.cumsum(traffic.size, dtype=np.float64)
+    before = np.concatenate(([0.0], moved))[parts.firsts]
+    middle = (moved - traffic.size / 2 - before[part]) / parts.volumes[part]
     scale = np.rint(np.log(traffic.size) / EQUAL).astype(np.int64)
     first, which = np.unique(scale, return_index=True, return_inverse=True)[1:]
     sizes = traffic.size[first].astype(np.float64)
-    for share in GATHERED:
-        late = (middle > 1 - share).astype(np.int64)
-        moved = np.bincount(2 * which + late, traffic.size, 2 * sizes.size).astype(np.float64)
-        if _are_gathers(sizes, moved.reshape(-1, 2), share):
+    late_for = np.searchsorted(1 - np.array(GATHERED), middle)  # how many of the shares
+    shape = sizes.size, len(GATHERED) + 1
+    of_cell = np.bincount(which * shape[1] + late_for, traffic.size, shape[0] * shape[1])
+    until = np.cumsum(of_cell.reshape(shape), axis=1)
+    for share, early in zip(GATHERED, until.T[:-1], strict=True):
+        if _are_gathers(sizes, np.column_stack((early, until[:, -1] - early)), share):
             return True
     return False
 

@@ -13,7 +13,7 @@ on it is behind the others is the update.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
@@ -102,8 +102,10 @@ def _period(length_ns: Floats) -> tuple[int, int]:
         groups = length_ns.size // period
         longest = length_ns[: groups * period].reshape(groups, period).argmax(axis=1)
         hits = np.bincount(longest, minlength=period)
-        chance = period * float(binom.sf(hits.max() - 1, groups, 1 / period))
-        if chance < least and hits.max() > HALF * groups:
+        if hits.max() <= HALF * groups:
+            continue
+        chance = period * float(bdtrc(int(hits.max()) - 1, groups, 1 / period))
+        if chance < least:
             least, best = chance, (period, int(hits.argmax()))
     return best
 

@@ -140,7 +140,9 @@ def _part(runs: Runs, view: View) -> Part:
         else:
             paths = sorted(run.collectives.glob("*.jsonl"))[:: view.ranks]
             size = sum(path.stat().st_size for path in paths)
-            of = partial(Beside((), paths).of_collectives, network)
+            used = {*run.truth("ranks")["address"]}  # a process has a place among those of a server
+            ports = tuple(one for one in network.ports if one.address in used)
+            of = partial(Beside((), paths).of_collectives, replace(network, ports=ports))
         try:
             return of(), size
         except Exception as error:  # it is graded as one that finds nothing
@@ -262,11 +264,9 @@ def _missed(rows: Sequence[Row]) -> str:
     }
     made = []
     for kind in SUMMED:
-        cells = []
-        for other in SUMMED:
-            seen = [theirs for own, theirs in zip(found[kind], found[other], strict=True) if own]
-            cells.append(f"{seen.count(False)} of {len(seen)}")
-        made.append([str(kind), *cells])
+        seen = [[theirs for own, theirs in zip(found[kind], found[other], strict=True) if own]
+                for other in SUMMED]  # fmt: skip
+        made.append([str(kind), *(f"{one.count(False)} of {len(one)}" for one in seen)])
     return toolkit.table(["right server by", *(f"not by {kind}" for kind in SUMMED)], made)
 
 

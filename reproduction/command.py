@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.command import option
 from prism_sim.toolkit import WRONG, Command, counted, open_session, options
 
 if TYPE_CHECKING:
@@ -27,16 +28,11 @@ def paper(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")] = FOLDER,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            "--seeds",
-            metavar="N",
-            min=1,
-            help="Seeds of every case: 1 to N. Default: 5, or 1 with --reduced.",
+        option(
+            "N", "Seeds of every case: 1 to N. Default: 5, or 1 with --reduced.", "--seeds", min=1
         ),
     ] = None,
-    only: Annotated[
-        str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
-    ] = "",
+    only: Annotated[str, option("NAMES", "Experiments, as e1,e3. Default: all.", "--only")] = "",
     reduced: Annotated[
         bool, typer.Option("--reduced", help="Small clusters, one seed; e1,e3 take a minute.")
     ] = False,

@@ -20,6 +20,7 @@ from prism_common.command import (
     Tables,
     Version,
     new_app,
+    option,
     user_errors,
 )
 from prism_common.escapes import printable
@@ -58,12 +59,9 @@ app = new_app()
 def run(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", show_default=False)],
     out: Tables = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page of the answers (HTML).")
-    ] = None,
+    page: Annotated[Path | None, option("FILE", "Write a page of the answers (HTML).")] = None,
     flows: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="What llmprism --out found in flows of these nodes."),
+        Path | None, option("FOLDER", "What llmprism --out found in flows of these nodes.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -7,33 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
+from prism_common.command import option
+
 TimeLimit = Annotated[
-    float,
-    typer.Option(
-        "--time-limit", metavar="S", min=0.1, help="Time of another package's method [s]."
-    ),
+    float, option("S", "Time of another package's method [s].", "--time-limit", min=0.1)
 ]
 MemoryLimit = Annotated[
-    float,
-    typer.Option(
-        "--memory-limit", metavar="GIB", min=0.1, help="Memory of another package's method [GiB]."
-    ),
+    float, option("GIB", "Memory of another package's method [GiB].", "--memory-limit", min=0.1)
 ]
 AtOnce = Annotated[
     int,
-    typer.Option(
+    option(
+        "N",
+        "Records in memory at once; a larger Parquet file is diagnosed in parts.",
         "--at-once",
-        metavar="N",
         min=1,
-        help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
     ),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "ADDRESS",
+        "Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
         "--cluster",
-        metavar="ADDRESS",
-        help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers diagnose the parts.",
     ),
 ]
 

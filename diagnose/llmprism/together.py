@@ -137,7 +137,7 @@ def together(
         if own.kind == LOGS:
             continue  # no telemetry of its job shows anything: llmlog has the answer
         row = _joined(group, len(servers) + 1)
-        silent = {kind for kind in every if _sees(kind, own, seen[kind])}
+        silent = {kind for kind in every if _sees(kind, own, seen[kind], every[kind].steps)}
         silent -= {one.kind for one in group}
         missed = math.prod(MISSES[kind] for kind in silent)
         row["confidence"] = _less_likely(row["confidence"], missed)
@@ -336,9 +336,19 @@ def _says(own: Statement, culprit: str) -> str:
     return f"name {name} (sure: {percent(sure, 0)})"
 
 
-def _sees(kind: str, one: Statement, jobs: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a kind shows the job of a statement; libraries write no collective that hangs."""
-    return not (one.stops and kind == COLLECTIVES) and _same_job(one.servers, jobs) is not None
+def _sees(
+    kind: str, one: Statement, jobs: Mapping[str, frozenset[str]], steps: pd.DataFrame
+) -> bool:
+    """Whether a kind shows the job of a statement, and has steps of it in its time, if it has any.
+
+    Libraries write no collective that hangs.
+    """
+    job = _same_job(one.servers, jobs)
+    if job is None or (one.stops and kind == COLLECTIVES):
+        return False
+    own = steps[steps["job"] == job]
+    begin_ns, end_ns = own["start_ns"].min(), own["end_ns"].max()
+    return own.empty or bool(begin_ns < one.end_ns and end_ns > one.start_ns)
 
 
 def _same_job(servers: frozenset[str], jobs: Mapping[str, frozenset[str]]) -> str | None:

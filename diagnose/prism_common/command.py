@@ -30,6 +30,11 @@ Version = Annotated[bool, typer.Option("--version", help="Print the version and 
 """:class:`Command` and :class:`Group` answer it."""
 
 
+def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
+    """An option with a value; ``names`` if that of the parameter does not do."""
+    return typer.Option(*names, metavar=metavar, help=about, **more)
+
+
 def new_app(**settings: Any) -> typer.Typer:
     """A command line without commands yet, whose help and errors are plain text."""
     return typer.Typer(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmprism.ingest import arguments
-from prism_common.command import Command, Quiet, Tables, new_app, user_errors
+from prism_common.command import Command, Quiet, Tables, new_app, option, user_errors
 
 if TYPE_CHECKING:
     from llmprism.collectives.diagnosing import CollectiveDiagnosis
@@ -35,26 +35,19 @@ collectives_app = new_app()
 @collectives_app.command(help=HELP, cls=Command)
 def collectives_command(
     inputs: arguments.Inputs,
-    topology: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The physical network, JSON: gives processes the "
-                     "addresses of their NICs."),
-    ] = None,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Members of jobs that are given: see llmprism diagnose."),
-    ] = None,
-    mapping: Annotated[
-        str,
-        typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a table. OURS: "
+    topology: Annotated[Path | None, option(
+        "FILE", "The physical network, JSON: gives processes the addresses of their NICs.",
+    )] = None,
+    jobs: Annotated[Path | None, option(
+        "FILE", "Members of jobs that are given: see llmprism diagnose.",
+    )] = None,
+    mapping: Annotated[str, option("OURS=THEIRS,...", "Columns of a table. OURS: "
                      "communicator, rank, ranks, nodes, host, process, operation, number, peer, "
-                     "bytes, exec_us, end_us."),
-    ] = "",
+                     "bytes, exec_us, end_us.", "--map")] = "",
     out: Tables = None,
-    late: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How late each rank joined each collective, as Parquet."),
-    ] = None,
+    late: Annotated[Path | None, option(
+        "FILE", "How late each rank joined each collective, as Parquet.",
+    )] = None,
     as_json: arguments.Json = False,
     quiet: Quiet = False,
     debug: arguments.Debug = False,

@@ -15,13 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from llmprism.collectives.judging import (
-    as_judged,
-    context_of,
-    durations_of,
-    rings_of,
-    view_of,
-)
+from llmprism.collectives.judging import as_judged, context_of, durations_of, rings_of, view_of
 from llmprism.collectives.operations import US, Operations, clock_offsets_ns
 from llmprism.collectives.reading import Records
 from llmprism.collectives.structure import Shape, Stepped, shapes_of, steps_of

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import re
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,8 +100,8 @@ def read(inputs: Sequence[str], mapping: Mapping[str, str]) -> Records:
     ------
     UserError : a file cannot be read, or has nothing of a library.
     """
-    into = _Reader()
-    paths = [path for name in inputs for path in _files(Path(name))]
+    into = Reader()
+    paths = [path for name in inputs for path in files_of(Path(name))]
     for path in paths:
         try:
             before = len(into.rows) + len(into.found.folders)
@@ -124,14 +125,23 @@ def _nothing(reasons: Counter[str], where: str) -> UserError:
     return UserError(Problem(what, where, "name the files of NCCL Inspector, or use --map"))
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """A file, or all files in a folder, in the order of their names."""
     if not path.is_dir():
         return [path]
     found = sorted(one for one in path.rglob("*") if one.is_file())
     return [one for one in found if not one.name.startswith(".")]
 
 
-class _Reader:
+class Place(NamedTuple):
+    """A place in a file [bytes]: the head whose records follow there, and how many do."""
+
+    offset: int = 0
+    marked: tuple[dict[str, Any], dict[str, Any]] | None = None
+    left: int = 0
+
+
+class Reader:
     """Collects rows, and gives processes, communicators and operations their codes."""
 
     def __init__(self) -> None:
@@ -180,19 +190,36 @@ class _Reader:
     def _lines(self, stream: IO[bytes] | gzip.GzipFile) -> None:
         self._marked, self._left = None, 0
         for text in lines(cast(IO[bytes], stream)):
-            if text is None or not text.startswith(b"{"):
-                if text is not None and text.startswith(b"nccl_"):
-                    self._sample(text.decode("utf-8", "replace"))
-                elif text is None or (text.strip() and not text.startswith(b"#")):
-                    self.found.set_aside[NO_JSON] += 1
-                continue
-            try:
-                line = parsed(text)
-                self._object(line)
-            except (ValueError, struct.error, TypeError, AttributeError, KeyError) as error:
-                reason = NO_JSON if isinstance(error, ValueError) else IMPOSSIBLE
-                self.found.set_aside[reason] += 1
-                self._left -= self._left > 0
+            self._line(text)
+
+    def read_on(self, path: Path, place: Place, until_s: float) -> Place:
+        """Read the whole lines behind a place, up to a time of the steady clock; where that is."""
+        offset, self._marked, self._left = place
+        with path.open("rb") as stream:
+            stream.seek(offset)
+            for text in lines(stream):
+                if text is not None and not text.endswith(b"\n"):
+                    break  # it is still being written
+                self._line(text)
+                offset = stream.tell()
+                if time.monotonic() > until_s:
+                    break
+        return Place(offset, self._marked, self._left)
+
+    def _line(self, text: bytes | None) -> None:
+        """One line; None if it was too long."""
+        if text is None or not text.startswith(b"{"):
+            if text is not None and text.startswith(b"nccl_"):
+                self._sample(text.decode("utf-8", "replace"))
+            elif text is None or (text.strip() and not text.startswith(b"#")):
+                self.found.set_aside[NO_JSON] += 1
+            return
+        try:
+            self._object(parsed(text))
+        except (ValueError, struct.error, TypeError, AttributeError, KeyError) as error:
+            reason = NO_JSON if isinstance(error, ValueError) else IMPOSSIBLE
+            self.found.set_aside[reason] += 1
+            self._left -= self._left > 0
 
     def _object(self, line: dict[str, Any]) -> None:
         """One line of JSON: an operation, or the head of those that follow."""
@@ -294,23 +321,19 @@ class _Reader:
             return
         fields: dict[str, str] = dict(_LABEL.findall(match[2]))
         fields = {"node": "", "gpu": fields.get("rank", "")} | fields
-        metadata = {"hostname": fields.get("hostname", fields["node"]), "pid": fields["gpu"]}
         job, name = fields.get("slurm_job_id", ""), fields.get("comm_name", "unknown")
         ranks = fields.get("nranks", fields.get("n_ranks", "0"))
-        header = {
-            "id": fields.get("comm_id", f"{job} {name} of {ranks}"), "n_ranks": ranks,
-            "rank": fields.get("rank", "-1"), "nnodes": fields.get("n_nodes", "-1"),
-            "comm_name": name,
-        }  # fmt: skip
-        kind = "coll" if "collective" in fields else "p2p"
         try:
-            self._add(header, metadata, {
-                kind: fields.get("collective", fields.get("p2p_operation", "unknown")),
-                f"{kind}_sn": int(fields.get("coll_sn", 0)), "p2p_peer": 0 if kind == "p2p" else -1,
-                f"{kind}_msg_size_bytes": _bytes(fields.get("message_size", "0")),
-                f"{kind}_exec_time_us": float(match[3]),
-            }, kind)  # fmt: skip
-        except (ValueError, struct.error):
+            self._row({
+                "communicator": fields.get("comm_id", f"{job} {name} of {ranks}"), "ranks": ranks,
+                "rank": fields.get("rank", "-1"), "nodes": fields.get("n_nodes", "-1"),
+                "name": name, "host": fields.get("hostname", fields["node"]),
+                "process": fields["gpu"], "exec_us": float(match[3]), "end_us": 0,
+                "operation": fields.get("collective", fields.get("p2p_operation", "unknown")),
+                "number": int(fields.get("coll_sn", 0)), "peer": -("collective" in fields),
+                "bytes": _bytes(fields.get("message_size", "0")),
+            })  # fmt: skip
+        except ValueError:
             self.found.set_aside[IMPOSSIBLE] += 1
 
     def _table(
@@ -332,7 +355,7 @@ class _Reader:
 
     def _row(self, fields: dict[str, Any]) -> None:
         header = {"id": fields["communicator"], "rank": fields["rank"], "n_ranks": fields["ranks"]}
-        header |= {"nnodes": fields.get("nodes", -1)}
+        header |= {"nnodes": fields.get("nodes", -1), "comm_name": fields.get("name", "unknown")}
         metadata = {"hostname": fields["host"], "pid": fields["process"]}
         self.found.exact_ends &= "end_us" in fields
         try:

@@ -12,7 +12,7 @@ import typer
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.options import AtOnce, Cluster
-from prism_common.command import Command, Debug, Quiet, Version, new_app, user_errors
+from prism_common.command import Command, Debug, Quiet, Version, new_app, option, user_errors
 
 HELP = """Watch records as they come, and report a slow part as soon as they show it.
 
@@ -60,18 +60,16 @@ def watch(
         typer.Argument(metavar="SOURCE", help="Where records come from.", show_default=False),
     ] = None,
     topology: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False),
+        Path | None, option("FILE", "The physical network, JSON.", show_default=False)
     ] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where the monitor keeps all.", show_default=False),
+        Path | None, option("FOLDER", "Where the monitor keeps all.", show_default=False)
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="These options as YAML; the command line comes first.",
+        option(
+            "FILE",
+            "These options as YAML; the command line comes first.",
             callback=_configure,
             is_eager=True,
         ),
@@ -79,70 +77,50 @@ def watch(
     check_config: Annotated[
         bool, typer.Option("--check-config", help="Check the options, and watch nothing.")
     ] = False,
-    window: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of records that are diagnosed together.")
-    ] = "300s",
-    every: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of records from one window to the next.")
-    ] = "2s",
+    collectives: Annotated[
+        Path | None, option("FOLDER", "What communication libraries write.", exists=True)
+    ] = None,
+    window: Annotated[str, option("TIME", "Time of records that are diagnosed together.")] = "300s",
+    every: Annotated[str, option("TIME", "Time of records from one window to the next.")] = "2s",
     quiet_period: Annotated[
-        str, typer.Option(metavar="TIME", help="A fault that returns within it is the same one.")
+        str, option("TIME", "A fault that returns within it is the same one.")
     ] = "60s",
-    silence_bound: Annotated[
-        str, typer.Option(metavar="TIME", help="Blind without any record for so long.")
-    ] = "60s",
-    lag_bound: Annotated[
-        str, typer.Option(metavar="TIME", help="Blind if the latest record is older.")
-    ] = "300s",
-    retention: Annotated[
-        int, typer.Option(metavar="DAYS", min=1, help="How long the history is kept.")
-    ] = 90,
+    silence_bound: Annotated[str, option("TIME", "Blind without any record for so long.")] = "60s",
+    lag_bound: Annotated[str, option("TIME", "Blind if the latest record is older.")] = "300s",
+    retention: Annotated[int, option("DAYS", "How long the history is kept.", min=1)] = 90,
     names: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|URL",
-            help="Names of jobs: sacct --json, squeue --json, a CSV, kubectl get pods -A -o json, "
+        option(
+            "FILE|URL",
+            "Names of jobs: sacct --json, squeue --json, a CSV, kubectl get pods -A -o json, "
             "or the address of an API of Kubernetes.",
         ),
     ] = None,
     hosts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Addresses of switches, as in /etc/hosts."),
+        Path | None, option("FILE", "Addresses of switches, as in /etc/hosts.")
     ] = None,
-    points: Annotated[
-        str, typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points.")
-    ] = "",
+    points: Annotated[str, option("THEIRS=NAME,...", "Names of the observation points.")] = "",
     alertmanager: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Alertmanager that gets the alerts; may be repeated."),
+        list[str] | None, option("URL", "Alertmanager that gets the alerts; may be repeated.")
     ] = None,
     external_labels: Annotated[
-        str,
-        typer.Option(metavar="NAME=VALUE,...", help="Labels of all alerts, such as cluster=a."),
+        str, option("NAME=VALUE,...", "Labels of all alerts, such as cluster=a.")
     ] = "",
     runbook_url: Annotated[
-        str, typer.Option(metavar="URL", help="What to do; the name of the alert is appended.")
+        str, option("URL", "What to do; the name of the alert is appended.")
     ] = "",
     serve: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Serve a live page and /metrics; a bare port binds to localhost.",
-        ),
+        option("HOST:PORT", "Serve a live page and /metrics; a bare port binds to localhost."),
     ] = None,
-    page_url: Annotated[
-        str, typer.Option(metavar="URL", help="The live page as others reach it, for alerts.")
-    ] = "",
+    page_url: Annotated[str, option("URL", "The live page as others reach it, for alerts.")] = "",
     token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Access token; required for remote clients."),
+        Path | None, option("FILE", "Access token; required for remote clients.")
     ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
     at_once: AtOnce = RECORDS_AT_ONCE,
     cluster: Cluster = None,
-    log_format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Of lines on stderr: text or json.")
-    ] = "text",
+    log_format: Annotated[str, option("FORMAT", "Of lines on stderr: text or json.")] = "text",
     quiet: Quiet = False,
     debug: Debug = False,
     _version: Version = False,

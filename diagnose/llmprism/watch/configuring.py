@@ -26,7 +26,7 @@ from llmprism.watch.settings import SECOND_NS, Settings
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 20
-_WITH_FILES = ("topology", "state", "names", "hosts", "token_file")
+_WITH_FILES = ("topology", "state", "names", "hosts", "token_file", "collectives")
 """Options that name files: those of a configuration file are beside it."""
 
 
@@ -74,6 +74,7 @@ def configured(values: Mapping[str, Any]) -> Configuration:
             method=values["method"],
             records_at_once=values["at_once"],
             cluster=values["cluster"],
+            collectives=values["collectives"],
         ),
         names=Names(values["names"], values["hosts"], points),
         outputs=Outputs(

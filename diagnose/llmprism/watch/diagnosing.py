@@ -18,17 +18,21 @@ import shutil
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from llmprism.collectives.diagnosing import diagnose as diagnose_collectives
 from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import text
 from llmprism.ingest.options import Options
 from llmprism.io.flows import Rest
 from llmprism.pipeline import diagnose
+from llmprism.together import COLLECTIVES, together
 from llmprism.watch import policy
+from llmprism.watch.intake import Dumps
+from llmprism.watch.logging import LOGGER, reason_of
 from llmprism.watch.matching import place_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
@@ -51,12 +55,14 @@ class Diagnoser:
     Attributes
     ----------
     problem : why the last whole window has no diagnosis; empty if it has one.
+    dumps : what communication libraries have written.
     """
 
     folder: StateFolder
     network: Network
     settings: Settings
     problem: str = ""
+    dumps: Dumps = field(default_factory=Dumps)
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -117,6 +123,20 @@ class Diagnoser:
             cluster=settings.cluster,
             rest=Rest(seen.recorded_ns, codes, have_steps=True) if others else None,
         )
+
+    def with_dumps(self, found: Diagnosis, span: Span) -> Diagnosis:
+        """What a window shows, with what collectives say of the jobs that it has."""
+        topology, records = self.network.topology, self.dumps.between(span)
+        if not len(records.rows):
+            return found
+        try:
+            others = {COLLECTIVES: diagnose_collectives(records, topology).diagnosis}
+            every = together(found, others, topology)
+        except Exception as error:  # a mistake costs what collectives show, and not the window
+            LOGGER.warning("collectives are left out: %s", reason_of(error))
+            return found
+        here = every.findings["job"].isin(found.jobs["job"])
+        return replace(every, jobs=found.jobs, findings=every.findings[here])
 
     def failed(self, error: Exception, state: State) -> None:
         """Count a mistake, and keep the window that shows it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -155,7 +155,9 @@ def _renamed(
     diagnosis: Diagnosis, names: Mapping[str, str], numbers: Mapping[str, Numbering]
 ) -> Diagnosis:
     shifts = {job: one.shift for job, one in numbers.items()}
-    tables = {name: _in_names(getattr(diagnosis, name), names, shifts) for name in _TABLES}
+    tables: dict[str, Any] = {
+        name: _in_names(getattr(diagnosis, name), names, shifts) for name in _TABLES
+    }
     offset_ns = diagnosis.steps["job"].map({job: one.offset_ns for job, one in numbers.items()})
     offset_ns = offset_ns.fillna(0).astype(np.int64)
     times = {name: tables["steps"][name] - offset_ns for name in _TIMES}
@@ -174,17 +176,7 @@ def _renamed(
         ),
         scopes=tuple(replace(one, job=names.get(one.job, one.job)) for one in verdict.scopes),
     )
-    return replace(
-        diagnosis,
-        jobs=tables["jobs"],
-        layouts=tables["layouts"],
-        pairs=tables["pairs"],
-        groups=tables["groups"],
-        steps=tables["steps"],
-        findings=tables["findings"],
-        verdict=verdict,
-        spans_in_parts=InParts(make),
-    )
+    return replace(diagnosis, **tables, verdict=verdict, spans_in_parts=InParts(make))
 
 
 def _in_names(

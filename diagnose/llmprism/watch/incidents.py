@@ -95,11 +95,7 @@ def _announced(
 
 
 def _is_whole(
-    incident: Incident,
-    job: KnownJob,
-    followed: Followed,
-    ends: Mapping[str, pd.Series],
-    span: Span,
+    incident: Incident, job: KnownJob, followed: Followed, ends: Mapping[str, pd.Series], span: Span
 ) -> bool:
     """Whether its steps are complete, seen from both sides, or nothing has come for a step."""
     if policy.is_measured(incident, job, span.end_ns):

@@ -9,14 +9,20 @@ of step*. A record between addresses of which the topology lacks one is *unknown
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from llmprism.collectives.operations import US
+from llmprism.collectives.reading import Place, Reader, Records, files_of
 from llmprism.ingest.ingesting import records_of
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -29,10 +35,12 @@ from llmprism.watch.exporters import Arrival
 from llmprism.watch.logging import reason_of
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
+from llmprism.watch.window import Span
 from prism_common.errors import UserError
 
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 LONG, OUT_OF_STEP = "long", "out_of_step"
+_ROUND_S = 1.0  # of reading dumps; signals are looked at between
 _REASONS = {
     UNKNOWN: "between addresses that the topology does not have",
     AHEAD: "ahead of this machine's clock",
@@ -131,3 +139,53 @@ def _in_step(
     moving = {name: one for name, one in exporters.arrivals(records).items() if name not in ahead}
     exporters.advance(state, moving, settings)
     return records, max((one.latest_ns for one in moving.values()), default=None)
+
+
+class Dumps:
+    """What a folder of dumps has shown so far; ``problem`` is why it cannot be read, or empty.
+
+    Its files grow, and lines are read as they come. A file is known by its number in the file
+    system, so one that is renamed is not read again; one that becomes shorter is, from its begin.
+    """
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._reader = Reader()
+        self._places: dict[tuple[int, int], Place] = {}
+
+    def take(self, folder: Path, is_end: bool) -> None:
+        """Read the lines that are new: all if it ``is_end``, or those of a round."""
+        until_s = math.inf if is_end else time.monotonic() + _ROUND_S
+        places = {}
+        try:
+            next(folder.iterdir(), None)  # a folder that is gone is an error, and not empty
+            for path in files_of(folder):
+                found = path.stat()
+                key = found.st_dev, found.st_ino
+                place = self._places.get(key, Place())
+                if place.offset != found.st_size:
+                    place = place if place.offset < found.st_size else Place()
+                    place = self._reader.read_on(path, place, until_s)
+                places[key] = place
+            self._places, self.problem = places, ""
+        except OSError as error:
+            self._places |= places
+            self.problem = f"collectives cannot be read: {reason_of(error)}"
+
+    def between(self, span: Span) -> Records:
+        """The operations that end in a window; what ends before is forgotten."""
+        records = self._reader.result()
+        rows = records.rows[records.rows["end_us"] >= span.start_ns // US]
+        self._reader.rows = bytearray(rows.tobytes())
+        return _in_use(replace(records), rows[rows["end_us"] <= span.end_ns // US])
+
+
+def _in_use(records: Records, rows: NDArray[Any]) -> Records:
+    """Some ``rows``, with the processes and communicators that they have."""
+    members, names = records.members, (("process", "processes"), ("communicator", "communicators"))
+    for at, (kind, every) in enumerate(names):
+        codes, rows[kind] = np.unique(rows[kind], return_inverse=True)
+        setattr(records, every, [getattr(records, every)[code] for code in codes.tolist()])
+        members = members[np.isin(members[:, at], codes)]
+        members[:, at] = np.searchsorted(codes, members[:, at])
+    return replace(records, rows=rows, members=members)

@@ -114,6 +114,9 @@ class Monitor:
     def _received(self) -> Taken:
         """What has come, which is stored."""
         taken = self._take()
+        if self._settings.collectives is not None:
+            self._diagnoser.dumps.take(self._settings.collectives, taken.is_end)
+            self._health.source = self._health.source or self._diagnoser.dumps.problem
         self._network.refresh()
         if self._tracker.cover(self._network.topology):
             self._add_stored()
@@ -217,6 +220,7 @@ class Monitor:
             followed = None
             diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
+                diagnosis = self._diagnoser.with_dumps(diagnosis, span)
                 diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
                 servers = self._network.servers

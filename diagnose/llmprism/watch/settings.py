@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
@@ -30,6 +31,7 @@ class Settings:
     method : of diagnosis.
     records_at_once : a window of more records is diagnosed in parts, as a file is.
     cluster : the scheduler of the Dask cluster whose workers diagnose the parts.
+    collectives : a folder that communication libraries write into.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class Settings:
     method: str = METHOD
     records_at_once: int = RECORDS_AT_ONCE
     cluster: str | None = None
+    collectives: Path | None = None
 
     def __post_init__(self) -> None:
         if 2 * self.stride_ns > self.window_ns:

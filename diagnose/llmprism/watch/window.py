@@ -44,11 +44,7 @@ class Span:
 
 
 def write_part(
-    records: pa.Table,
-    notes: Notes,
-    folder: Path,
-    name: str,
-    jobs: Sequence[KnownJob],
+    records: pa.Table, notes: Notes, folder: Path, name: str, jobs: Sequence[KnownJob]
 ) -> Part:
     """Write records as a part, and force it to the disk."""
     path, groups = folder / name, _by_job(records, jobs)

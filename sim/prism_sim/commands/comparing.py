@@ -9,6 +9,7 @@ import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.options import MemoryLimit, TimeLimit
+from prism_common.command import option
 from prism_common.quantities import counted
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, folder_name, out_folder
 from prism_sim.commands.session import WRONG, Session, open_session
@@ -24,20 +25,20 @@ _SIDE_BY_SIDE, _NAMES_WIDTH = 3, 22  # methods and letters of names in a table o
 
 Methods = Annotated[
     list[str],
-    typer.Option(
+    option(
+        "NAME",
+        "A method, or any package.module:object; may be repeated. null is always added.",
         "--method",
         "-m",
-        metavar="NAME",
-        help="A method, or any package.module:object; may be repeated. null is always added.",
     ),
 ]
 Worlds = Annotated[int, typer.Option("--worlds", metavar="N", min=1, help="Worlds of a family.")]
 Families = Annotated[
     list[str],
-    typer.Option(
+    option(
+        "NAME",
+        "A bundled family of worlds, or its file; may be repeated. Default: all bundled ones.",
         "--family",
-        metavar="NAME",
-        help="A bundled family of worlds, or its file; may be repeated. Default: all bundled ones.",
         default_factory=list,
         show_default=False,
     ),
@@ -46,11 +47,11 @@ Families = Annotated[
 
 FurtherMethods = Annotated[
     list[str],
-    typer.Option(
+    option(
+        "NAME",
+        "A further method; may be repeated.",
         "--method",
         "-m",
-        metavar="NAME",
-        help="A further method; may be repeated.",
         default_factory=list,
         show_default=False,
     ),
@@ -60,15 +61,10 @@ FurtherMethods = Annotated[
 def compare(
     method: Methods,
     scenario: Annotated[
-        str | None,
-        typer.Option("--scenario", metavar="SCENARIO", help="A file, or a bundled scenario."),
+        str | None, option("SCENARIO", "A file, or a bundled scenario.", "--scenario")
     ] = None,
-    suite: Annotated[
-        Path | None, typer.Option("--suite", metavar="FILE", help="A suite of scenarios, YAML.")
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds of the scenario.")
-    ] = 5,
+    suite: Annotated[Path | None, option("FILE", "A suite of scenarios, YAML.", "--suite")] = None,
+    seeds: Annotated[int, option("N", "Seeds of the scenario.", "--seeds", min=1)] = 5,
     time_limit: TimeLimit = TIME_LIMIT_S,
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     out: Annotated[
@@ -191,11 +187,11 @@ def corpus(
     worlds: Worlds = 10,
     check: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FOLDER",
+            "Make every world of a corpus again instead, and compare it bit for bit.",
             "--check",
-            metavar="FOLDER",
             parser=folder_name,
-            help="Make every world of a corpus again instead, and compare it bit for bit.",
         ),
     ] = None,
     out: Annotated[Path | None, out_folder("Folder to write. Default: results/corpus.")] = None,

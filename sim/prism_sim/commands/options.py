@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from prism_common.command import option
+
 ScenarioName = Annotated[
     str,
     typer.Argument(
@@ -15,10 +17,7 @@ ScenarioName = Annotated[
         "standard input.",
     ),
 ]
-Seed = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="N", min=0, help="Seed to use instead of the scenario's."),
-]
+Seed = Annotated[int | None, option("N", "Seed to use instead of the scenario's.", "--seed", min=0)]
 
 
 def folder_name(text: str) -> Path:
@@ -39,32 +38,30 @@ RunFolder = Annotated[
 Out = Annotated[Path | None, out_folder("Run folder to write. Default: results/SCENARIO/SEED.")]
 Settings = Annotated[
     list[str],
-    typer.Option(
+    option(
+        "PATH=VALUE",
+        "Change a value of the scenario, such as jobs.0.dp=4; may be repeated.",
         "--set",
-        metavar="PATH=VALUE",
-        help="Change a value of the scenario, such as jobs.0.dp=4; may be repeated.",
         default_factory=list,
         show_default=False,
     ),
 ]
 FailUnder = Annotated[
     list[str],
-    typer.Option(
-        "--fail-under",
-        metavar="FIGURE=BOUND",
-        help="Exit 3 if a figure of the score is worse than this. 'FIGURE>=BOUND' and "
+    option(
+        "FIGURE=BOUND",
+        "Exit 3 if a figure of the score is worse than this. 'FIGURE>=BOUND' and "
         "'FIGURE<=BOUND' give the direction; with FIGURE=BOUND it is that of the figure, "
         "see: prism-sim list figures. May be repeated.",
+        "--fail-under",
         default_factory=list,
         show_default=False,
     ),
 ]
 Method = Annotated[
     str,
-    typer.Option(
-        "--method",
-        metavar="NAME",
-        help="Method of diagnosis; see list. Any package.module:object is one, too.",
+    option(
+        "NAME", "Method of diagnosis; see list. Any package.module:object is one, too.", "--method"
     ),
 ]
 NoReport = Annotated[
@@ -74,16 +71,10 @@ Live = Annotated[
     bool,
     typer.Option("--live", help="After the simulation, show it as if it happened now, on a page."),
 ]
-Speed = Annotated[
-    float,
-    typer.Option("--speed", metavar="N", min=0.001, max=1000, help="With --live: N s in one."),
-]
+Speed = Annotated[float, option("N", "With --live: N s in one.", "--speed", min=0.001, max=1000)]
 Json = Annotated[bool, typer.Option("--json", help="Print results as one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes on stderr.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]
 Processes = Annotated[
-    int | None,
-    typer.Option(
-        "--processes", metavar="N", min=1, help="Runs at once. Default: one per processor core."
-    ),
+    int | None, option("N", "Runs at once. Default: one per processor core.", "--processes", min=1)
 ]

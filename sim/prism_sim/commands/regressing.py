@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prism_common.command import option
 from prism_common.errors import Problem, UserError
 from prism_common.quantities import counted
 from prism_sim.commands.options import Debug, Json, Processes, Quiet
@@ -24,15 +25,14 @@ if TYPE_CHECKING:
 
 
 SuiteFile = Annotated[
-    Path | None,
-    typer.Option("--suite", metavar="FILE", help="Suite to run, YAML. Default: the bundled one."),
+    Path | None, option("FILE", "Suite to run, YAML. Default: the bundled one.", "--suite")
 ]
 ReferenceFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "Figures to compare with, JSON. Default: the file of the suite's name beside it.",
         "--reference",
-        metavar="FILE",
-        help="Figures to compare with, JSON. Default: the file of the suite's name beside it.",
     ),
 ]
 Update = Annotated[
@@ -41,12 +41,9 @@ Update = Annotated[
 Raw = Annotated[
     bool, typer.Option("--raw", help="Also show every figure of every case that moved.")
 ]
-JunitFile = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.")
-]
+JunitFile = Annotated[Path | None, option("FILE", "Write JUnit XML as well.", "--junit")]
 SummaryFile = Annotated[
-    Path | None,
-    typer.Option("--summary", metavar="FILE", help="Append the result to FILE, in Markdown."),
+    Path | None, option("FILE", "Append the result to FILE, in Markdown.", "--summary")
 ]
 
 

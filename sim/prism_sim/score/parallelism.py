@@ -30,15 +30,7 @@ import numpy as np
 import pandas as pd
 
 from prism_common.kinds import AXES, DP, PP
-from prism_sim.score.declare import (
-    Figure,
-    Named,
-    Table,
-    Words,
-    descriptive,
-    higher,
-    right,
-)
+from prism_sim.score.declare import Figure, Named, Table, Words, descriptive, higher, right
 from prism_sim.score.jobs import members, overlaps
 from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio

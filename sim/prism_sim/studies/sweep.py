@@ -23,13 +23,7 @@ from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.cases import RunCase, figures_of
-from prism_sim.studies.kept import (
-    Piece,
-    content,
-    do_missing,
-    is_figures,
-    study_folder,
-)
+from prism_sim.studies.kept import Piece, content, do_missing, is_figures, study_folder
 from prism_sim.studies.pool import Workers
 from prism_sim.studies.study import ERROR, KEY, METHOD, SEED, Point, Study
 

@@ -162,8 +162,3 @@ def test_a_state_of_version_3_goes_on(world: Any, watched: Watched) -> None:
     path.write_text(json.dumps(content))
     put(rest, watched.incoming, "1.parquet")
     assert watched.round().fates["kept"] == len(world.flows)
-
-
-def test_a_stride_above_half_of_a_window_is_refused() -> None:
-    with pytest.raises(UserError, match="half of --window"):
-        replace(SETTINGS, window_ns=10 * SECOND_NS, stride_ns=6 * SECOND_NS)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from confluent_kafka import Producer
 
-from datagrams import FIELDS, IPFIX_TIMES, a_set, ipfix, template
+import prism_sim as ps
 from goflow2_messages import after_length, message
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.ingesting import ingest
@@ -26,8 +26,8 @@ from llmprism.ingest.options import Options
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source
 from llmprism.watch.sources import open_source
-from llmprism.watch.sources.templates import Templates
 from prism_common.errors import UserError
+from processes import started, wait_until
 from watching import LLMPRISM, Watched, events_in, pieces
 
 GOFLOW2 = {"start_ns": "time_flow_start_ns", "end_ns": "time_flow_end_ns"}
@@ -70,26 +70,9 @@ def _send(contents: Any, port: int) -> None:
                 time.sleep(0.002)
 
 
-def test_templates_and_options_are_remembered_and_data_is_not() -> None:
-    fields = {**FIELDS, **IPFIX_TIMES}
-    layout = a_set(2, template(fields))
-    options_layout = a_set(3, bytes([1, 2, 0, 2, 0, 1, 0, 149, 0, 4, 0, 34, 0, 4]))
-    options = a_set(258, bytes(8))
-    memory = Templates()
-    memory.learn(b"\x0a\0\0\1", ipfix(a_set(256, bytes(60)), layout))
-    memory.learn(b"\x0a\0\0\1", ipfix(options_layout, options, a_set(256, bytes(60))))
-    memory.learn(b"\x0a\0\0\1", b"\0\x0a\0")
-    assert memory.datagrams() == [(b"\x0a\0\0\1", ipfix(layout, options_layout, options))]
-
-
-@pytest.mark.parametrize("form", ["json", pytest.param("csv", marks=pytest.mark.slow)])
-def test_lines_of_standard_input_are_all_read_before_the_end(
-    world: Any, watched: Watched, form: str
-) -> None:
-    flows = world.flows.drop(columns="path")
-    text = flows.to_csv(index=False)
-    if form == "json":
-        text = flows.rename(columns=GOFLOW2).to_json(orient="records", lines=True)
+def test_lines_of_standard_input_are_all_read_before_the_end(world: Any, watched: Watched) -> None:
+    flows = world.flows.drop(columns="path").rename(columns=GOFLOW2)
+    text = flows.to_json(orient="records", lines=True)
     state = watched.folder / "state"
     command = [*LLMPRISM, "watch", "-", "--topology", str(watched.topology)]
     command += ["--state", str(state), "--window", "20s", "--lag-bound", "2000000000s"]
@@ -102,10 +85,7 @@ def test_lines_of_standard_input_are_all_read_before_the_end(
 
 
 def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
-    """As logrotate does it: renamed, compressed, touched; then another file in its place.
-
-    One that stays cut short is read at last; what a damaged state does not know is read again.
-    """
+    """Renamed, compressed, touched; another one in its place; cut short; in a damaged state."""
     folder = tmp_path / "in"
     folder.mkdir()
     source, position = open_source(str(folder), tmp_path), None
@@ -193,3 +173,28 @@ def test_binary_messages_are_read_with_and_without_their_lengths(tmp_path: Path)
     source.close()
     records = pd.read_parquet(tmp_path / "flows.parquet")
     assert sorted(records["bytes"]) == [1_000 + number for number in range(count)]
+
+
+@pytest.mark.slow
+def test_an_alert_says_what_dumps_of_collectives_show_that_grow_meanwhile(tmp_path: Path) -> None:
+    run = ps.simulate("faults/slow-server", set={"collectives": {}}, out=tmp_path / "run").folder
+    (folder := tmp_path / "dumps").mkdir()
+    dumps = {path.name: path.read_bytes() for path in (run / "collectives").iterdir()}
+    for name, content in dumps.items():
+        (folder / name).write_bytes(content[: len(content) // 2])  # to within a line
+    flows = pd.read_parquet(run / "flows.parquet").sort_values("end_ns").to_csv(index=False)
+    command = [*LLMPRISM, "watch", "-", "--topology", str(run / "topology.json"), "--state", "m"]
+    command += ["--collectives", "dumps", "--window", "10s", "--every", "500ms"]
+    command += ["--quiet-period", "1s", "--lag-bound", "2000000000s"]
+    with started(command, tmp_path, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(flows[:200_000])
+        process.stdin.flush()
+        wait_until(lambda: any((tmp_path / "m" / "records").glob("*.parquet")), 60)
+        for name, content in dumps.items():
+            with (folder / name).rename(folder / f"{name}.1").open("ab") as file:
+                file.write(content[len(content) // 2 :])
+        first = json.loads(process.communicate(flows[200_000:], timeout=120)[0].splitlines()[0])
+    assert first["labels"]["place"] == "s0005"
+    for kind in ("flows", "collectives"):
+        assert f"{kind} name it" in first["annotations"]["summary"]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from llmprism.ingest.arguments import Json
-from prism_common.command import Command, Debug, new_app, user_errors
+from prism_common.command import Command, Debug, new_app, option, user_errors
 from prism_common.escapes import printable
 
 HELP = """Answer a question about what a monitor has found.
@@ -32,22 +32,14 @@ def history(
     question: Annotated[str, typer.Argument(metavar="[QUESTION]", help="What to answer.")] = (
         "culprits"
     ),
-    days: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The last days that the history has.")
-    ] = 30,
+    days: Annotated[int, option("N", "The last days that the history has.", min=1)] = 30,
     job: Annotated[str, typer.Option(metavar="NAME", help="Only of this job.")] = "",
-    place: Annotated[
-        str, typer.Option(metavar="NAME", help="Only at this server, switch or link.")
-    ] = "",
-    severity: Annotated[
-        str, typer.Option(metavar="NAME", help="Only critical, warning or info.")
-    ] = "",
+    place: Annotated[str, option("NAME", "Only at this server, switch or link.")] = "",
+    severity: Annotated[str, option("NAME", "Only critical, warning or info.")] = "",
     from_time: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Only since, such as 2026-03-01.")
+        str | None, option("TIME", "Only since, such as 2026-03-01.", "--from")
     ] = None,
-    to_time: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Only before.")
-    ] = None,
+    to_time: Annotated[str | None, option("TIME", "Only before.", "--to")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -136,12 +136,7 @@ class Tracker:
         return max(span.start_ns, span.end_ns - int(max(quickly_ns, steps_ns)))
 
     def learn(
-        self,
-        followed: Followed,
-        tables: Iterable[pa.Table],
-        span: Span,
-        state: State,
-        turn: Turn,
+        self, followed: Followed, tables: Iterable[pa.Table], span: Span, state: State, turn: Turn
     ) -> None:
         """Learn from the diagnosis of a turn; ``tables`` have all stored records of its jobs."""
         settings, others = self.settings, turn.others

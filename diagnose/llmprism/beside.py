@@ -9,7 +9,7 @@ from pathlib import Path
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.topology import Topology, read_topology
 from llmprism.logged import courses_of
-from llmprism.together import COLLECTIVES, COUNTERS, differences, together
+from llmprism.together import COLLECTIVES, COUNTERS, differences, of_several_jobs, together
 from prism_common.errors import UserError
 from prism_common.progress import Progress
 
@@ -58,7 +58,7 @@ class Beside:
             found, courses = of_flows(progress=progress), [*courses_of(self.logs, topology)]
             for line in differences(found, courses, topology):
                 tell(line)
-            return together(found, others, topology, self.logs, courses)
+            return of_several_jobs(together(found, others, topology, self.logs, courses), topology)
 
         return of_all
 

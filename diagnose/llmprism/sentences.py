@@ -210,7 +210,7 @@ def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]
     if job.gpus:
         lost += f", {shortened(gpu_hours(cost, job.gpus))} GPU-hours"
     part = f"{percent(share)} of its step time: " if share is not None else ""
-    others = [f" It slows {other}, too." for other in names_in(evidence.get("further_jobs"))]
+    others = [f" It slows {other}, too." for other in names_in([*evidence.get("further_jobs", ())])]
     return f"It costs {name} {part}{lost}.{''.join(others)}"
 
 

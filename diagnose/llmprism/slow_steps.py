@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from llmprism.finding_fields import evidence_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from prism_common.quantities import percent
 
@@ -60,9 +61,15 @@ class SlowSteps:
 
 def slow_steps(steps: pd.DataFrame, findings: pd.DataFrame) -> list[SlowSteps]:
     """The stretches of all jobs, in order, from the tables ``steps`` and ``findings``."""
+    columns = ["job", "first_step", "last_step"]
+    further = [
+        (job, *span) for evidence in findings.get("evidence", ())
+        for job, span in dict(evidence_of({"evidence": evidence}).get("further_jobs", ())).items()
+    ]  # fmt: skip
+    every = pd.concat([findings[columns], pd.DataFrame(further, columns=columns)])
     found = []
     for job, own in steps.groupby("job", sort=False, observed=True):
-        about = findings[findings["job"] == job]
+        about = every[every["job"] == job]
         found += list(_of_job(str(job), own, about))
     return found
 

@@ -170,6 +170,29 @@ def together(
     return replace(first, findings=found, jobs=pd.concat(jobs, ignore_index=True).drop_duplicates())
 
 
+def of_several_jobs(found: Diagnosis, topology: Topology) -> Diagnosis:
+    """Findings of several jobs about one part at one time as the surest, with ``further_jobs``."""
+    server_of = {end.address: end.server for end in topology.endpoints}
+    kept: list[dict[Any, Any]] = []
+    for row in found.findings.to_dict("records"):
+        stops, place = row["symptom"] in STOPPED, _place(text(row["culprit"]), server_of)
+        same = next((
+            one for one in kept
+            if one["job"] != row["job"] and (one["symptom"] in STOPPED) == stops
+            and _place(text(one["culprit"]), server_of) == place
+            and one["start_ns"] < row["end_ns"] and row["start_ns"] < one["end_ns"]
+        ), None)  # fmt: skip
+        if same is None or text(row["culprit_kind"]) == "job":
+            kept.append(row)
+            continue
+        evidence = evidence_of(same)
+        spans = evidence.setdefault("further_jobs", {})
+        spans[str(row["job"])] = [int(row[name]) for name in ("first_step", "last_step")]
+        same["evidence"] = json.dumps(evidence)
+    table = pd.DataFrame(kept, columns=found.findings.columns)
+    return replace(found, findings=table.assign(finding=range(len(table)))) if kept else found
+
+
 def _steps_at(steps: pd.DataFrame, job: str, row: Mapping[str, Any]) -> dict[str, int]:
     """The first and last step of a job in the time of a finding; -1 if there is none."""
     during = (steps["start_ns"] < row["end_ns"]) & (steps["end_ns"] > row["start_ns"])

@@ -88,7 +88,8 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     operations = Operations(records)
     network, endpoints = _placed(records, topology)
     given = _given(network, endpoints, records.rows)
-    shapes, rings = shapes_of(operations, given), rings_of(operations)
+    homes = [network.endpoints[code].home for code in endpoints.tolist()]
+    shapes, rings = shapes_of(operations, given, homes), rings_of(operations)
     found = [(shape, steps_of(operations, shape)) for shape in shapes]
     known = [(shape, as_judged(steps)) for shape, steps in found if steps is not None]
     origin_ns = operations.origin_us * US
@@ -179,15 +180,10 @@ def _layout(shape: Shape, steps: Stepped | None) -> dict[str, Any]:
     period = finite_median(steps.length_ns) if steps is not None and known else CANNOT_TELL
     named = {"missing_ranks": shape.missing, "communicators": len(shape.kind)}
     return {
-        "job": shape.name,
-        **shape.layout,
-        "micro_batches": steps.micro_batches if steps else CANNOT_TELL,
-        "schedule": UNKNOWN,
-        "sharding": UNKNOWN,
-        "period_ns": round(period),
-        "confidence": 0.0 if min(shape.layout.values()) < 0 else 1.0,
-        "evidence": json.dumps(named),
-    }
+        "job": shape.name, **shape.layout, "schedule": UNKNOWN, "sharding": UNKNOWN,
+        "micro_batches": steps.micro_batches if steps else CANNOT_TELL, "period_ns": round(period),
+        "confidence": 0.0 if min(shape.layout.values()) < 0 else 1.0, "evidence": json.dumps(named),
+    }  # fmt: skip
 
 
 def _groups(operations: Operations, addresses: list[str], shape: Shape) -> pd.DataFrame:
@@ -195,15 +191,11 @@ def _groups(operations: Operations, addresses: list[str], shape: Shape) -> pd.Da
     members = operations.records.members
     members = members[np.isin(members[:, 1], [*shape.kind])]
     process, communicator, place = members[np.lexsort((members[:, 0], members[:, 1]))].T
-    table = pd.DataFrame(
-        {
-            "job": shape.name,
-            "kind": [shape.kind[one] for one in communicator.tolist()],
-            "group": communicator,
-            "address": [addresses[code] for code in process.tolist()],
-            "position": pd.array(place, "Int64"),
-        }
-    )
+    table = pd.DataFrame({
+        "job": shape.name, "kind": [shape.kind[one] for one in communicator.tolist()],
+        "group": communicator, "address": [addresses[code] for code in process.tolist()],
+        "position": pd.array(place, "Int64"),
+    })  # fmt: skip
     table["position"] = table["position"].mask(table["kind"] != "pp")
     return table.drop_duplicates(["job", "kind", "group", "address"])
 
@@ -217,20 +209,13 @@ def _steps(
     ahead = np.array([offsets.get(process.host, 0.0) for process in processes])
     end = steps.end_ns - ahead[:, None]
     count = end.shape[1]
-    table = pd.DataFrame(
-        {
-            "job": shape.name,
-            "address": np.repeat([addresses[code] for code in shape.processes.tolist()], count),
-            "step": np.tile(np.arange(count), len(end)),
-            "start_ns": np.concatenate(
-                (np.full((len(end), 1), np.nan), end[:, :-1]), axis=1
-            ).ravel(),
-            "end_ns": end.ravel(),
-            "waited_ns": steps.waited_ns.ravel(),
-            "late_ns": steps.late_ns.ravel(),
-            "confidence": 1.0 if steps.is_measured else 0.5,
-        }
-    ).dropna(subset=["start_ns", "end_ns"])
+    start = np.concatenate((np.full((len(end), 1), np.nan), end[:, :-1]), axis=1)
+    table = pd.DataFrame({
+        "job": shape.name, "step": np.tile(np.arange(count), len(end)),
+        "address": np.repeat([addresses[code] for code in shape.processes.tolist()], count),
+        "start_ns": start.ravel(), "end_ns": end.ravel(), "waited_ns": steps.waited_ns.ravel(),
+        "late_ns": steps.late_ns.ravel(), "confidence": 1.0 if steps.is_measured else 0.5,
+    }).dropna(subset=["start_ns", "end_ns"])  # fmt: skip
     for name in ("start_ns", "end_ns"):
         table[name] = table[name].round().astype(np.int64) + operations.origin_us * US
     return table.assign(dp_end_ns=table["end_ns"]).drop_duplicates(["job", "address", "step"])

@@ -1,8 +1,8 @@
 """Jobs, kinds, layouts and steps of the operations that libraries recorded.
 
-Communicators that share processes are one job. So are sets of processes on the same hosts whose
-communicators do exactly the same: the ranks of tensor groups, which share no recorded communicator
-if their own traffic stays inside a server and is too small to be recorded.
+Communicators that share processes are one job. So are sets of processes on the same hosts, or
+in the same NVLink domains, whose communicators do exactly the same: the ranks of tensor groups,
+which share no recorded communicator if their own traffic stays inside and is too small for records.
 
 A communicator does the same in every step. The sequence of its operations and sizes repeats, and a
 step is one repetition; where every so many repetitions are followed by a pause that the others do
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +74,11 @@ class Shape:
     missing: int
 
 
-def shapes_of(operations: Operations, given: Ints) -> list[Shape]:
+def shapes_of(operations: Operations, given: Ints, homes: Sequence[str]) -> list[Shape]:
     """The jobs, in the order of their first process.
 
-    ``given``: the number of the job of each process that an operator gives, or -1.
+    Of each process, ``given`` is the number of the job that an operator gives, or -1, and ``homes``
+    the server or NVLink domain.
     """
     records = operations.records
     many = len(records.communicators)
@@ -85,7 +87,7 @@ def shapes_of(operations: Operations, given: Ints) -> list[Shape]:
     label = components(
         process.astype(np.int32), (count + communicator).astype(np.int32), count + many
     )
-    job = _with_siblings(operations, label[:count], label[count:], given)
+    job = _with_siblings(operations, label[:count], label[count:], given, homes)
     shapes: list[Shape] = []
     for number in dict.fromkeys(job[:count].tolist()):
         inside = job[process] == number
@@ -95,16 +97,16 @@ def shapes_of(operations: Operations, given: Ints) -> list[Shape]:
 
 
 def _with_siblings(
-    operations: Operations, of_process: Any, of_communicator: Any, given: Ints
+    operations: Operations, of_process: Any, of_communicator: Any, given: Ints, homes: Sequence[str]
 ) -> Any:
-    """The number of the job of each process: components that do the same on the same hosts.
+    """The number of the job of each process: components that do the same in the same homes.
 
     Components with processes of one given job, and of no other, are that job.
     """
     records, rows = operations.records, operations.rows
     hosts: dict[int, set[str]] = {}
-    for code, process in zip(of_process.tolist(), records.processes, strict=True):
-        hosts.setdefault(code, set()).add(process.host)
+    for code, home in zip(of_process.tolist(), homes, strict=True):
+        hosts.setdefault(code, set()).add(home)
     columns = rows["communicator"].astype(np.int64), rows["operation"], rows["size_bytes"]
     does: dict[int, Counter[tuple[object, ...]]] = {}
     for communicator, operation, size in np.unique(np.stack(columns), axis=1).T.tolist():
@@ -189,7 +191,7 @@ def _tensor_groups(
     """Groups inside a server that operate much more often than wider ones of the same processes."""
     communicators = operations.records.communicators
     wide = {one for one in kind if kind[one] == "dp" and communicators[one].nodes > 1}
-    for one in [one for one in kind if kind[one] in ("dp", "cp") and one not in wide]:
+    for one in [one for one in kind if kind[one] == "dp" and one not in wide]:
         beside = [other for other in wide if np.intersect1d(members[one], members[other]).size]
         often = [uses[other].size / members[other].size for other in beside]
         if beside and uses[one].size / members[one].size > MORE_OFTEN * max(often):

@@ -53,15 +53,12 @@ LEVELS_APART = 0.5
 """Of the smallest deviation of a run: steps within it belong to the run, whatever their noise."""
 EVENT_TIMES = 10.0
 """Times what peers count, for errors, discards or pause frames to stand out."""
-FEWEST_EVENTS = 10
+FEWEST_EVENTS, FEWEST_DOWNS = 10, 2
 FAULTY_EVENTS: Mapping[str, str] = {
-    "in_errors": "lossy_link",
-    "out_errors": "lossy_link",
-    "in_discards": "lossy_link",
-    "out_discards": "incast_burst",
-    "pause_frames": UNKNOWN,
-    "ecn_marks": UNKNOWN,
-}
+    **dict.fromkeys(("in_errors", "out_errors", "in_discards"), "lossy_link"),
+    **dict.fromkeys(("pause_frames", "ecn_marks"), UNKNOWN),
+    "out_discards": "incast_burst", "link_downs": "flapping_nic",
+}  # fmt: skip
 """What is counted, and the cause that it shows."""
 
 
@@ -246,7 +243,8 @@ def of_events(
     rows = view.members.rows
     for name, cause in FAULTY_EVENTS.items():
         counted = np.array([series[row].events.get(name, 0) for row in rows], np.float64)
-        least = max(FEWEST_EVENTS, EVENT_TIMES * float(np.median(counted)))
+        fewest = FEWEST_EVENTS if name != "link_downs" else FEWEST_DOWNS
+        least = max(fewest, EVENT_TIMES * float(np.median(counted)))
         for place in np.flatnonzero(counted >= least):
             port = series[rows[place]]
             yield CounterFinding(

@@ -31,7 +31,7 @@ _DIRECTIONS: dict[str, tuple[str, Side]] = {
 }
 _QUANTITIES: dict[str, str] = _ROWS["quantities"]
 PLACES: dict[str, str] = _ROWS["places"]
-_SAME = frozenset({"ecn_marks", "pause_frames"})  # they need no direction
+_SAME = frozenset({"ecn_marks", "pause_frames", "link_downs"})  # they need no direction
 _VOCABULARY = sorted(
     {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_ROWS["others"]["words"].split()},
     key=len,

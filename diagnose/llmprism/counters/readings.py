@@ -17,7 +17,7 @@ from llmprism.numerics.arrays import Ints
 IN, OUT = "in_bytes", "out_bytes"
 EVENTS = (
     "in_packets", "out_packets", "in_discards", "out_discards", "in_errors", "out_errors",
-    "ecn_marks", "pause_frames",
+    "ecn_marks", "pause_frames", "link_downs",
 )  # fmt: skip
 """Counters that a table may have besides."""
 COLUMNS = (IN, OUT, *EVENTS)

@@ -60,27 +60,19 @@ def configured(values: Mapping[str, Any]) -> Configuration:
     if problems:
         raise UserError(problems)
     addresses = Addresses(values["page_url"] or "", values["runbook_url"] or "", labels)
+    settings = Settings(
+        window_ns=durations["window"], stride_ns=durations["every"],
+        quiet_ns=durations["quiet_period"], lag_ns=durations["lag_bound"],
+        silence_s=durations["silence_bound"] / SECOND_NS, retention_days=values["retention"],
+        records_at_once=values["at_once"],
+        **{name: values[name] for name in ("method", "cluster", "collectives")},
+    )  # fmt: skip
+    alertmanagers = tuple(values["alertmanager"] or ())
     return Configuration(
-        source=values["source"],
-        topology=values["topology"],
-        state=values["state"],
-        settings=Settings(
-            window_ns=durations["window"],
-            stride_ns=durations["every"],
-            quiet_ns=durations["quiet_period"],
-            silence_s=durations["silence_bound"] / SECOND_NS,
-            lag_ns=durations["lag_bound"],
-            retention_days=values["retention"],
-            method=values["method"],
-            records_at_once=values["at_once"],
-            cluster=values["cluster"],
-            collectives=values["collectives"],
-        ),
+        **{name: values[name] for name in _FIXED}, settings=settings,
         names=Names(values["names"], values["hosts"], points),
-        outputs=Outputs(
-            values["serve"], values["token_file"], tuple(values["alertmanager"] or ()), addresses
-        ),
-    )
+        outputs=Outputs(values["serve"], values["token_file"], alertmanagers, addresses),
+    )  # fmt: skip
 
 
 _DURATIONS = ("window", "every", "quiet_period", "silence_bound", "lag_bound")

@@ -152,21 +152,12 @@ def _new(finding: Mapping[str, Any], parts: Parts, job: JobFacts, span: Span) ->
     cost_ns = number(finding.get("cost")) or 0.0
     first, last = int(finding["first_step"]), int(finding["last_step"])
     return Incident(
-        **_identity(finding, parts, job),
-        job=str(finding["job"]),
-        start_ns=int(finding["start_ns"]),
-        end_ns=int(finding["end_ns"]),
-        first_step=first,
-        last_step=last,
-        gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)),
-        magnitude=number(finding.get("magnitude")) or 0.0,
-        confidence=confidence_of(finding),
-        sentence="",
-        seen_ns=span.end_ns,
-        ranges=[(first, last)],
-        cost_ns=cost_ns,
-        gpus=max(job.gpus, 1),
-    )
+        **_identity(finding, parts, job), job=str(finding["job"]), sentence="",
+        start_ns=int(finding["start_ns"]), end_ns=int(finding["end_ns"]), seen_ns=span.end_ns,
+        first_step=first, last_step=last, ranges=[(first, last)],
+        gpu_hours=gpu_hours(cost_ns, max(job.gpus, 1)), cost_ns=cost_ns, gpus=max(job.gpus, 1),
+        magnitude=number(finding.get("magnitude")) or 0.0, confidence=confidence_of(finding),
+    )  # fmt: skip
 
 
 def _identity(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> dict[str, Any]:

@@ -7,7 +7,6 @@ written to ``results/benchmark.json``, and a missed target is a failure (not wit
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -25,6 +24,7 @@ from measurements import (
     Sizes,
     beside_simgrid,
 )
+from prism_common.files import write_json
 from process import FailedError, report
 
 ROOT = Path(__file__).parent.parent
@@ -56,8 +56,7 @@ def main() -> int:
     _show(rows + more_rows)
     if not arguments.only:
         result = RESULTS / ("benchmark-quick.json" if arguments.quick else "benchmark.json")
-        RESULTS.mkdir(exist_ok=True)
-        result.write_text(json.dumps(figures, indent=1) + "\n")
+        write_json(result, figures)
         report(f"written: {result.relative_to(ROOT)}")
     return int(not arguments.quick and any(row.met == "no" for row in rows + more_rows))
 

@@ -19,6 +19,7 @@ from lab.processes import Processes
 from lab.profiles import keep
 from lab.records import EXPORTED, write_exports, write_flows
 from lab.truth import write_truth
+from prism_common.files import write_json
 from prism_sim.cluster.topology import topology_of
 
 SETTLE_S = 1.0
@@ -50,10 +51,10 @@ def run_case(case: LabCase, folder: Path, room: Path) -> dict[str, Any]:
     counts[EXPORTED] = write_exports(collected, folder)
     write_truth(job_plans, windows, room, folder)
     apart_ms = keep(room, folder)
-    (folder / "topology.json").write_text(json.dumps(network.topology, indent=1) + "\n")
+    write_json(folder / "topology.json", network.topology)
     manifest = _manifest(case, duration_s, counts, folder)
     manifest |= {"steps_differ_from_profile_ms": apart_ms} if apart_ms else {}
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    write_json(folder / "manifest.json", manifest)
     return manifest
 
 

@@ -124,17 +124,11 @@ def run(
     _version: Version = False,
 ) -> None:
     """Find jobs, their parallelism, steps and slow parts in flow records."""
-    from llmprism import methods
     from llmprism.beside import Beside
     from llmprism.isolation.runner import Limits
     from llmprism.pipeline import diagnose
-    from prism_common.errors import UserError
 
-    try:
-        methods.check(method)
-    except UserError as error:
-        what, how = error.problems[0].what, error.problems[0].how
-        raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
+    _check_method(method)
     beside = Beside(counters or (), collectives or (), logs or ())
     if flows.is_dir():
         beside = beside.or_in(flows)
@@ -143,31 +137,45 @@ def run(
         raise typer.BadParameter("name the network of these flows", param_hint="--topology")
     if names and jobs:
         raise typer.BadParameter("--jobs has the names too: give one of both", param_hint="--names")
-    for path in methods.files_of(method) if methods.is_foreign(method) and not quiet else []:
-        typer.echo(printable(f"method {method}: {path}"), err=True)
+    if not quiet:
+        _report_files(method)
     limits = Limits.of(time_limit, memory_limit)
     with user_errors(debug):
         network, known = _known(topology, jobs or names, beside.logs, are_facts=jobs is not None)
-        diagnosis = _diagnosed(
-            beside.around(
-                partial(
-                    diagnose, flows, network, method,
-                    records_at_once=at_once, limits=limits, cluster=cluster,
-                ),
-                network,
-                partial(typer.echo, err=True),
-            ),
-            out, known, jobs or names, quiet,
+        of_flows = partial(
+            diagnose, flows, network, method,
+            records_at_once=at_once, limits=limits, cluster=cluster,
         )  # fmt: skip
+        of_all = beside.around(of_flows, network, partial(typer.echo, err=True))
+        diagnosis = _diagnosed(of_all, out, known, jobs or names, quiet)
     if not quiet:
         _report_intake(diagnosis, out)
-    if not (quiet or isinstance(network, Path)):
         _report_given(diagnosis, network)
     _print_result(diagnosis, topology, as_json)
     lines = diagnosis.verdict.lines()
     if lines and not (quiet and diagnosis.verdict.can_tell):
         typer.echo("\n".join(map(printable, lines)), err=True)
     raise typer.Exit(diagnosis.verdict.exit_code)
+
+
+def _check_method(method: str) -> None:
+    """Refuse a name of no method as wrong usage."""
+    from llmprism import methods
+    from prism_common.errors import UserError
+
+    try:
+        methods.check(method)
+    except UserError as error:
+        what, how = error.problems[0].what, error.problems[0].how
+        raise typer.BadParameter(f"{what}; {how}", param_hint="--method") from None
+
+
+def _report_files(method: str) -> None:
+    """Name the files of a method of another package, which run as the user."""
+    from llmprism import methods
+
+    for path in methods.files_of(method) if methods.is_foreign(method) else []:
+        typer.echo(printable(f"method {method}: {path}"), err=True)
 
 
 def _known(
@@ -228,9 +236,12 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
         typer.echo(f"tables written to {printable(out)}", err=True)
 
 
-def _report_given(diagnosis: Diagnosis, network: Topology) -> None:
-    """Say where given jobs and records differ."""
+def _report_given(diagnosis: Diagnosis, network: Topology | Path) -> None:
+    """Say where given jobs and records differ; a file of the network gives none."""
     from llmprism.job_names import strangers
+
+    if isinstance(network, Path):
+        return
 
     if unknown := ", ".join(strangers(network)):
         typer.echo(f"given as members, and not in the topology: {printable(unknown)}", err=True)

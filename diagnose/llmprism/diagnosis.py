@@ -27,7 +27,7 @@ from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, na
 from llmprism.slow_steps import SlowSteps, least_shown, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import write_json
 from prism_common.folders import Names, OwnFolder, replacing_folder
 from prism_common.version import __version__
 
@@ -118,8 +118,7 @@ class Diagnosis:
             write_table(table, folder / f"{name}.parquet", schema, further=True)
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
         note |= {"verdict": self.verdict.as_dict(), "left_out": list(self.left_out)}
-        with replacing(folder / _MARK) as partial:
-            partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / _MARK, note)
 
     def summary(self) -> dict[str, Any]:
         """Return a short result in a form that JSON can represent. Times are in seconds."""

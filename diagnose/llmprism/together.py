@@ -133,37 +133,28 @@ def together(
     rows: list[dict[str, Any]] = []
     jobs = [first.jobs]
     for group in _groups([*statements, *of_logs]):
-        own, servers = group[0], group[0].servers
+        own = group[0]
         if own.kind == LOGS:
             continue  # no telemetry of its job shows anything: llmlog has the answer
-        row = _joined(group, len(servers) + 1)
         silent = {kind for kind in every if _sees(kind, own, seen[kind], every[kind].steps)}
         silent -= {one.kind for one in group}
-        missed = math.prod(MISSES[kind] for kind in silent)
-        row["confidence"] = _less_likely(row["confidence"], missed)
-        if own.kind != FLOWS and row["confidence"] < LEAST:
-            continue  # flows have the job, and find nothing then
-        place = _place(row["culprit"], server_of)
-        says = dict.fromkeys(kinds, "cannot see it") | dict.fromkeys(silent, "find nothing here")
-        says |= {one.kind: _says(one, place) for one in group}
-        marks = [mark for one in group if (mark := _mark(one))]
-        pause = _pause(own, row, courses, first)
-        if pause is not None:
-            row |= {"level": "job", "culprit_kind": "job", "culprit": row["job"]}
-            row |= {"cause": pause.what}
-            says[LOGS] = f"name the reason: {pause.what} after iteration {pause.number}"
-            marks.append((LOGS, pause.start_ns, pause.end_ns))
-        evidence = {**evidence_of(row), "seen_by": says, "marks": marks}
-        for name in ("one_of", "or_causes") if pause else ():
-            evidence.pop(name, None)
-        row["evidence"] = json.dumps(evidence)
+        row = _joined(group, silent)
         if own.kind != FLOWS:
-            name = _same_job(servers, seen[FLOWS]) or ""
+            if row["confidence"] < LEAST:
+                continue  # flows have the job, and find nothing then
+            name = _same_job(own.servers, seen[FLOWS]) or ""
             if not name:
                 table, name = every[own.kind].jobs, f"{own.kind} {row['job']}"
                 jobs.append(table[table["job"] == row["job"]].assign(job=name))
             row |= {"job": name, **_steps_at(first.steps, name, row)}
-        rows.append(row)
+        place = _place(row["culprit"], server_of)
+        says = dict.fromkeys(kinds, "cannot see it") | dict.fromkeys(silent, "find nothing here")
+        says |= {one.kind: _says(one, place) for one in group}
+        marks = [mark for one in group if (mark := _mark(one))]
+        evidence = {**evidence_of(row), "seen_by": says, "marks": marks}
+        if pause := _pause(own, row, courses, first):
+            row |= _explained(row["job"], pause, evidence)
+        rows.append({**row, "evidence": json.dumps(evidence)})
     table = pd.DataFrame(rows, columns=[*DIAGNOSIS["findings"].names])
     table = table.sort_values("confidence", ascending=False, kind="stable", ignore_index=True)
     found = table.assign(finding=range(len(table))) if rows else first.findings
@@ -208,6 +199,15 @@ def _mark(one: Statement) -> tuple[str, int, int] | None:
     if start is None or end is None or math.isinf(end - start):
         return None
     return one.kind, int(start), int(end)
+
+
+def _explained(job: str, pause: Pause, evidence: dict[str, Any]) -> dict[str, str]:
+    """What a finding says that a pause of its job explains; ``evidence`` is changed to say so."""
+    evidence["seen_by"][LOGS] = f"name the reason: {pause.what} after iteration {pause.number}"
+    evidence["marks"].append((LOGS, pause.start_ns, pause.end_ns))
+    for name in ("one_of", "or_causes"):
+        evidence.pop(name, None)
+    return {"level": "job", "culprit_kind": "job", "culprit": job, "cause": pause.what}
 
 
 def _pause(
@@ -306,7 +306,14 @@ def _groups(every: Sequence[Statement]) -> Iterator[list[Statement]]:
         yield group
 
 
-def _joined(group: Sequence[Statement], count: int) -> dict[str, Any]:
+def _joined(group: Sequence[Statement], silent: Iterable[str]) -> dict[str, Any]:
+    """The finding of a group, less likely by each kind that sees its job and is silent."""
+    row = _named(group, len(group[0].servers) + 1)
+    missed = math.prod(MISSES[kind] for kind in silent)
+    return {**row, "confidence": _less_likely(row["confidence"], missed)}
+
+
+def _named(group: Sequence[Statement], count: int) -> dict[str, Any]:
     """The finding of a group: job, window and cost of its first, the culprit of all together."""
     row = dict(group[0].row)
     places = [*dict.fromkeys(place for one in group for place in one.places)]

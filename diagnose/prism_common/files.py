@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from prism_common.errors import Problem, UserError
 
@@ -121,6 +123,12 @@ def refuse_foreign(path: Path | None, program: str, option: str) -> None:
         how = f"move it away, or name another file with {option}"
         what = f"{program} did not write this file, and will not replace it"
         raise UserError(Problem(what, str(path), how))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON document as a whole; one that JSON cannot represent changes nothing."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from evaluation.exam.intervals import part
 from evaluation.foreign.judging import ABSENT, DARK, RIGHT, WRONG, Verdict, drawn, judged, listed
 from evaluation.paths import ROOT
+from prism_common.files import write_json
 from prism_sim.toolkit import table
 
 PAGE = ROOT / "results/reference/foreign.md"
@@ -38,7 +38,7 @@ def write(folder: Path) -> str:
     text = _TEXT.format(**values)
     PAGE.write_text(text, encoding="utf-8")
     figures = {_name(verdict): verdict.outcome for verdict in there}
-    PAGE.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write_json(PAGE.with_suffix(".json"), figures)
     for path in _ALSO:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from evaluation.exam.intervals import Estimate
@@ -10,6 +9,7 @@ from evaluation.foreign.page import filled
 from evaluation.logs.parts import measure, measure_worlds
 from evaluation.logs.scoring import Case, Hits, Tally, tallied
 from evaluation.paths import ROOT
+from prism_common.files import write_json
 from prism_sim.toolkit import table
 
 PAGE = ROOT / "results/reference/logs.md"
@@ -35,7 +35,7 @@ def write(failures: int, worlds: int, seed: int) -> str:
     PAGE.write_text(text, encoding="utf-8")
     figures = {name: _figures(tallied(of)) for name, of in cases.items()}
     content = values | {"figures": figures}
-    PAGE.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(PAGE.with_suffix(".json"), content)
     return text
 
 

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evaluation.paths import REFERENCE, TEMPLATES
+from prism_common.files import write_json
 from prism_sim.loading.bundled import folder
 from prism_sim.operations import opening, running, theory
 from prism_sim.operations.campaigns import CAMPAIGNS
@@ -188,8 +189,7 @@ def write_measured(reference: Path = REFERENCE, path: Path | None = None) -> Non
     """Write ``measured.json`` of the bundled studies from ``exam.json`` and ``logs.json``."""
     figures = {name: of_flows(reference / "exam.json", name) for name in METHODS}
     figures["llmlog"] = of_logs(reference / "logs.json")
-    target = path or folder() / "operations" / "measured.json"
-    target.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write_json(path or folder() / "operations" / "measured.json", figures)
 
 
 def of_flows(exam: Path, method: str) -> dict[str, float]:

@@ -10,7 +10,6 @@ diagnosis. A new score keeps the report; the command prints that the report show
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing, resolved
+from prism_common.files import resolved, write_json
 from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 RECORD = ".prism-sim.json"
@@ -278,9 +277,7 @@ def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None
 
 
 def _write_record(folder: Path, products: dict[str, str]) -> None:
-    with replacing(folder / RECORD) as partial:
-        content = {"about": _ABOUT, "products": dict(sorted(products.items()))}
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / RECORD, {"about": _ABOUT, "products": dict(sorted(products.items()))})
 
 
 @contextmanager

@@ -76,24 +76,14 @@ def counters_command(
 ) -> None:  # fmt: skip
     """Diagnose counters."""
     with user_errors(debug):
-        from llmprism.counters.diagnosing import diagnose
-        from llmprism.counters.naming import read_ports
-        from llmprism.counters.readers import read
         from llmprism.diagnosis import check_target
-        from llmprism.io.topology import read_topology
-        from prism_common.errors import Problem, UserError
         from prism_common.files import refuse_foreign
 
         if out is not None:
             check_target(out)  # before the work
         refuse_foreign(picture, "llmprism", "--picture")
         options = _options(mapping, form, side, time_unit, since, until, query, interval)
-        if topology is None:
-            how = "name it: --topology FILE (llmprism ingest writes one from a table of cables)"
-            raise UserError(Problem("no topology: nobody knows which NICs share a server", "", how))
-        network = read_topology(topology)
-        addresses = read_ports(ports) if ports else {}
-        result = diagnose(read(inputs, options), network, addresses)
+        result = _diagnosed(inputs, options, topology, ports)
         if out is not None:
             result.diagnosis.write(out)
         if picture is not None:
@@ -104,12 +94,28 @@ def counters_command(
     raise typer.Exit(result.diagnosis.verdict.exit_code)
 
 
+def _diagnosed(
+    inputs: list[str], options: Options, topology: Path | None, ports: Path | None
+) -> CounterDiagnosis:
+    from llmprism.counters.diagnosing import diagnose
+    from llmprism.counters.naming import read_ports
+    from llmprism.counters.readers import read
+    from llmprism.io.topology import read_topology
+    from prism_common.errors import Problem, UserError
+
+    if topology is None:
+        how = "name it: --topology FILE (llmprism ingest writes one from a table of cables)"
+        raise UserError(Problem("no topology: nobody knows which NICs share a server", "", how))
+    network = read_topology(topology)
+    return diagnose(read(inputs, options), network, read_ports(ports) if ports else {})
+
+
 def _options(
     mapping: str, form: str | None, side: str | None, time_unit: str | None, since: str | None,
     until: str | None, query: list[str] | None, interval: str,
 ) -> Options:  # fmt: skip
     from llmprism.counters.readers.options import Options
-    from llmprism.ingest.options import parse_duration, parse_pairs, parse_time
+    from llmprism.ingest.options import parse_duration, parse_pairs, parse_window
     from prism_common.errors import Problem, UserError
 
     if time_unit not in (None, "s", "ms", "us", "ns"):
@@ -118,13 +124,14 @@ def _options(
         )
     if query is not None and len(query) < 2:
         raise UserError(Problem("one counter", "--query", "name both: --query IN --query OUT"))
+    from_ns, to_ns = parse_window(since, until)
     return Options(
         mapping=_checked(parse_pairs(mapping, "--map")),
         form=cast(Any, form),
         side=cast(Any, side),
         time_unit=time_unit,
-        from_ns=parse_time(since, "--from") if since else None,
-        to_ns=parse_time(until, "--to") if until else None,
+        from_ns=from_ns,
+        to_ns=to_ns,
         queries=tuple(query) if query else Options().queries,
         step_ns=parse_duration(interval, "--interval"),
     )

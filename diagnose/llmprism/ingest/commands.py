@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from llmprism.ingest.ingesting import Ingested
     from llmprism.ingest.network.parts import Content
     from llmprism.ingest.notes import Notes
-    from llmprism.ingest.options import Options
 
 _NOTES = "ingest.json"
 _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
@@ -66,15 +65,12 @@ def ingest_command(
 ) -> None:
     """Turn telemetry into a flow table."""
     with user_errors(debug):
+        from llmprism.ingest import options as of
+        from llmprism.ingest.ingesting import ingest
         from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
-        from llmprism.ingest.options import (
-            Options,
-            parse_duration,
-            parse_pairs,
-            parse_separator,
-            parse_time,
-        )
+        from llmprism.ingest.sources import find
+        from prism_common.files import write_json
         from prism_common.folders import new_folder
 
         _check_target(out)  # before the work
@@ -83,49 +79,33 @@ def ingest_command(
         notes = Notes()
         names = read_hosts(hosts) if hosts else {}
         network = _described(topology or [], names, notes)  # before the work
-        options = Options(
-            mapping=parse_pairs(mapping, "--map"),
+        from_ns, to_ns = of.parse_window(since, until)
+        options = of.Options(
+            mapping=of.parse_pairs(mapping, "--map"),
             time_unit=time_unit,
-            separator=parse_separator(separator) if separator else None,
-            idle_gap_ns=parse_duration(idle_gap, "--idle-gap"),
-            active_timeout_ns=parse_duration(active_timeout, "--active-timeout"),
+            separator=of.parse_separator(separator) if separator else None,
+            idle_gap_ns=of.parse_duration(idle_gap, "--idle-gap"),
+            active_timeout_ns=of.parse_duration(active_timeout, "--active-timeout"),
             sampling=sampling,
-            points={**_switches(network, names), **parse_pairs(points, "--points")},
+            points={**_switches(network, names), **of.parse_pairs(points, "--points")},
             homes=_homes(network),
-            tolerance_ns=parse_duration(clock_tolerance, "--clock-tolerance"),
-            from_ns=parse_time(since, "--from") if since else None,
-            to_ns=parse_time(until, "--to") if until else None,
+            tolerance_ns=of.parse_duration(clock_tolerance, "--clock-tolerance"),
+            from_ns=from_ns,
+            to_ns=to_ns,
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
-        with new_folder(Path(out)):
-            chosen = file_format or ("csv" if separator else None)
-            done = _ingest(inputs, Path(out), options, chosen, metadata, notes, quiet)
-            _write_topology(done, network, Path(out))
-            _write_notes(done, Path(out))
-        _print_ingested(done, Path(out), as_json, quiet)
+        folder, chosen = Path(out), file_format or ("csv" if separator else None)
+        with new_folder(folder):
+            with reporting(quiet) as progress:
+                target = folder / "flows.parquet"
+                done = ingest(find(inputs), target, options, chosen, metadata, progress, notes)
+            write_json(folder / "topology.json", _topology(done, network))
+            write_json(folder / _NOTES, done.notes.as_dict())
+        _print_ingested(done, folder, as_json, quiet)
     if not done.notes.records:
         from prism_common.program import CANNOT_TELL_EXIT
 
         raise typer.Exit(CANNOT_TELL_EXIT)
-
-
-def _ingest(
-    inputs: list[str],
-    folder: Path,
-    options: Options,
-    file_format: str | None,
-    metadata: dict[str, str],
-    notes: Notes,
-    quiet: bool,
-) -> Ingested:
-    """Write the flow table of the files that the inputs stand for."""
-    from llmprism.ingest.ingesting import ingest
-    from llmprism.ingest.sources import find
-
-    sources = find(inputs)
-    with reporting(quiet) as progress:
-        target = folder / "flows.parquet"
-        return ingest(sources, target, options, file_format, metadata, progress, notes)
 
 
 def _described(topology: list[Path], hosts: Mapping[str, str], notes: Notes) -> Content | None:
@@ -149,22 +129,18 @@ def _homes(network: Content | None) -> dict[str, str]:
     return {end["address"]: end["switch"] for end in ends if end.get("switch")}
 
 
-def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
-    """Write the network as described, or else what the records show of it."""
+def _topology(done: Ingested, described: Content | None) -> Content:
+    """The network as described, or else what the records show of it."""
     from llmprism.ingest.network.content import infer
-    from prism_common.files import replacing
 
     if described:
-        content = described
-        _compare(done, content)
-    else:
-        content = infer(done.seen.pairs, done.seen.paths)
-        done.notes.remark(
-            "topology.json holds what flows show: each address is taken for a server; "
-            "link rates are unknown"
-        )
-    with replacing(folder / "topology.json") as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        _compare(done, described)
+        return described
+    done.notes.remark(
+        "topology.json holds what flows show: each address is taken for a server; "
+        "link rates are unknown"
+    )
+    return infer(done.seen.pairs, done.seen.paths)
 
 
 def _compare(done: Ingested, content: Content) -> None:
@@ -188,13 +164,6 @@ def _compare(done: Ingested, content: Content) -> None:
 
 def _first(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-
-
-def _write_notes(done: Ingested, folder: Path) -> None:
-    from prism_common.files import replacing
-
-    with replacing(folder / _NOTES) as partial:
-        partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")
 
 
 def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) -> None:

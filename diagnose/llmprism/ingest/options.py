@@ -101,6 +101,15 @@ def parse_time(text: str, option: str) -> int:
     return found
 
 
+def parse_window(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The times of ``--from`` and ``--to`` [ns]; None where they are left out."""
+    first, last = (
+        parse_time(text, option) if text else None
+        for option, text in (("--from", since), ("--to", until))
+    )
+    return first, last
+
+
 def moment_of(value: object, unit: str | None = None) -> int | None:
     """A time in ns from a number, in ``unit`` or by its size, or from text in ISO 8601.
 

@@ -14,7 +14,7 @@ import yaml
 
 from llmprism.io.notes import json_object
 from llmprism.page.page import rendered
-from prism_common.files import replacing
+from prism_common.files import replacing, write_json
 from prism_sim.operations import figures, results
 from prism_sim.operations.study import Study
 from prism_sim.products import RECORD, stage_files
@@ -115,8 +115,7 @@ def _write(
 ) -> None:
     with replacing(paths["table"]) as partial:
         table.to_parquet(partial, index=False)
-    with replacing(paths["means"]) as partial:
-        partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_json(paths["means"], data)
     paint.write_png(drawn, paths["figure"])
 
 

@@ -9,7 +9,6 @@ refused.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import is_running, replacing
+from prism_common.files import is_running, write_json
 from prism_common.folders import is_regular
 from prism_sim.products import adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run
@@ -164,8 +163,7 @@ def _do(task: tuple[Callable[[T], Content], Piece[T]]) -> Content:
 
 
 def _write(folder: Path, piece: Piece[Any], result: Content) -> None:
-    with replacing(_file(folder, piece.key)) as partial:
-        partial.write_text(json.dumps({"case": piece.name, **result}, indent=1) + "\n")
+    write_json(_file(folder, piece.key), {"case": piece.name, **result})
 
 
 def _file(folder: Path, key: str) -> Path:

@@ -24,7 +24,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.paper.alarms import COLUMNS, finding, stretches
-from llmprism.methods.paper.sigma import k_sigma
+from llmprism.methods.paper.sigma import Outliers, k_sigma
 from llmprism.model import DP, Finding, Groups, Jobs, Pairs, Steps, Timeline
 from llmprism.numerics.arrays import Codes, Floats, Ints, grouped
 
@@ -61,13 +61,9 @@ def _cross_step(steps: Steps, jobs: Jobs, addresses: list[str]) -> Iterator[Find
             "start_ns": steps.start_ns,
             "end_ns": steps.end_ns,
             "value": duration,
-            "normal": out.normal,
-            "distance": out.distance,
-            "confidence": out.confidence,
-            "excess_ns": duration - out.normal,
-        },
-        columns=COLUMNS,
+        }
     )
+    table = _compared(table, out, duration - out.normal)
     alarms = table[out.flagged]
     for stretch in stretches(alarms.assign(culprit=0)):
         job, last = int(stretch["job"].iloc[0]), stretch["step"].max()
@@ -87,6 +83,14 @@ def _cross_step(steps: Steps, jobs: Jobs, addresses: list[str]) -> Iterator[Find
                 "addresses": [addresses[code] for code in affected.index],
             },
         )
+
+
+def _compared(table: pd.DataFrame, out: Outliers, excess_ns: Floats | pd.Series) -> pd.DataFrame:
+    """Values with how far each is from what is normal, in the columns of alarms."""
+    judged = table.assign(
+        normal=out.normal, distance=out.distance, confidence=out.confidence, excess_ns=excess_ns
+    )
+    return judged[list(COLUMNS)]
 
 
 def _by_loss(rows: pd.DataFrame) -> pd.Series[float]:
@@ -135,8 +139,7 @@ def _cross_group(
     )
     sample = table.groupby(["job", "step"]).ngroup().to_numpy()
     out = k_sigma(table["value"].to_numpy(), sample, resolution=ROUNDING_NS)
-    table["normal"], table["distance"] = out.normal, out.distance
-    table["confidence"], table["excess_ns"] = out.confidence, table["value"] - out.normal
+    table = _compared(table, out, table["value"] - out.normal)
     for stretch in stretches(table[out.flagged]):
         job, group = int(stretch["job"].iloc[0]), int(stretch["culprit"].iloc[0])
         members = of_kind & (groups.job == job) & (groups.group == group)
@@ -255,13 +258,8 @@ def _low_bandwidth(table: pd.DataFrame) -> pd.DataFrame:
     sample = table.groupby(["job", "step", "tier"]).ngroup().to_numpy()
     out = k_sigma(table["rate"].to_numpy(), sample, sign=-1.0)
     busy = table["end_ns"] - table["start_ns"]
-    alarms = table.rename(columns={"switch": "culprit", "rate": "value"}).assign(
-        normal=out.normal,
-        distance=out.distance,
-        confidence=out.confidence,
-        excess_ns=busy * (1.0 - table["rate"] / out.normal),
-    )
-    return alarms.loc[out.flagged, list(COLUMNS)]
+    alarms = table.rename(columns={"switch": "culprit", "rate": "value"})
+    return _compared(alarms, out, busy * (1.0 - table["rate"] / out.normal))[out.flagged]
 
 
 def _contention(table: pd.DataFrame, limit: Floats) -> pd.DataFrame:
@@ -273,11 +271,8 @@ def _contention(table: pd.DataFrame, limit: Floats) -> pd.DataFrame:
     by_topology = ~np.isnan(known)
     normal = np.where(by_topology, known, out.normal)
     beyond = 1.0 - normal / peak
-    alarms = table.rename(columns={"switch": "culprit", "peak": "value"}).assign(
-        normal=normal,
-        distance=out.distance,
-        confidence=np.where(by_topology, beyond, out.confidence),
-        excess_ns=(table["end_ns"] - table["start_ns"]) * beyond,
-    )
+    alarms = table.rename(columns={"switch": "culprit", "peak": "value"})
+    alarms = _compared(alarms, out, (table["end_ns"] - table["start_ns"]) * beyond)
+    confidence = np.where(by_topology, beyond, out.confidence)
     flagged = np.where(by_topology, peak > known, out.flagged)
-    return alarms.loc[flagged, list(COLUMNS)]
+    return alarms.assign(normal=normal, confidence=confidence)[flagged]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prism_common.command import option
-from prism_sim.toolkit import WRONG, Command, counted, open_session, options
+from prism_sim.toolkit import WRONG, Command, counted, in_session, options
 
 if TYPE_CHECKING:
     from prism_sim.toolkit import Session
@@ -24,7 +24,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @app.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
+@in_session
 def paper(
+    session: Session,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")] = FOLDER,
     seeds: Annotated[
         int | None,
@@ -44,9 +46,6 @@ def paper(
         typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
     ] = False,
     processes: options.Processes = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """LLMPrism (arXiv 2505.00342); resumes where it stopped.
 
@@ -54,22 +53,21 @@ def paper(
     """
     if update and (reduced or only):
         raise typer.BadParameter("the reference is made from all, not from --only or --reduced")
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.toolkit import default_processes
-        from reproduction import running, writing
+    from prism_sim.toolkit import default_processes
+    from reproduction import running, writing
 
-        numbers = range(1, (seeds or (1 if reduced else writing.SEEDS)) + 1)
-        names = [name.strip() for name in only.split(",") if name.strip()]
-        trials = running.trials_of(running.chosen(names), numbers, reduced)
-        ran, there = _run(session, trials, out, processes or default_processes(), retry)
-        results = running.results_of(trials, out)
-        page = _write(session, results, numbers, reduced, _places(results, out, update))
-        count = sum(map(len, trials.values()))
-        facts = {"page": str(page), "cases": count, "made": ran, "from_before": there}
-        facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
-        lines = [f"{key}: {value}" for key, value in facts.items()]
-        session.result({**facts, "experiments": [_summary(one) for one in results]}, *lines)
-        _complain_of_failures(session, results, update)
+    numbers = range(1, (seeds or (1 if reduced else writing.SEEDS)) + 1)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    trials = running.trials_of(running.chosen(names), numbers, reduced)
+    ran, there = _run(session, trials, out, processes or default_processes(), retry)
+    results = running.results_of(trials, out)
+    page = _write(session, results, numbers, reduced, _places(results, out, update))
+    count = sum(map(len, trials.values()))
+    facts = {"page": str(page), "cases": count, "made": ran, "from_before": there}
+    facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
+    lines = [f"{key}: {value}" for key, value in facts.items()]
+    session.result({**facts, "experiments": [_summary(one) for one in results]}, *lines)
+    _complain_of_failures(session, results, update)
 
 
 def _run(

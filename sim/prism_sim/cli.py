@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,14 +26,11 @@ from prism_sim.commands.costing import whatif
 from prism_sim.commands.exporting import export
 from prism_sim.commands.operating import operate
 from prism_sim.commands.options import (
-    Debug,
     FailUnder,
-    Json,
     Live,
     Method,
     NoReport,
     Out,
-    Quiet,
     RunFolder,
     ScenarioName,
     Seed,
@@ -45,7 +42,7 @@ from prism_sim.commands.options import (
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
 from prism_sim.commands.schemas import schema
-from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, open_session
+from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, in_session
 from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ the data is wrong; 2 wrong usage; 3 a figure of the score misses its bound; 4 th
 not suffice for a diagnosis; 130 interrupted.
 """
 
-Work = TypeVar("Work", bound=Callable[..., None])
+Work = Callable[..., None]
 """The function of a command."""
 
 app = new_app(cls=Group, help=HELP, no_args_is_help=True)
@@ -77,8 +74,9 @@ def _bounds(texts: list[str]) -> list[Bound]:
 
 
 def _register(example: str, name: str | None = None) -> Callable[[Work], Work]:
-    """Register a command, whose help ends with an ``example``."""
-    return app.command(name, cls=Command, epilog=f"Example: prism-sim {example}")
+    """Register a command with a session, whose help ends with an ``example``."""
+    register = app.command(name, cls=Command, epilog=f"Example: prism-sim {example}")
+    return lambda work: register(in_session(work))
 
 
 @app.callback()
@@ -90,6 +88,7 @@ def _options(
 
 @_register("run tiny/quickstart --seed 7 --set jobs.0.dp=4")
 def run(
+    session: Session,
     scenario: ScenarioName,
     fail_under: FailUnder,
     settings: Settings,
@@ -101,88 +100,79 @@ def run(
     no_report: NoReport = False,
     live: Live = False,
     speed: Speed = 1.0,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Simulate a scenario, diagnose its flows, score and report."""
     bounds = _bounds(fail_under)
-    with open_session(as_json, quiet, debug) as session:
-        from llmprism.isolation.runner import Limits
-        from prism_sim.commands import stages
-        from prism_sim.products import exclusive
+    from llmprism.isolation.runner import Limits
+    from prism_sim.commands import stages
+    from prism_sim.products import exclusive
 
-        limits = Limits.of(time_limit, memory_limit)
-        check_bounds(bounds)
-        stages.note_compilation(session)
-        stages.check_method(method)
-        loaded = _load(session, scenario, settings, seed)
-        made = _run_of(loaded, _out(scenario, out, settings, seed))
-        files = {"run": str(made.folder)}
-        with exclusive(made.folder):
-            stages.simulate(session, loaded, made, _invocation())
-            if live:
-                from prism_sim.commands.live import show_live
+    limits = Limits.of(time_limit, memory_limit)
+    check_bounds(bounds)
+    stages.note_compilation(session)
+    stages.check_method(method)
+    loaded = _load(session, scenario, settings, seed)
+    made = _run_of(loaded, _out(scenario, out, settings, seed))
+    files = {"run": str(made.folder)}
+    with exclusive(made.folder):
+        stages.simulate(session, loaded, made, _invocation())
+        if live:
+            from prism_sim.commands.live import show_live
 
-                raise typer.Exit(show_live(session, made, speed, method))
-            found = stages.diagnose(
-                session, made.flows, made.topology, method, made.diagnosis_folder, limits
-            )
-            score = stages.score(session, made)
-            if not no_report:
-                _import_seaborn()
-                stages.report(session, made)
-                files["report"] = str(made.report)
-        _show_score(session, score, files, bounds, found)
+            raise typer.Exit(show_live(session, made, speed, method))
+        found = stages.diagnose(
+            session, made.flows, made.topology, method, made.diagnosis_folder, limits
+        )
+        score = stages.score(session, made)
+        if not no_report:
+            _import_seaborn()
+            stages.report(session, made)
+            files["report"] = str(made.report)
+    _show_score(session, score, files, bounds, found)
 
 
 @_register("simulate tiny/pair --out capture")
 def simulate(
+    session: Session,
     scenario: ScenarioName,
     settings: Settings,
     seed: Seed = None,
     out: Out = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Simulate a scenario: flows, topology and truth."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands import stages
+    from prism_sim.commands import stages
 
-        stages.note_compilation(session)
-        loaded = _load(session, scenario, settings, seed)
-        made = _run_of(loaded, _out(scenario, out, settings, seed))
-        stages.simulate(session, loaded, made, _invocation())
-        manifest = made.read_json(made.manifest)
-        facts = {"run": str(made.folder), "flows": str(made.flows)}
-        facts |= {key: manifest[key] for key in ("records", "simulated_ns") if key in manifest}
-        session.facts(facts)
+    stages.note_compilation(session)
+    loaded = _load(session, scenario, settings, seed)
+    made = _run_of(loaded, _out(scenario, out, settings, seed))
+    stages.simulate(session, loaded, made, _invocation())
+    manifest = made.read_json(made.manifest)
+    facts = {"run": str(made.folder), "flows": str(made.flows)}
+    facts |= {key: manifest[key] for key in ("records", "simulated_ns") if key in manifest}
+    session.facts(facts)
 
 
 @_register("logs logs/demo --seed 7 --set logs.failures=300")
 def logs(
+    session: Session,
     scenario: ScenarioName,
     settings: Settings,
     seed: Seed = None,
     out: Out = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write logs of drawn jobs, with their truth, without flows."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands import stages
+    from prism_sim.commands import stages
 
-        loaded = _load(session, scenario, settings, seed)
-        made = _run_of(loaded, out)
-        stages.logs(session, loaded, made, _invocation())
-        written = made.read_json(made.manifest)["logs"]
-        session.facts({"run": str(made.folder), "logs": str(made.logs), **written})
+    loaded = _load(session, scenario, settings, seed)
+    made = _run_of(loaded, out)
+    stages.logs(session, loaded, made, _invocation())
+    written = made.read_json(made.manifest)["logs"]
+    session.facts({"run": str(made.folder), "logs": str(made.logs), **written})
 
 
 @_register("diagnose results/pair/0 --method paper")
 def diagnose(
+    session: Session,
     flows: Annotated[
         Path, typer.Argument(metavar="RUN", help="The folder of a run, or a flow table, Parquet.")
     ],
@@ -196,35 +186,32 @@ def diagnose(
     out: Annotated[
         Path | None, out_folder("Folder to write. Default: diagnosis, beside the flows.")
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Diagnose flow records, of a run or of your own."""
-    with open_session(as_json, quiet, debug) as session:
-        from llmprism.isolation.runner import Limits
-        from llmprism.terminal import spelled
-        from prism_common.escapes import printable
-        from prism_sim.commands import stages
-        from prism_sim.commands.listing import summary_lines
+    from llmprism.isolation.runner import Limits
+    from llmprism.terminal import spelled
+    from prism_common.escapes import printable
+    from prism_sim.commands import stages
+    from prism_sim.commands.listing import summary_lines
 
-        stages.check_method(method)
-        if flows.is_dir():
-            made = stages.existing(flows)
-            flows, topology = made.flows, topology or made.topology
-        if topology is None:
-            raise typer.BadParameter("name the topology of these flows", param_hint="--topology")
-        folder = out or flows.parent / "diagnosis"
-        limits = Limits.of(time_limit, memory_limit)
-        found = stages.diagnose(session, flows, topology, method, folder, limits)
-        summary = {"diagnosis": str(folder), **found.summary()}
-        lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
-        session.result(summary, *map(printable, lines))
-        _end_with_verdict(session, found)
+    stages.check_method(method)
+    if flows.is_dir():
+        made = stages.existing(flows)
+        flows, topology = made.flows, topology or made.topology
+    if topology is None:
+        raise typer.BadParameter("name the topology of these flows", param_hint="--topology")
+    folder = out or flows.parent / "diagnosis"
+    limits = Limits.of(time_limit, memory_limit)
+    found = stages.diagnose(session, flows, topology, method, folder, limits)
+    summary = {"diagnosis": str(folder), **found.summary()}
+    lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
+    session.result(summary, *map(printable, lines))
+    _end_with_verdict(session, found)
 
 
 @_register("score results/pair/0 --fail-under jobs.accuracy=1")
 def score(
+    session: Session,
     run_folder: RunFolder,
     fail_under: FailUnder,
     tables: Annotated[
@@ -236,108 +223,95 @@ def score(
             help="Tables of a diagnosis that another program made; they replace that of the run.",
         ),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Compare the diagnosis of a run with its truth."""
     bounds = _bounds(fail_under)
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands import stages
+    from prism_sim.commands import stages
 
-        check_bounds(bounds)
-        made = stages.existing(run_folder)
-        if tables is not None:
-            stages.adopt_tables(session, made, tables)
-        result = stages.score(session, made)
-        _show_score(session, result, {"run": str(made.folder)}, bounds)
+    check_bounds(bounds)
+    made = stages.existing(run_folder)
+    if tables is not None:
+        stages.adopt_tables(session, made, tables)
+    result = stages.score(session, made)
+    _show_score(session, result, {"run": str(made.folder)}, bounds)
 
 
 @_register("report results/pair/0")
 def report(
-    run_folder: RunFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
+    session: Session,
+    run_folder: RunFolder,
 ) -> None:
     """Draw the figures of a run; write report and trace."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands import stages
+    from prism_sim.commands import stages
 
-        made = stages.existing(run_folder)
-        _import_seaborn()
-        stages.report(session, made)
-        facts = {"report": str(made.report), "trace": str(made.trace)}
-        session.facts(facts)
+    made = stages.existing(run_folder)
+    _import_seaborn()
+    stages.report(session, made)
+    facts = {"report": str(made.report), "trace": str(made.trace)}
+    session.facts(facts)
 
 
 @_register("validate mine.yaml --set cluster.servers=32")
 def validate(
+    session: Session,
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="Files or bundled names.")
     ],
     settings: Settings,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Check scenarios and list their errors."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.validating import verdict
+    from prism_sim.commands.validating import verdict
 
-        verdicts = [verdict(name, settings) for name in scenarios]
-        session.result(
-            {"scenarios": [one.as_data() for one in verdicts]}, *(one.line() for one in verdicts)
-        )
-        for one in verdicts:
-            session.warn(one.warnings)
-            session.complain(one.problems)
-        if any(one.problems for one in verdicts):
-            raise SystemExit(WRONG)
+    verdicts = [verdict(name, settings) for name in scenarios]
+    session.result(
+        {"scenarios": [one.as_data() for one in verdicts]}, *(one.line() for one in verdicts)
+    )
+    for one in verdicts:
+        session.warn(one.warnings)
+        session.complain(one.problems)
+    if any(one.problems for one in verdicts):
+        raise SystemExit(WRONG)
 
 
 @_register("new mine && prism-sim run mine.yaml")
 def new(
+    session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The file; .yaml is added.")],
     method: Annotated[
         bool, typer.Option("--method", help="Write a package with a method of diagnosis instead.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the files.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write a commented scenario to start from, or the package of a method."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.new import write_method, write_new
+    from prism_sim.commands.new import write_method, write_new
 
-        if method:
-            folder = write_method(name, force)
-            session.result({"method": str(folder)}, str(folder))
-            session.note(f"install it with: pip install -e {folder}")
-            return
-        path = write_new(name, force)
-        session.result({"scenario": str(path)}, str(path))
-        session.note(f"run it with: prism-sim run {path}")
+    if method:
+        folder = write_method(name, force)
+        session.result({"method": str(folder)}, str(folder))
+        session.note(f"install it with: pip install -e {folder}")
+        return
+    path = write_new(name, force)
+    session.result({"scenario": str(path)}, str(path))
+    session.note(f"run it with: prism-sim run {path}")
 
 
 @_register("list figures", name="list")
 def list_things(
+    session: Session,
     topic: Annotated[
         str | None,
         typer.Argument(metavar="[TOPIC]", help="One section, such as figures. Default: all."),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """List scenarios, studies, presets, faults, schedules, methods, figures."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.listing import listing
+    from prism_sim.commands.listing import listing
 
-        data, text = listing(topic)
-        session.result(data, text)
+    data, text = listing(topic)
+    session.result(data, text)
 
 
 _register("export results/pair/0 --format ipfix")(export)
-_register("schema study > study.schema.json")(schema)
+app.command(cls=Command, epilog="Example: prism-sim schema study > study.schema.json")(schema)
 _register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
 _register("sweep studies/uplink-capacity --processes 4")(sweep)
 _register("compare -m prism -m paper --scenario tiny/quickstart --seeds 3")(compare)

@@ -13,7 +13,7 @@ from prism_common.scratch import working_folder
 from prism_sim.cluster.topology import topology_of
 from prism_sim.commands import options
 from prism_sim.commands.command import Command
-from prism_sim.commands.session import WRONG, Session, open_session
+from prism_sim.commands.session import WRONG, Session, in_session, open_session
 from prism_sim.draws import Draws
 from prism_sim.loading.bundled import find as find_scenario
 from prism_sim.loading.bundled import folder as scenarios_folder
@@ -56,6 +56,7 @@ __all__ = [
     "WRONG", "Closed", "Cluster", "Command", "Content", "Draws", "Job", "Match", "OnServers",
     "Piece", "RelativeErrors", "Run", "Scenario", "ScoreTables", "Session", "Stream", "counted",
     "default_processes", "did_you_mean", "do_missing", "figures_of", "find_scenario", "fingerprint",
+    "in_session",
     "kept_content", "kept_results", "load_scenario", "load_tables", "match_steps", "members",
     "open_session", "options", "paint", "preset", "rank_rows", "read_closed", "render_page",
     "samples_of", "scenarios_folder", "score_faults", "score_jobs", "score_pairs", "score_run",

@@ -11,8 +11,8 @@ from llmprism.defaults import MEMORY_LIMIT_GIB, TIME_LIMIT_S
 from llmprism.options import MemoryLimit, TimeLimit
 from prism_common.command import option
 from prism_common.quantities import counted
-from prism_sim.commands.options import Debug, Json, Processes, Quiet, folder_name, out_folder
-from prism_sim.commands.session import WRONG, Session, open_session
+from prism_sim.commands.options import Processes, folder_name, out_folder
+from prism_sim.commands.session import WRONG, Session
 
 if TYPE_CHECKING:
     from prism_sim.render.comparison import Block
@@ -59,6 +59,7 @@ FurtherMethods = Annotated[
 
 
 def compare(
+    session: Session,
     method: Methods,
     scenario: Annotated[
         str | None, option("SCENARIO", "A file, or a bundled scenario.", "--scenario")
@@ -71,9 +72,6 @@ def compare(
         Path | None, out_folder("Folder to write. Default: results/compare/NAME.")
     ] = None,
     processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Compare methods on the same worlds, with paired differences.
 
@@ -85,20 +83,20 @@ def compare(
     """
     if (scenario is None) == (suite is None):
         raise typer.BadParameter("give either --scenario or --suite")
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.studies.comparison import worlds_of_scenario, worlds_of_suite
+    from prism_sim.studies.comparison import worlds_of_scenario, worlds_of_suite
 
-        if scenario is not None:
-            worlds = worlds_of_scenario(scenario, seeds)
-        else:
-            worlds = worlds_of_suite(Path(str(suite)))
-        folder = out or Path("results") / "compare" / worlds[0].group
-        limits = (time_limit, memory_limit)
-        title = f"Comparison on {worlds[0].group}"
-        _show(session, _compared(session, worlds, method, folder, title, limits, processes))
+    if scenario is not None:
+        worlds = worlds_of_scenario(scenario, seeds)
+    else:
+        worlds = worlds_of_suite(Path(str(suite)))
+    folder = out or Path("results") / "compare" / worlds[0].group
+    limits = (time_limit, memory_limit)
+    title = f"Comparison on {worlds[0].group}"
+    _show(session, _compared(session, worlds, method, folder, title, limits, processes))
 
 
 def scoreboard(
+    session: Session,
     family: Families,
     method: FurtherMethods,
     worlds: Worlds = 10,
@@ -106,26 +104,22 @@ def scoreboard(
     memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     out: Annotated[Path | None, out_folder("Folder. Default: results/scoreboard.")] = None,
     processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Measure all methods on families of worlds; one page.
 
     The methods are prism, paper, the rivals of this package, and those of --method. An interrupted
     scoreboard continues where it stopped.
     """
-    with open_session(as_json, quiet, debug) as session:
-        from llmprism import methods
-        from prism_sim.studies.comparison import families_called, worlds_of_families
+    from llmprism import methods
+    from prism_sim.studies.comparison import families_called, worlds_of_families
 
-        asked = [*methods.names(), *method]
-        asked.sort(key=lambda name: name != "prism")  # it is the reference
-        with session.stage("draw worlds"):
-            drawn = worlds_of_families(families_called(family), worlds)
-        folder = out or Path("results") / "scoreboard"
-        limits = (time_limit, memory_limit)
-        _show(session, _compared(session, drawn, asked, folder, "Scoreboard", limits, processes))
+    asked = [*methods.names(), *method]
+    asked.sort(key=lambda name: name != "prism")  # it is the reference
+    with session.stage("draw worlds"):
+        drawn = worlds_of_families(families_called(family), worlds)
+    folder = out or Path("results") / "scoreboard"
+    limits = (time_limit, memory_limit)
+    _show(session, _compared(session, drawn, asked, folder, "Scoreboard", limits, processes))
 
 
 def _compared(
@@ -183,6 +177,7 @@ def _in_words(figure: str) -> str:
 
 
 def corpus(
+    session: Session,
     family: Families,
     worlds: Worlds = 10,
     check: Annotated[
@@ -195,30 +190,26 @@ def corpus(
         ),
     ] = None,
     out: Annotated[Path | None, out_folder("Folder to write. Default: results/corpus.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write worlds of families as files, flows and topology apart from the truth.
 
     The worlds of a family follow from their seeds, 0, 1, 2, ..., bit for bit. The index has a hash
     that names what a score was measured on. Exits 1 if --check finds a difference.
     """
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.studies import corpus as corpora
-        from prism_sim.studies.comparison import families_called
+    from prism_sim.studies import corpus as corpora
+    from prism_sim.studies.comparison import families_called
 
-        if check is not None:
-            with session.stage("check", 30.0) as progress:
-                problems = corpora.check_corpus(check, progress)
-            session.facts({"corpus": str(check), "differences": len(problems)})
-            session.complain(problems)
-            if problems:
-                raise SystemExit(WRONG)
-            return
-        folder = out or Path("results") / "corpus"
-        found = families_called(family)
-        with session.stage(counted(len(found) * worlds, "world"), 30.0) as progress:
-            index = corpora.write_corpus(found, worlds, folder, progress)
-        facts = {"corpus": str(folder), "hash": index["hash"], "bytes": index["bytes"]}
-        session.facts({**facts, "files": len(index["files"])})
+    if check is not None:
+        with session.stage("check", 30.0) as progress:
+            problems = corpora.check_corpus(check, progress)
+        session.facts({"corpus": str(check), "differences": len(problems)})
+        session.complain(problems)
+        if problems:
+            raise SystemExit(WRONG)
+        return
+    folder = out or Path("results") / "corpus"
+    found = families_called(family)
+    with session.stage(counted(len(found) * worlds, "world"), 30.0) as progress:
+        index = corpora.write_corpus(found, worlds, folder, progress)
+    facts = {"corpus": str(folder), "hash": index["hash"], "bytes": index["bytes"]}
+    session.facts({**facts, "files": len(index["files"])})

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prism_common.quantities import counted, percent
-from prism_sim.commands.options import (
-    Debug,
-    Json,
-    Processes,
-    Quiet,
-    Seed,
-    Settings,
-    folder_name,
-    out_folder,
-)
-from prism_sim.commands.session import Session, open_session
+from prism_sim.commands.options import Processes, Seed, Settings, folder_name, out_folder
+from prism_sim.commands.session import Session
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,15 +46,13 @@ AnswerFolder = Annotated[
 
 
 def whatif(
+    session: Session,
     settings: Settings,
     scenario: FaultyScenario = None,
     from_run: FromRun = None,
     seed: Seed = None,
     out: AnswerFolder = None,
     processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Report what each fault costs, what a change gives, or what repairs would give back.
 
@@ -85,14 +74,13 @@ def whatif(
     from prism_sim.loading.loader import parse_override
     from prism_sim.studies.whatif import planned
 
-    with open_session(as_json, quiet, debug) as session:
-        changes = dict(parse_override(text) for text in settings)
-        asked = (
-            _of_run(from_run) if from_run
-            else _Asked(planned(str(scenario), seed, changes, settings))
-        )  # fmt: skip
-        folder = out or asked.plan.folder
-        _show(session, asked, folder, _compared(session, asked, folder, processes))
+    changes = dict(parse_override(text) for text in settings)
+    asked = (
+        _of_run(from_run) if from_run
+        else _Asked(planned(str(scenario), seed, changes, settings))
+    )  # fmt: skip
+    folder = out or asked.plan.folder
+    _show(session, asked, folder, _compared(session, asked, folder, processes))
 
 
 def _show(session: Session, asked: _Asked, folder: Path, found: dict[str, Any]) -> None:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from prism_sim.commands.options import Debug, Json, Quiet, RunFolder
-from prism_sim.commands.session import open_session
+from prism_sim.commands.options import RunFolder
+from prism_sim.commands.session import Session
 
 
 def export(
+    session: Session,
     run_folder: RunFolder,
     form: Annotated[
         str,
@@ -23,9 +24,6 @@ def export(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write. Default: flows.SUFFIX here.")
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write the flow records of a run as IPFIX, NetFlow v9, sFlow or CSV, or its collectives.
 
@@ -33,22 +31,21 @@ def export(
     other collector. sFlow holds one packet in N, so that sizes are estimates. inspector has what
     communication libraries wrote, which `llmprism collectives` reads.
     """
-    with open_session(as_json, quiet, debug) as session:
-        from prism_common.errors import Problem, UserError
-        from prism_common.files import replacing
-        from prism_sim.commands import stages
-        from prism_sim.exporters import EXPORTERS
-        from prism_sim.scenario.words import did_you_mean
+    from prism_common.errors import Problem, UserError
+    from prism_common.files import replacing
+    from prism_sim.commands import stages
+    from prism_sim.exporters import EXPORTERS
+    from prism_sim.scenario.words import did_you_mean
 
-        if form not in EXPORTERS:
-            hint = did_you_mean(form, EXPORTERS)
-            raise typer.BadParameter(f"there is no {form!r}; {hint}", param_hint="--format")
-        exporter, made = EXPORTERS[form], stages.existing(run_folder)
-        target = out or Path(f"{exporter.stem}{exporter.suffix}")
-        if target.exists():
-            how = "move it away, or name another file with --out"
-            raise UserError(Problem("there is a file, which is not replaced", str(target), how))
-        with replacing(target) as partial, partial.open("wb") as stream:
-            records = exporter.write_run(made, stream, sampling)
-        session.note(f"{records:,} records as {exporter.about}")
-        session.facts({"export": str(target)})
+    if form not in EXPORTERS:
+        hint = did_you_mean(form, EXPORTERS)
+        raise typer.BadParameter(f"there is no {form!r}; {hint}", param_hint="--format")
+    exporter, made = EXPORTERS[form], stages.existing(run_folder)
+    target = out or Path(f"{exporter.stem}{exporter.suffix}")
+    if target.exists():
+        how = "move it away, or name another file with --out"
+        raise UserError(Problem("there is a file, which is not replaced", str(target), how))
+    with replacing(target) as partial, partial.open("wb") as stream:
+        records = exporter.write_run(made, stream, sampling)
+    session.note(f"{records:,} records as {exporter.about}")
+    session.facts({"export": str(target)})

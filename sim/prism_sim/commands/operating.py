@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prism_common.quantities import counted
-from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import WRONG, Session, open_session
+from prism_sim.commands.options import Processes, out_folder
+from prism_sim.commands.session import WRONG, Session
 
 if TYPE_CHECKING:
     from prism_sim.operations.study import Study
 
 
 def operate(
+    session: Session,
     study_name: Annotated[
         str, typer.Argument(metavar="STUDY", help="A YAML file, or a bundled study's name.")
     ],
@@ -23,9 +24,6 @@ def operate(
         Path | None, out_folder("Folder to write. Default: results/operations/STUDY.")
     ] = None,
     processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Simulate months of a job with failures under several policies.
 
@@ -33,25 +31,24 @@ def operate(
     (operations.json), a page (operations.html) and a picture (operations.png). Finished
     replications of policies are not repeated.
     """
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.loading.bundled import find_operations
-        from prism_sim.operations import writing
-        from prism_sim.operations.reading import read_operations
-        from prism_sim.studies.pool import default_processes
+    from prism_sim.loading.bundled import find_operations
+    from prism_sim.operations import writing
+    from prism_sim.operations.reading import read_operations
+    from prism_sim.studies.pool import default_processes
 
-        study_file = find_operations(study_name)
-        study = read_operations(study_file)
-        folder = out or Path("results") / "operations" / study_file.stem
-        with writing.own_folder(folder):
-            windows = _windows(session, study, folder)
-            rows = _replications(session, study, folder, processes or default_processes())
-            swept = _swept(session, study, folder, processes or default_processes())
-            with writing.files_of(folder) as aside:
-                written = writing.write_policies(study, rows, windows, aside, swept)
-            written = written.within(folder)
-        lines = [f"{key}: {path}" for key, path in written.files.items()]
-        text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
-        session.result({**written.files, **written.data}, text, *lines)
+    study_file = find_operations(study_name)
+    study = read_operations(study_file)
+    folder = out or Path("results") / "operations" / study_file.stem
+    with writing.own_folder(folder):
+        windows = _windows(session, study, folder)
+        rows = _replications(session, study, folder, processes or default_processes())
+        swept = _swept(session, study, folder, processes or default_processes())
+        with writing.files_of(folder) as aside:
+            written = writing.write_policies(study, rows, windows, aside, swept)
+        written = written.within(folder)
+    lines = [f"{key}: {path}" for key, path in written.files.items()]
+    text = written.shown.round(4).to_string(index=written.shown.index.name is not None)
+    session.result({**written.files, **written.data}, text, *lines)
 
 
 def _windows(session: Session, study: Study, folder: Path) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ import typer
 from prism_common.command import option
 from prism_common.errors import Problem, UserError
 from prism_common.quantities import counted
-from prism_sim.commands.options import Debug, Json, Processes, Quiet
-from prism_sim.commands.session import BELOW, Session, open_session
+from prism_sim.commands.options import Processes
+from prism_sim.commands.session import BELOW, Session
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,6 +48,7 @@ SummaryFile = Annotated[
 
 
 def regress(
+    session: Session,
     suite: SuiteFile = None,
     reference: ReferenceFile = None,
     update: Update = False,
@@ -55,30 +56,26 @@ def regress(
     junit_file: JunitFile = None,
     summary_file: SummaryFile = None,
     processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run the regression suite; exit 3 if a headline is worse, or a simulation is another one."""
-    with open_session(as_json, quiet, debug) as session:
-        from prism_common.files import refuse_foreign
-        from prism_sim.loading import bundled
-        from prism_sim.studies.regression.suite import read_suite
+    from prism_common.files import refuse_foreign
+    from prism_sim.loading import bundled
+    from prism_sim.studies.regression.suite import read_suite
 
-        refuse_foreign(junit_file, "prism-sim", "--junit")
-        path = suite or bundled.folder() / "regression.yaml"
-        held_at = reference or path.with_suffix(".json")
-        cases = read_suite(path)
-        held = _held(held_at, cases, update=update)
-        if update and reference is None and suite is None and bundled.is_installed():
-            raise UserError(Problem("this reference belongs to the installation", str(held_at),
-                                    "name a file of yours with --reference"))  # fmt: skip
-        found, comparison = _compared(session, path, cases, held, processes)
-        _write_files(comparison, path.stem, junit_file, summary_file)
-        if update:
-            _update(session, held_at, cases, found, comparison, first=not held.keys)
-        else:
-            _show(session, comparison, raw=raw)
+    refuse_foreign(junit_file, "prism-sim", "--junit")
+    path = suite or bundled.folder() / "regression.yaml"
+    held_at = reference or path.with_suffix(".json")
+    cases = read_suite(path)
+    held = _held(held_at, cases, update=update)
+    if update and reference is None and suite is None and bundled.is_installed():
+        raise UserError(Problem("this reference belongs to the installation", str(held_at),
+                                "name a file of yours with --reference"))  # fmt: skip
+    found, comparison = _compared(session, path, cases, held, processes)
+    _write_files(comparison, path.stem, junit_file, summary_file)
+    if update:
+        _update(session, held_at, cases, found, comparison, first=not held.keys)
+    else:
+        _show(session, comparison, raw=raw)
 
 
 def _compared(

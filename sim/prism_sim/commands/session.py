@@ -18,6 +18,8 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Any, NoReturn
 
 from prism_common.command import PLAIN_WIDTH
@@ -25,10 +27,14 @@ from prism_common.errors import Problem, UserError
 from prism_common.escapes import printable
 from prism_common.program import is_memory_error
 from prism_common.quantities import counted
+from prism_sim.commands.options import Debug, Json, Quiet
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes: success; scenario or data is wrong; wrong usage; a bound of the score is missed;
 the records do not suffice; Ctrl-C."""
+
+OF_SESSION = {"as_json": Json, "quiet": Quiet, "debug": Debug}
+"""Options of every command that has a session."""
 
 Progress = Callable[[float, str], None]
 """Receives the fraction done in [0, 1] and a description of the present work."""
@@ -126,6 +132,26 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
     except KeyboardInterrupt:
         print("interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def in_session(work: Callable[..., None]) -> Callable[..., None]:
+    """``work`` as a command: its first parameter becomes ``--json``, ``--quiet`` and ``--debug``.
+
+    The three options come last, and ``work`` gets the session that they open.
+    """
+
+    @wraps(work)
+    def command(**given: Any) -> None:
+        with open_session(*(given.pop(name) for name in OF_SESSION)) as session:
+            work(session, **given)
+
+    _, *own = signature(work, eval_str=True).parameters.values()
+    further = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=option)
+        for name, option in OF_SESSION.items()
+    ]
+    vars(command)["__signature__"] = Signature([*own, *further])
+    return command
 
 
 @contextmanager

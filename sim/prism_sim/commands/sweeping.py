@@ -12,8 +12,8 @@ import typer
 
 from prism_common.errors import Problem, UserError
 from prism_common.quantities import counted
-from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import WRONG, Session, open_session
+from prism_sim.commands.options import Processes, out_folder
+from prism_sim.commands.session import WRONG, Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,7 @@ _SHOWN = 40  # places in the printed table of means; the Parquet table has all r
 
 
 def sweep(
+    session: Session,
     study_name: Annotated[
         str, typer.Argument(metavar="STUDY", help="A YAML file, or a bundled study's name.")
     ],
@@ -48,9 +49,6 @@ def sweep(
             "processes of this machine. Needs: pip install 'prism-sim[dask]'.",
         ),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run a scenario at many places, and compare figures; resumes where it stopped.
 
@@ -64,20 +62,19 @@ def sweep(
 
     Exits 1 if a run failed; the table then has its error, and all the others.
     """
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.loading.bundled import find_study
-        from prism_sim.studies.pool import default_processes
-        from prism_sim.studies.study import MANY, read_study, runs_of
+    from prism_sim.loading.bundled import find_study
+    from prism_sim.studies.pool import default_processes
+    from prism_sim.studies.study import MANY, read_study, runs_of
 
-        path = find_study(study_name)
-        study, source = read_study(path)
-        if runs_of(study) > MANY and not yes:
-            _confirm(session, runs_of(study), path)
-        folder = out or Path("results") / "sweeps" / path.stem
-        at_once = processes or study.processes or default_processes()
-        with _workers(cluster, at_once) as workers:
-            swept, table = _swept(session, (study, source), folder, workers, retry)
-        _show(session, study, folder, swept, table)
+    path = find_study(study_name)
+    study, source = read_study(path)
+    if runs_of(study) > MANY and not yes:
+        _confirm(session, runs_of(study), path)
+    folder = out or Path("results") / "sweeps" / path.stem
+    at_once = processes or study.processes or default_processes()
+    with _workers(cluster, at_once) as workers:
+        swept, table = _swept(session, (study, source), folder, workers, retry)
+    _show(session, study, folder, swept, table)
 
 
 @contextmanager

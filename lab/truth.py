@@ -33,7 +33,7 @@ def write_truth(plans: list[JobPlan], windows: FaultWindows, room: Path, folder:
     recorded = {plan.job: _recorded(plan, room) for plan in plans}
     for name, schema in (("steps", TRUTH["steps"]), ("spans", SPANS)):
         rows = [own for job in recorded.values() for own in job[name]]
-        write_packed(_frame(rows, schema), truth / f"{name}.parquet")
+        write_packed(pa.Table.from_pylist(rows, schema), truth / f"{name}.parquet")
     flows = pq.read_table(folder / "flows.parquet", columns=["src", "dst", "payload"]).to_pandas()
     sent = flows.astype({"src": str, "dst": str}).groupby(["src", "dst"])["payload"].sum()
     _write(truth, "pairs", [one for plan in plans for one in _pairs(plan, sent)])
@@ -42,12 +42,7 @@ def write_truth(plans: list[JobPlan], windows: FaultWindows, room: Path, folder:
 
 
 def _write(truth: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    write_table(_frame(rows, TRUTH[name]), truth / f"{name}.parquet", TRUTH[name])
-
-
-def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.table({one.name: pa.array([r.get(one.name) for r in rows], one.type)
-                     for one in schema})  # fmt: skip
+    write_table(pa.Table.from_pylist(rows, TRUTH[name]), truth / f"{name}.parquet", TRUTH[name])
 
 
 def _ranks(plan: JobPlan) -> list[dict[str, Any]]:

@@ -261,10 +261,11 @@ def sampling_of(notes: Mapping[str, str]) -> float:
     return max([1.0, *digits])
 
 
-def canonical_order(columns: Mapping[str, Array]) -> Ints | None:
+def canonical_order(columns: Mapping[str, Array], block: int = _BLOCK) -> Ints | None:
     """Return an order that does not depend on the order of records; None if it already holds.
 
-    Ties in one column are broken by the next one, so only equal rows remain tied.
+    Ties in one column are broken by the next one, so only equal rows remain tied. About ``block``
+    rows are put in order together.
     """
     rest = [columns[name] for name in ("bytes", *OPTIONAL, "path") if name in columns]
     keys = [columns["start_ns"], columns["end_ns"], columns["src"], columns["dst"], *rest]
@@ -274,7 +275,7 @@ def canonical_order(columns: Mapping[str, Array]) -> Ints | None:
     order = np.argsort(start, kind="stable")
     first = 0
     while first < order.size:  # rows with one start stay together
-        last_start = start[order[min(first + _BLOCK, order.size) - 1]]
+        last_start = start[order[min(first + block, order.size) - 1]]
         until = int(np.searchsorted(start, last_start, side="right", sorter=order))
         order[first:until] = _without_ties(order[first:until], keys)
         first = until

@@ -136,7 +136,9 @@ def quantile_by_weight(values: Array, weights: Array, share: float) -> float:
     return float(values[order][np.searchsorted(sums, share * sums[-1])])
 
 
-def by_parts(function: Callable[[Array], Array], values: Array) -> Array:
+def by_parts(
+    function: Callable[[Array], Array], values: Array, part_bytes: int = PART_BYTES
+) -> Array:
     """What ``function`` returns of ``values``, given a part of the first axis at a time.
 
     For functions that work on each entry of that axis by itself, and take several times the
@@ -145,7 +147,7 @@ def by_parts(function: Callable[[Array], Array], values: Array) -> Array:
     >>> by_parts(np.sqrt, np.array([4.0, 9.0]))
     array([2., 3.])
     """
-    parts = np.array_split(values, max(1, min(values.nbytes // PART_BYTES, len(values))))
+    parts = np.array_split(values, max(1, min(values.nbytes // part_bytes, len(values))))
     found = function(parts[0])
     if len(parts) == 1:
         return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 from prism_common.errors import Problem, UserError
 from prism_sim.loading.closed import validated
 from prism_sim.operations.measured import Figures, read_figures
 from prism_sim.operations.study import Study
-from prism_sim.operations.sweep import Point, changed
+from prism_sim.operations.sweep import Point, spelled_out
 from prism_sim.scenario.source import Source, read_source
 from prism_sim.studies.reading import known_methods, scenario_at
 
@@ -57,20 +58,15 @@ def _with_points(study: Study, source: Source) -> Study:
     document = {key: value for key, value in source.values.items() if key not in alone}
     points = []
     for values in sweep.combinations():
-        where = ("sweep", "over")
+        varied = Source(source.file, deepcopy(document))
         try:
-            made = validated(Study, changed(document, values), source, _measured(source))
-        except KeyError as error:
-            what = f"no value of the study is called {error.args[0]}"
-            raise UserError(Problem(what, source.place(where))) from None
+            varied.override_all(spelled_out(values, document))
+            made = validated(Study, varied.values, source, _measured(source))
         except UserError as error:
             named = ", ".join(f"{key} {value}" for key, value in values.items())
-            raise UserError(
-                dict.fromkeys(
-                    Problem(f"with {named}: {one.what}", source.place(where), one.how)
-                    for one in error.problems
-                )
-            ) from None
+            place = source.place(("sweep", "over"))
+            problems = (Problem(f"with {named}: {p.what}", place, p.how) for p in error.problems)
+            raise UserError(dict.fromkeys(problems)) from None
         points.append(Point(values=values, study=_with_outages(made, source)))
     return study.model_copy(update={"sweep": sweep.model_copy(update={"points": tuple(points)})})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from itertools import product
 from math import prod
 from typing import Annotated, Any
@@ -48,42 +47,24 @@ class Sweep(Closed):
             yield dict(zip(self.over, values, strict=True))
 
 
-def changed(document: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Any]:
-    """A copy of a study's document with other values.
+def spelled_out(values: Mapping[str, Value], document: Mapping[str, Any]) -> dict[str, Value]:
+    """Values by paths without ``*``, which stands for every item of a list of the study.
 
-    >>> changed({"a": {"b": 1}, "c": [{"d": 1}, {"d": 2}]}, {"a.b": 3, "c.*.d": 4})
-    {'a': {'b': 3}, 'c': [{'d': 4}, {'d': 4}]}
-
-    Raises
-    ------
-    KeyError : with the key that leads nowhere.
+    >>> spelled_out({"a.b": 3, "c.*.d": 4}, {"c": [{"d": 1}, {}]})
+    {'a.b': 3, 'c.0.d': 4, 'c.1.d': 4}
     """
-    made: dict[str, Any] = deepcopy(dict(document))
-    for key, value in values.items():
-        *way, last = key.split(".")
-        holders: list[Any] = [made]
-        for name in way:
-            holders = [inner for holder in holders for inner in _inside(holder, name, key)]
-        for holder in holders:
-            if isinstance(holder, list):
-                holder[_index(holder, last, key)] = value
-            elif isinstance(holder, dict):
-                holder[last] = value
-            else:
-                raise KeyError(key)
-    return made
+    return {
+        ".".join(way): value
+        for path, value in values.items()
+        for way in _ways(path.split("."), document)
+    }
 
 
-def _inside(holder: Any, name: str, key: str) -> list[Any]:
-    """What ``name`` leads to inside ``holder``; keys of sections that are left out are added."""
-    if isinstance(holder, list):
-        return holder if name == "*" else [holder[_index(holder, name, key)]]
-    if isinstance(holder, dict):
-        return [holder.setdefault(name, {})]
-    raise KeyError(key)
-
-
-def _index(holder: list[Any], name: str, key: str) -> int:
-    if not name.isdecimal() or int(name) >= len(holder):
-        raise KeyError(key)
-    return int(name)
+def _ways(path: list[str], holder: Any) -> Iterator[list[str]]:
+    if not path:
+        yield []
+        return
+    inside = dict(enumerate(holder)) if isinstance(holder, list) else holder or {}
+    for name in map(str, inside) if path[0] == "*" else path[:1]:
+        inner = {str(key): one for key, one in inside.items()}.get(name)
+        yield from ([name, *way] for way in _ways(path[1:], inner))

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 FRACTION, COUNT, NS = "fraction", "count", "ns"
@@ -166,26 +166,14 @@ Declaration = Figure | Words | Table | Named | Joined
 """Declaration of a field of a part of the score, in ``Annotated[type, declaration]``."""
 
 
-def higher(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0) -> Figure:
-    """A figure whose larger values are better."""
-    return Figure("", about, unit, Better.HIGHER, absolute, relative)
+def _judged(better: Better) -> Callable[..., Figure]:
+    return partial(Figure, "", better=better)
 
 
-def lower(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0) -> Figure:
-    """A figure whose smaller values are better."""
-    return Figure("", about, unit, Better.LOWER, absolute, relative)
-
-
-def near_zero(
-    about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0
-) -> Figure:
-    """A signed figure whose values near zero are better."""
-    return Figure("", about, unit, Better.NEAR_ZERO, absolute, relative)
-
-
-def descriptive(about: str, unit: str = COUNT) -> Figure:
-    """A figure that describes the run or the diagnosis: no direction is better."""
-    return Figure("", about, unit)
+higher, lower, near_zero = map(_judged, (Better.HIGHER, Better.LOWER, Better.NEAR_ZERO))
+"""Figures whose larger values are better, smaller ones, and signed ones near zero."""
+descriptive = _judged(Better.DESCRIPTIVE)
+"""A figure that describes the run or the diagnosis: no direction is better."""
 
 
 def right(about: str) -> Figure:

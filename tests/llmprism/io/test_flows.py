@@ -349,12 +349,11 @@ def test_equal_records_within_a_tick_of_a_coarse_clock_are_kept(
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_records_are_in_order_of_all_columns(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llmprism.io.flows._BLOCK", block)
+def test_records_are_in_order_of_all_columns(block: int) -> None:
     draw = np.random.default_rng(1)
     names = ("start_ns", "end_ns", "src", "dst", "bytes", "src_port", "path")
     columns = {name: draw.integers(0, 3, 300) for name in names}
-    order = canonical_order(columns)
+    order = canonical_order(columns, block)
     assert order is not None
     assert order.tolist() == np.lexsort([columns[name] for name in reversed(names)]).tolist()
 

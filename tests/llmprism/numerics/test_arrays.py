@@ -10,15 +10,11 @@ from llmprism.numerics import arrays
 
 @pytest.mark.parametrize("size", [8, 64, 1 << 20])
 @pytest.mark.parametrize("rows", [0, 1, 10])
-def test_parts_give_what_the_whole_gives(
-    size: int, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arrays, "PART_BYTES", size)
+def test_parts_give_what_the_whole_gives(size: int, rows: int) -> None:
     values = np.random.default_rng(rows).random((rows, 3))
-    assert np.array_equal(
-        arrays.by_parts(lambda part: part.sum(axis=1), values), values.sum(axis=1)
-    )
-    kept = arrays.by_parts(lambda part: part[part[:, 0] > 0.5], values)
+    sums = arrays.by_parts(lambda part: part.sum(axis=1), values, size)
+    assert np.array_equal(sums, values.sum(axis=1))
+    kept = arrays.by_parts(lambda part: part[part[:, 0] > 0.5], values, size)
     assert np.array_equal(kept, values[values[:, 0] > 0.5])
 
 

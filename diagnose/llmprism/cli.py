@@ -174,7 +174,7 @@ def _report_files(method: str) -> None:
     """Name the files of a method of another package, which run as the user."""
     from llmprism import methods
 
-    for path in methods.files_of(method) if methods.is_foreign(method) else []:
+    for path in methods.files_of(method):
         typer.echo(printable(f"method {method}: {path}"), err=True)
 
 

@@ -153,15 +153,20 @@ def _culprit(finding: dict[str, Any]) -> str:
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
-    """Return a table of plain text: brackets in a name are not markup."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    table = Table(title=Text(title), title_justify="left", **look)
+    look: dict[str, Any] = {"title": Text(title), "title_justify": "left", "padding": (0, 1, 0, 0)}
+    table = empty_table(**look)
     for head in heads:
         table.add_column(head, overflow="fold", no_wrap=head == _LAYOUT)
     for row in rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def empty_table(**look: Any) -> Table:
+    """A table as all programs print them; its cells are plain text if they are ``Text``."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, **look)

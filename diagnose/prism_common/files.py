@@ -125,10 +125,10 @@ def refuse_foreign(path: Path | None, program: str, option: str) -> None:
         raise UserError(Problem(what, str(path), how))
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON document as a whole; one that JSON cannot represent changes nothing."""
+def write_json(path: Path, content: Mapping[str, Any], **how: bool) -> None:
+    """Write a JSON document as a whole, or not at all; ``how`` are further settings of dumps."""
     with replacing(path) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(content, indent=1, **how) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from llmprism.io.stored_tables import read_stored
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
 from prism_common.errors import Problem, UserError
-from prism_common.files import replacing
+from prism_common.files import write_json
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "flag": pa.bool_()}
 _TABLES = tomllib.loads(Path(__file__).with_name("truth_tables.toml").read_text(encoding="utf-8"))
@@ -153,9 +153,7 @@ class Run:
         return content
 
     def write_json(self, path: Path, content: dict[str, Any]) -> None:
-        with replacing(path) as partial:
-            text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-            partial.write_text(text, encoding="utf-8")
+        write_json(path, content, allow_nan=False)
 
 
 def _missing(path: Path) -> Problem:

@@ -122,8 +122,11 @@ def check(name: str) -> None:
 def files_of(name: str) -> list[Path]:
     """The folder of the package that a foreign method is in, or the file of its module.
 
-    It is searched as in the process of the method: in the present folder first.
+    It is searched as in the process of the method: in the present folder first. A method of this
+    process has none.
     """
+    if not is_foreign(name):
+        return []
     top = _top_of(name)
     spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path]) or find_spec(top)
     if spec is None:

@@ -153,13 +153,11 @@ def _show(session: Session, found: Comparison) -> None:
 
 
 def _table(block: Block) -> Any:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(block.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    from llmprism.terminal import empty_table
+
+    table = empty_table(title=Text(block.title), title_justify="left")
     for place, head in enumerate(block.head):
         width = _NAMES_WIDTH if place == 0 else None
         table.add_column(Text(head), overflow="fold", max_width=width)

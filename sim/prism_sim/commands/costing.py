@@ -202,10 +202,9 @@ def _without_effect(costs: list[dict[str, Any]]) -> list[str]:
 
 
 def _empty_table(first: str, heads: tuple[str, ...]) -> Table:
-    from rich import box
-    from rich.table import Table
+    from llmprism.terminal import empty_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = empty_table(padding=0)
     table.add_column(first, overflow="fold")
     for head in heads:
         if head == "job":

@@ -176,11 +176,11 @@ def _tables(comparison: Comparison, *, raw: bool) -> list[Any]:
 
 
 def _table(columns: Sequence[str], rows: Iterable[tuple[Sequence[str], str]]) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    from llmprism.terminal import empty_table
+
+    table = empty_table()
     for column in columns:
         table.add_column(column, justify="right" if column in ("was", "now") else "left")
     for row, style in rows:

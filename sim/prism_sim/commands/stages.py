@@ -62,14 +62,6 @@ def check_method(name: str) -> None:
     methods.check(name)
 
 
-def note_where(session: Session, method: str) -> None:
-    """Print the file of a method of another package: a module here goes before others."""
-    from llmprism import methods
-
-    for path in methods.files_of(method) if methods.is_foreign(method) else []:
-        session.note(f"method {method}: {path}")
-
-
 def diagnose(
     session: Session,
     flows: Path,
@@ -85,11 +77,14 @@ def diagnose(
     A folder called ``diagnosis`` belongs to the run around it, whose score and report become
     out of date.
     """
+    from llmprism import methods
+
     in_run = folder.name == "diagnosis"
     home = folder.parent if in_run else folder
     if not in_run:
         refuse_other_files(folder)
-    note_where(session, method)
+    for path in methods.files_of(method):  # a module here goes before others
+        session.note(f"method {method}: {path}")
     with _stage(session, home, "diagnose", method=method) as (aside, progress):
         from llmprism import pipeline
         from llmprism.isolation.runner import LIMITS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llmprism.terminal import empty_table
 from prism_sim.score import Score
 from prism_sim.score.faults import FaultsScore
 from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
@@ -30,21 +31,16 @@ def score_table(score: Score) -> RenderableType:
 
 def _table(*columns: str) -> Table:
     """An empty table; numbers after the first column are right-aligned."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    made = empty_table(padding=(0, 1, 0, 0))
     for place, column in enumerate(columns):
         made.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     return made
 
 
 def _overview(score: Score) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    made = empty_table(padding=(0, 1, 0, 0))
     made.add_column("score", no_wrap=True)
     made.add_column("figure", no_wrap=True)
     made.add_column("details", overflow="fold")

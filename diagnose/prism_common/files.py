@@ -125,10 +125,11 @@ def refuse_foreign(path: Path | None, program: str, option: str) -> None:
         raise UserError(Problem(what, str(path), how))
 
 
-def write_json(path: Path, content: Mapping[str, Any], **how: bool) -> None:
-    """Write a JSON document as a whole, or not at all; ``how`` are further settings of dumps."""
+def write_json(path: Path, content: Mapping[str, Any], allow_nan: bool = True) -> None:
+    """Write a JSON document as a whole, or not at all."""
     with replacing(path) as partial:
-        partial.write_text(json.dumps(content, indent=1, **how) + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=1, allow_nan=allow_nan) + "\n"
+        partial.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -211,7 +211,7 @@ def startup(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     process.run(tiny)  # fills the caches
     runs, peers = _in_turn(tiny, sizes.short_repeats)
     cold = process.run(tiny, {"NUMBA_CACHE_DIR": str(folder / "cache")})
-    rows = [_beside_pandas("start-up: tiny/pair simulated", runs, peers, 3.4)]
+    rows = [_beside_pandas("start-up: tiny/pair simulated", runs, peers, 3.1)]
     rows.append(_beside_pandas("  the first run, compile caches empty", [cold], peers, 40))
     for program in ("prism-sim", "llmprism", "llmlog"):
         command = [str(BIN / program), "--help"]

@@ -60,9 +60,8 @@ the data is wrong; 2 wrong usage; 3 a figure of the score misses its bound; 4 th
 not suffice for a diagnosis; 130 interrupted.
 """
 
-Work = Callable[..., None]
-"""The function of a command."""
-
+_SEABORN = ("seaborn", "scipy.stats", "scipy.cluster", "scipy.spatial")
+_COMPILER = ("numba.np.arraymath", "scipy.linalg")
 app = new_app(cls=Group, help=HELP, no_args_is_help=True)
 
 
@@ -73,7 +72,7 @@ def _bounds(texts: list[str]) -> list[Bound]:
         raise typer.BadParameter(str(error), param_hint="--fail-under") from None
 
 
-def _register(example: str, name: str | None = None) -> Callable[[Work], Work]:
+def _register(example: str, name: str | None = None) -> Callable[[Callable[..., None]], Any]:
     """Register a command with a session, whose help ends with an ``example``."""
     register = app.command(name, cls=Command, epilog=f"Example: prism-sim {example}")
     return lambda work: register(in_session(work))
@@ -109,6 +108,7 @@ def run(
 
     limits = Limits.of(time_limit, memory_limit)
     check_bounds(bounds)
+    _import_without(*_COMPILER)
     stages.note_compilation(session)
     stages.check_method(method)
     loaded = _load(session, scenario, settings, seed)
@@ -125,7 +125,7 @@ def run(
         )
         score = stages.score(session, made)
         if not no_report:
-            _import_seaborn()
+            _import_without(*_SEABORN)
             stages.report(session, made)
             files["report"] = str(made.report)
     _show_score(session, score, files, bounds, found)
@@ -142,6 +142,7 @@ def simulate(
     """Simulate a scenario: flows, topology and truth."""
     from prism_sim.commands import stages
 
+    _import_without(*_COMPILER)
     stages.note_compilation(session)
     loaded = _load(session, scenario, settings, seed)
     made = _run_of(loaded, _out(scenario, out, settings, seed))
@@ -245,7 +246,7 @@ def report(
     from prism_sim.commands import stages
 
     made = stages.existing(run_folder)
-    _import_seaborn()
+    _import_without(*_SEABORN)
     stages.report(session, made)
     facts = {"report": str(made.report), "trace": str(made.trace)}
     session.facts(facts)
@@ -361,21 +362,20 @@ def _run_of(scenario: Scenario, out: Path | None) -> Run:
     return Run.default(scenario.name, scenario.seed, out)
 
 
-def _import_seaborn() -> None:
-    """Import seaborn without parts of scipy: they take a second, and no figure of ours needs them.
+def _import_without(name: str, *unused: str) -> None:
+    """Import a module without parts of scipy that no command needs: they take a second.
 
-    Seaborn's own replacement estimates densities then, and it draws no clusters. A program of a
-    user is left alone.
+    Seaborn's own replacement estimates densities then, and it draws no clusters; numba compiles
+    ``np.inner`` without BLAS. A program of a user is left alone.
     """
-    unused = ("scipy.stats", "scipy.cluster", "scipy.spatial")
-    if not {"seaborn", *unused} & sys.modules.keys():
+    if not {name, *unused} & sys.modules.keys():
         hidden: dict[str, Any] = sys.modules
         hidden |= dict.fromkeys(unused)
         try:
-            import_module("seaborn")
+            import_module(name)
         finally:
-            for name in unused:
-                del hidden[name]
+            for one in unused:
+                del hidden[one]
 
 
 def _show_score(

@@ -120,7 +120,7 @@ def run(
             from prism_sim.commands.live import show_live
 
             raise typer.Exit(show_live(session, made, speed, method))
-        found = stages.diagnose(
+        diagnosis = stages.diagnose(
             session, made.flows, made.topology, method, made.diagnosis_folder, limits
         )
         score = stages.score(session, made)
@@ -128,7 +128,7 @@ def run(
             _import_without(*_SEABORN)
             stages.report(session, made)
             files["report"] = str(made.report)
-    _show_score(session, score, files, bounds, found)
+    _show_score(session, score, files, bounds, diagnosis)
 
 
 @_register("simulate tiny/pair --out capture")
@@ -203,11 +203,11 @@ def diagnose(
         raise typer.BadParameter("name the topology of these flows", param_hint="--topology")
     folder = out or flows.parent / "diagnosis"
     limits = Limits.of(time_limit, memory_limit)
-    found = stages.diagnose(session, flows, topology, method, folder, limits)
-    summary = {"diagnosis": str(folder), **found.summary()}
-    lines = [*summary_lines(summary), *spelled(found, topology), *summary["conclusion"]]
+    diagnosis = stages.diagnose(session, flows, topology, method, folder, limits)
+    summary = {"diagnosis": str(folder), **diagnosis.summary()}
+    lines = [*summary_lines(summary), *spelled(diagnosis, topology), *summary["conclusion"]]
     session.result(summary, *map(printable, lines))
-    _end_with_verdict(session, found)
+    _end_with_verdict(session, diagnosis)
 
 
 @_register("score results/pair/0 --fail-under jobs.accuracy=1")
@@ -374,8 +374,8 @@ def _import_without(name: str, *unused: str) -> None:
         try:
             import_module(name)
         finally:
-            for one in unused:
-                del hidden[one]
+            for part in unused:
+                del hidden[part]
 
 
 def _show_score(
@@ -383,14 +383,14 @@ def _show_score(
     score: Score,
     files: dict[str, str],
     bounds: list[Bound],
-    found: Diagnosis | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> None:
     """Print the score and the files; exit 3 if a bound is missed, 4 if no job could be judged."""
     from prism_sim.render.table import score_table
 
     lines = [f"{key}: {path}" for key, path in files.items()]
-    verdict = {"verdict": found.verdict.as_dict()} if found else {}
-    words = _in_words(found, Path(files["run"])) if found else []
+    verdict = {"verdict": diagnosis.verdict.as_dict()} if diagnosis else {}
+    words = _in_words(diagnosis, Path(files["run"])) if diagnosis else []
     content = {**files, **verdict, "score": score.to_json()}
     session.result(content, score_table(score), *words, *lines)
     missed = [reason for bound in bounds if (reason := bound.missed_by(score))]
@@ -398,25 +398,25 @@ def _show_score(
         print(f"below what was asked: {reason}", file=sys.stderr)
     if missed:
         raise SystemExit(BELOW)
-    if found:
-        _end_with_verdict(session, found)
+    if diagnosis:
+        _end_with_verdict(session, diagnosis)
 
 
-def _in_words(found: Diagnosis, folder: Path) -> list[str]:
+def _in_words(diagnosis: Diagnosis, folder: Path) -> list[str]:
     """What was found, and what else was judged; names in it may be of others."""
     from llmprism.terminal import spelled
     from prism_common.escapes import printable
     from prism_sim.run_folder import Run
 
-    conclusion = found.conclusion.lines() if found.verdict.can_tell else []
-    words = [*spelled(found, Run(folder).topology), *conclusion]
+    conclusion = diagnosis.conclusion.lines() if diagnosis.verdict.can_tell else []
+    words = [*spelled(diagnosis, Run(folder).topology), *conclusion]
     return [*map(printable, words), ""] if words else []
 
 
-def _end_with_verdict(session: Session, found: Diagnosis) -> None:
+def _end_with_verdict(session: Session, diagnosis: Diagnosis) -> None:
     """Report why records do not suffice; exit 4 if that is true of every job."""
-    lines = found.verdict.lines()
-    if found.verdict.can_tell:
+    lines = diagnosis.verdict.lines()
+    if diagnosis.verdict.can_tell:
         session.note("\n".join(lines)) if lines else None
         return
     session.complain(lines)

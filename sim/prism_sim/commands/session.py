@@ -145,12 +145,12 @@ def in_session(work: Callable[..., None]) -> Callable[..., None]:
         with open_session(*(given.pop(name) for name in OF_SESSION)) as session:
             work(session, **given)
 
-    _, *own = signature(work, eval_str=True).parameters.values()
+    _, *params = signature(work, eval_str=True).parameters.values()
     further = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=option)
         for name, option in OF_SESSION.items()
     ]
-    vars(command)["__signature__"] = Signature([*own, *further])
+    vars(command)["__signature__"] = Signature([*params, *further])
     return command
 
 

@@ -66,5 +66,5 @@ def _ways(path: list[str], holder: Any) -> Iterator[list[str]]:
         return
     inside = dict(enumerate(holder)) if isinstance(holder, list) else holder or {}
     for name in map(str, inside) if path[0] == "*" else path[:1]:
-        inner = {str(key): one for key, one in inside.items()}.get(name)
+        inner = {str(key): item for key, item in inside.items()}.get(name)
         yield from ([name, *way] for way in _ways(path[1:], inner))

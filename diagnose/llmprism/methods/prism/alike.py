@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.context import Context, JobView, measured_once
 from llmprism.methods.prism.links import parts_on
-from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, LACKING, NOISE_FLOOR, SMALL
+from llmprism.methods.prism.parameters import HABIT_DEVIATIONS, LACKING, NOISE_FLOOR, QUARTER, SMALL
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import spread
 
@@ -48,7 +48,7 @@ def _beside(job: JobView, other: JobView) -> Ints:
 
 
 def _changes(length_ns: Floats, label: Ints) -> bool:
-    """Whether steps beside another job have another length than those without it."""
+    """Whether steps beside another job are longer than those without it: nearly all of them."""
     known = np.isfinite(length_ns)
     own, without = length_ns[known & (label > 0)], length_ns[known & (label == 0)]
     if not own.size or not without.size:
@@ -56,7 +56,7 @@ def _changes(length_ns: Floats, label: Ints) -> bool:
     usual = float(np.median(without))
     noise = float(np.nan_to_num(spread(length_ns[None])[0])) / np.sqrt(min(own.size, without.size))
     least = max(HABIT_DEVIATIONS * noise, NOISE_FLOOR * usual)
-    return bool(abs(float(np.median(own)) - usual) > least)
+    return bool(float(np.quantile(own, QUARTER)) - usual > least)
 
 
 def _shares(context: Context, job: JobView, other: JobView) -> bool:

@@ -11,7 +11,8 @@ the exporter's clock, not a silence, ended them: the idle timeout is as long as 
 records last as long as the active timeout. Where the table does not name the timeouts, the
 active one is recognised by its round value: records that the timer cuts are all a little
 shorter than it, and the next record begins at once. With long records, a handful of equal parts
-is no evidence of steps either.
+is no evidence of steps either. But where the table names an idle timeout that is far shorter than
+a step, and silences as long part the steps, it was these that ended the records.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.jobs.attempts import Job
-from llmprism.methods.prism.parameters import QUARTER, SURE
+from llmprism.methods.prism.parameters import QUARTER, SMALL, SURE
 from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
 from prism_common.quantities import duration
@@ -76,6 +77,8 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
             f"the active timeout of {duration(active_ns)} ended the records",
             "an idle timeout of a twentieth of a step, so that silence ends records",
         )
+    if 0 < idle_ns <= min(SMALL * records.step_ns, _rest_ns(job)):
+        return None
     count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
     quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
     long_ns = (LONG if count >= BELIEVED or quality >= SURE else LONG / 2) * records.step_ns

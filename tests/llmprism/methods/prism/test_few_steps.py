@@ -32,3 +32,14 @@ def test_two_steps_of_a_pipeline_have_a_timeline(scored, schedule, replicas):
     (layout,) = run.diagnosis.layouts.to_dict("records")
     assert (layout["dp"], layout["pp"], layout["micro_batches"]) == (replicas, 4, 8)
     assert layout["confidence"] <= 0.8
+
+
+@pytest.mark.parametrize(("nic_gbps", "steps"), [(10, 5), (50, 4)])
+def test_few_steps_are_believed_where_silences_far_shorter_than_a_step_end_records(
+    scored, nic_gbps, steps
+):
+    """A record lasts for nearly a whole step, and the idle timeout is known: half a millisecond."""
+    text = scenario(dp=4, micro_batches=1, zero_stage=0, steps=steps)
+    text = text.replace("nic_gbps: 200", f"nic_gbps: {nic_gbps}")
+    run = scored(text + "collector: {message_boundary: false, idle_gap_us: 500}\n")
+    assert run.score["timeline"]["coverage"] == 1

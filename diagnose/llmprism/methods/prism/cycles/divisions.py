@@ -18,9 +18,7 @@ import numpy as np
 from llmprism.methods.prism.cycles.balance import (
     EVEN,
     balanced_at,
-    begin_with_backward,
     both_ways,
-    first_forward,
 )
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divided
 from llmprism.methods.prism.cycles.evaluations import (
@@ -83,18 +81,8 @@ def steps_from(traffic: Traffic, cuts: Ints) -> Division:
     return divided(cuts, bytes_before(traffic.size), np.inf)
 
 
-def _begun_forward(traffic: Traffic, one: Division) -> Division:
-    """``one``, or its steps where the parts begin with backward passes."""
-    if not np.isfinite(one.tolerance):
-        return one
-    couple, forth, part = traffic.couple, traffic.forth, one.part_of(len(traffic))
-    if not begin_with_backward(couple, forth, traffic.size, traffic.start_ns, traffic.end_ns, part):
-        return one
-    return replace(steps_from(traffic, first_forward(couple, forth, part)), clarity=one.clarity)
-
-
 def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
-    """``found``, begun by forward passes, with the share of two-sided parts: of two-way couples.
+    """``found`` with the share of two-sided parts: of two-way couples.
 
     A step brings gradients for its activations. Forward passes alone and backward passes alone
     (GPipe) are parts of equal volume, but each moves one way only.
@@ -102,8 +90,7 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     volume = both_ways(traffic.couple, traffic.forth, traffic.size)
     if not volume.all():
         return found
-    begun = [_begun_forward(traffic, one) for one in found]
-    return [_answered(traffic, one) if np.isfinite(one.tolerance) else one for one in begun]
+    return [_answered(traffic, one) if np.isfinite(one.tolerance) else one for one in found]
 
 
 def _answered(traffic: Traffic, one: Division) -> Division:

@@ -7,9 +7,9 @@ all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless th
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
 
-- The finer one's parts are single collectives, or messages of one size that follow at once, and
-  the longer gaps leave time for a forward pass. Messages of a pipeline, in which few connections
-  move at the same time, need no such time: its passes follow at equal distances.
+- The finer one's parts are single collectives, and the longer gaps leave time for a forward pass.
+  Messages of a pipeline, in which few connections move at the same time, need no such time: its
+  passes follow at equal distances.
 - Two of them make a coarser part: gradients are reduced, then as many bytes of parameters
   gathered, and nothing else moves in between.
 - The longer gaps are less than twice as long (an optimizer's update between micro-batches; a pause
@@ -35,7 +35,6 @@ from llmprism.methods.prism.steps.silences import (
     MOST_MICRO_BATCHES,
     RARE,
     accumulate,
-    follow_at_once,
     longer_by,
     stands_apart,
 )
@@ -58,7 +57,7 @@ def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
     if parts_held(*own) == PHASES:
         return True
     longer = longer_by(*own)
-    if all(_is_message(*each, fine) for each in every):
+    if all(records_of_part(one, fine) <= ATOMIC for one, *_ in every):
         collective = all(one.concurrency >= HALF for one in proposals.classes)
         return not collective or longer >= FORWARD * fine / coarse
     brief = any(hardly_rests(*each) for each in showing) or (
@@ -76,14 +75,3 @@ def _denies(one: TrafficClass, finer: Division | None, coarser: Division | None)
         return False
     several = finer.evaluated and not coarser.evaluated  # steps, and an evaluation in each
     return several or holds_updates(one.traffic, finer)
-
-
-def _is_message(
-    one: TrafficClass, finer: Division | None, coarser: Division | None, fine: int
-) -> bool:
-    """Whether the fine parts are single collectives, or messages that follow at once."""
-    if records_of_part(one, fine) <= ATOMIC:
-        return True
-    if finer is None or coarser is None:
-        return False
-    return follow_at_once(one.traffic, finer, coarser)

@@ -15,11 +15,9 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.parameters import EQUAL, HALF, MOSTLY, SMALL
+from llmprism.methods.prism.parameters import HALF, SMALL
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, records_of_part
-from llmprism.methods.prism.steps.silences import MOST_MICRO_BATCHES
 from llmprism.numerics.arrays import Ints
 
 LEAST_CLEAR = 0.02  # of all bytes: gradients beside exchanges of long sequences, if clear
@@ -32,39 +30,15 @@ MANY = 3  # times the connections of a ring: fewer need not join everyone with e
 def is_paused(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether the coarse division shows only pauses between some parts of the fine one.
 
-    Every class that shows the coarse parts shows the fine ones, in equal groups, or sends as much
-    one way in each of the fine ones: evaluations in some steps bring no gradients. If the same
-    fine part of each coarse one is larger or smaller, the fine ones are buckets of a step.
+    Every class that shows the coarse parts shows the fine ones, in equal groups.
     """
     if fine <= coarse or are_pieces(proposals, fine, coarse):
         return False
-    _, _, end_ns = proposals.clearest(fine)
-    for one, own in proposals.each():
+    for own in proposals.divisions:
         finer, coarser = _of_about(own, fine), _of_about(own, coarse)
-        if coarser is None:
-            continue
-        if not (_one_way_in_each(one, end_ns) if finer is None else _in_groups(finer, coarser)):
-            return False
-        if finer is not None and not finer.evaluated and _differ_alike(finer, coarser):
+        if coarser is not None and (finer is None or not _in_groups(finer, coarser)):
             return False
     return True
-
-
-def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:
-    """Whether one direction moves the same, and the other no less, until each of ``end_ns``."""
-    if not one.two_way:
-        return False
-    traffic = one.traffic
-    part = np.searchsorted(end_ns, traffic.start_ns)
-    volumes = [
-        np.bincount(part[way], traffic.size[way], end_ns.size + 1)[: end_ns.size].astype(np.float64)
-        for way in (traffic.forth, ~traffic.forth)
-    ]
-    for steady, other in (volumes, volumes[::-1]):
-        least = float(np.median(steady)) * (1 - EQUAL) if steady.size else 0.0
-        if least > 0 and np.isfinite(regularity(steady)[0]) and (other >= least).mean() >= MOSTLY:
-            return True
-    return False
 
 
 def _of_about(own: Sequence[Division], count: int) -> Division | None:
@@ -77,15 +51,6 @@ def _in_groups(fine: Division, coarse: Division) -> bool:
     """Whether each coarse part but the first and the last holds as many fine parts, over one."""
     held = np.diff(np.searchsorted(fine.cuts, coarse.cuts))
     return bool(held.size > 0 and held.min() == held.max() > 1)
-
-
-def _differ_alike(fine: Division, coarse: Division) -> bool:
-    """Whether the same fine part of most coarse ones has another volume than fine parts have."""
-    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
-    size = int(np.diff(borders).min(initial=len(fine)))
-    volumes = [fine.volumes[first : first + size] for first in borders[:-1].tolist()]
-    away = np.abs(np.array(volumes) / np.median(fine.volumes) - 1) > EQUAL
-    return len(volumes) >= MOST_MICRO_BATCHES and bool((away.mean(axis=0) >= MOSTLY).any())
 
 
 def lacks_gradients(proposals: Proposals, count: int) -> bool:

@@ -53,17 +53,6 @@ def stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
     return bool(gap.min() - others.max() > differ)
 
 
-def follow_at_once(traffic: Traffic, fine: Division, coarse: Division) -> bool:
-    """Whether fine parts of messages of one size follow each other at once, as buckets do.
-
-    A step leaves time to compute. An algorithm may send a bucket in several messages.
-    """
-    others = gaps_of(traffic, fine, coarse)[1]
-    part_ns = fine.usual_ns(traffic)
-    rests = others.size and np.median(others) > RESTS * part_ns
-    return not rests and bool(traffic.size.max() <= (1 + EQUAL) * traffic.size.min())
-
-
 def gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
     """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
     gap = traffic.rests_ns()

@@ -34,12 +34,7 @@ def test_two_steps_of_a_pipeline_have_a_timeline(scored, schedule, replicas):
     assert layout["confidence"] <= 0.8
 
 
-@pytest.mark.parametrize(("nic_gbps", "steps"), [(10, 5), (50, 4)])
-def test_few_steps_are_believed_where_silences_far_shorter_than_a_step_end_records(
-    scored, nic_gbps, steps
-):
-    """A record lasts for nearly a whole step, and the idle timeout is known: half a millisecond."""
-    text = scenario(dp=4, micro_batches=1, zero_stage=0, steps=steps)
-    text = text.replace("nic_gbps: 200", f"nic_gbps: {nic_gbps}")
+def test_few_steps_are_believed_where_silences_far_shorter_than_a_step_end_records(scored):
+    text = scenario(dp=4, micro_batches=1, zero_stage=0, steps=5).replace(": 200", ": 10")
     run = scored(text + "collector: {message_boundary: false, idle_gap_us: 500}\n")
     assert run.score["timeline"]["coverage"] == 1

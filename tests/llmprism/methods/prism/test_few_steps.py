@@ -23,8 +23,7 @@ def scenario(**fields: object) -> str:
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_two_steps_of_a_pipeline_have_a_timeline(scored, schedule, replicas):
     fields = {"dp": replicas, "pp": 4, "micro_batches": 8, "steps": 2, "schedule": schedule}
-    chunks = {"chunks": 2} if schedule == "interleaved" else {}
-    run = scored(scenario(**fields, **chunks))
+    run = scored(scenario(**fields, **({"chunks": 2} if schedule == "interleaved" else {})))
     assert run.score["pairs"]["accuracy"] == run.score["timeline"]["coverage"] == 1
     if replicas > 1:  # without gradients the update cannot be seen
         assert_exact(run.score)

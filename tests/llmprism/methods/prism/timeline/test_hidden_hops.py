@@ -50,8 +50,9 @@ def test_all_nics_of_a_server_are_of_a_tensor_parallel_group_that_is_larger(
     run = scored(WORLD % (8, gpus, gpus, 200, 2048, f"{keys}, micro_batches: 4"))
     assert run.score["pairs"]["accuracy"] == 1
     assert "tp" in set(run.truth("pairs")["kind"])
-    (layout,) = run.diagnosis.layouts.to_dict("records")
-    assert layout | sizes == layout and layout["confidence"] > 0.9
+    layout = run.diagnosis.layouts
+    assert layout[list(sizes)].to_dict("records") == [sizes]
+    assert (layout["confidence"] > 0.9).all()
 
 
 def test_tensor_parallel_groups_of_a_nic_each_are_no_larger_group(scored):

@@ -5,7 +5,9 @@ the argument that it would have changed. It *acts* in a world if it gives back a
 It *mends* a world whose grade falls without it, and *breaks* one whose grade rises. A function that
 acts and mends nothing is a candidate for deletion: acting is not mattering.
 
-``python -m evaluation ablation`` writes ``results/ablation.md``, which git ignores.
+What is rare in the families counts for little here: recordings that begin within a step, and
+evaluations after few steps. Tests have worlds with these. ``python -m evaluation ablation`` writes
+``results/reference/ablation.md``.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
+from evaluation.exam import log
 from evaluation.exam.measuring import Row
 from evaluation.exam.worlds import RESULTS
 from evaluation.gold import DRAWN, Case, cases, graded_case
+from evaluation.paths import REFERENCE
 from llmprism.methods import prism
 from prism_sim.toolkit import Piece, default_processes, fingerprint, kept_results, table
 
-PAGE = RESULTS.parent / "ablation.md"
+PAGE = REFERENCE / "ablation.md"
 SAMPLE = 24
 """Worlds in which a function is switched off, of those in which it acts."""
 LEAST_LINES = 20
@@ -316,7 +320,7 @@ def ablation(
     processes: Annotated[int | None, typer.Option(min=1, help="Parallel processes.")] = None,
     out: Annotated[Path, typer.Option(help="The page.")] = PAGE,
 ) -> None:
-    """Switch off each function of prism alone: results/ablation.md; resumes."""
+    """Switch off each function of prism alone: results/reference/ablation.md; resumes."""
     number, found = effects(
         one_file_each(cases(drawn)), kept, processes or default_processes(), sample, least
     )
@@ -346,9 +350,10 @@ def page_of(worlds: int, found: Sequence[Effect]) -> str:
         for one in order
     ]
     head = ["function = value when off", "lines", "acts in", "tried in", "mends", "breaks", "worth"]
-    described = (__doc__ or "").split("\n\n")[1].replace("\n", " ")
+    described = (__doc__ or "").replace("\n", " ").split("  ")
     return (
         "# What each function of `prism` is worth\n\n"
-        f"{described}\n\nOf {worlds} worlds; *worth* is the mean change of the grade of a world, "
-        f"in shares of one figure.\n\n{table(head, rows)}\n"
+        f"{described[1]}\n\n{described[2].replace('``', '`')}\n\n"
+        f"Made on {log.today()} from commit {log.commit()}, of {worlds} worlds; *worth* is by how "
+        f"much a grade changes on average, in shares of one figure.\n\n{table(head, rows)}\n"
     )

@@ -54,15 +54,8 @@ OTHER_METHOD = "prism"
 """The method that is measured on the same records, beside the reproduced one."""
 
 _WITHOUT_EFFECT = (
-    "__main__.py",
-    "api.py",
-    "cli.py",
-    "commands",
-    "render",
-    "studies",
-    "scenarios",
-    "toolkit.py",
-)
+    "__main__.py", "api.py", "cli.py", "commands", "render", "studies", "scenarios", "toolkit.py",
+)  # fmt: skip
 """Parts of the simulator that have no effect on a measured figure."""
 
 Result = dict[str, Any]

@@ -127,14 +127,9 @@ def scores() -> str:
 
 
 SCORED = (
-    "jobs.accuracy",
-    "pairs.accuracy",
-    "timeline.coverage",
-    "timeline.step_error_mean",
-    "timeline.dp_end_error_mean",
-    "faults.recall",
-    "faults.precision",
-)
+    "jobs.accuracy", "pairs.accuracy", "timeline.coverage", "timeline.step_error_mean",
+    "timeline.dp_end_error_mean", "faults.recall", "faults.precision",
+)  # fmt: skip
 
 
 def _scored(name: str, seed: int) -> dict[str, Any]:

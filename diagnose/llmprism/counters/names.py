@@ -31,6 +31,8 @@ _DIRECTIONS: dict[str, tuple[str, Side]] = {
 }
 _QUANTITIES: dict[str, str] = _ROWS["quantities"]
 PLACES: dict[str, str] = _ROWS["places"]
+LINES: dict[str, str] = _ROWS["lines"]
+OIDS: dict[str, str] = _ROWS["oids"]
 _SAME = frozenset({"ecn_marks", "pause_frames", "link_downs"})  # they need no direction
 _VOCABULARY = sorted(
     {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_ROWS["others"]["words"].split()},

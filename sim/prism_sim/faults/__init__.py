@@ -38,37 +38,12 @@ from prism_sim.faults.traffic import IncastBurst, JobCongestion, SlowStorage
 from prism_sim.registry import Registry, by_literal
 
 KINDS: Registry[type[FaultBase]] = Registry(
-    "prism_sim.faults",
-    SlowGpu,
-    ThermalRamp,
-    IntermittentGpu,
-    SlowServer,
-    GcPauses,
-    LoaderStalls,
-    UnevenStage,
-    DegradedNvlink,
-    LengthImbalance,
-    ExpertImbalance,
-    SlowNic,
-    FlappingNic,
-    SlowLink,
-    LossyLink,
-    SlowSwitch,
-    MisconfiguredSwitch,
-    FailedUplinks,
-    FailedLeaf,
-    FailedPlane,
-    PolarisedHashing,
-    UnevenSpraying,
-    PausedPort,
-    JobCongestion,
-    IncastBurst,
-    SlowStorage,
-    Hang,
-    Crash,
-    StoppedNic,
-    name_of=by_literal,
-)
+    "prism_sim.faults", SlowGpu, ThermalRamp, IntermittentGpu, SlowServer, GcPauses, LoaderStalls,
+    UnevenStage, DegradedNvlink, LengthImbalance, ExpertImbalance, SlowNic, FlappingNic, SlowLink,
+    LossyLink, SlowSwitch, MisconfiguredSwitch, FailedUplinks, FailedLeaf, FailedPlane,
+    PolarisedHashing, UnevenSpraying, PausedPort, JobCongestion, IncastBurst, SlowStorage, Hang,
+    Crash, StoppedNic, name_of=by_literal,
+)  # fmt: skip
 """The class of each kind of fault, by its name in a scenario."""
 
 __all__ = ["KINDS", "FailedUplinks", "FaultBase", "SlowGpu", "SlowLink", "SlowNic", "SlowSwitch"]

@@ -185,6 +185,16 @@ def test_what_is_no_counter_is_refused_with_the_reason(tmp_path, name):
         read([str(tmp_path / "input")], Options())
 
 
+@pytest.mark.parametrize("cut", [PERFQUERY.index("P", 40), PERFQUERY.index("PortX") + 5])
+def test_values_after_a_head_that_is_lost_are_of_no_port(tmp_path, cut):
+    """The answer of a second port lost its beginning: what is left of it is not the first one's."""
+    second = PERFQUERY[cut:].format(sent=10**9, received=10**9)
+    (tmp_path / "ports.txt").write_text(answered(PERFQUERY) + second)
+    readings = read([str(tmp_path / "ports.txt")], Options())
+    assert plain(readings, 4) == {"lid12/1": EXPECTED}
+    assert readings.set_aside["values after a head that is lost"] > 0
+
+
 def test_more_rows_than_fit_are_refused_before_they_are_read(tmp_path):
     """A small file of equal rows stands for 110 million readings."""
     rows_of = 10_000_000

@@ -123,43 +123,21 @@ def _spans() -> pd.DataFrame:
 def a_fault(**values: Any) -> dict[str, Any]:
     """A slow GPU of rank 2 of job A in steps 4 and 5; ``values`` change it."""
     usual = {
-        "fault": 0,
-        "kind": "slow_gpu",
-        "culprit_kind": "address",
-        "culprit": "a2",
-        "job": "A",
-        "rank": 2,
-        "switch": None,
-        "jobs": json.dumps(["A"]),
-        "factor": 0.5,
-        "magnitude": 0.5,
-        "from_step": 4,
-        "to_step": 6,
-        "start_ns": begin("A", 4),
-        "end_ns": begin("A", 6),
-    }
+        "fault": 0, "kind": "slow_gpu", "culprit_kind": "address", "culprit": "a2", "job": "A",
+        "rank": 2, "switch": None, "jobs": json.dumps(["A"]), "factor": 0.5, "magnitude": 0.5,
+        "from_step": 4, "to_step": 6, "start_ns": begin("A", 4), "end_ns": begin("A", 6),
+    }  # fmt: skip
     return usual | values
 
 
 def a_finding(**values: Any) -> dict[str, Any]:
     """The perfect finding for :func:`a_fault`; ``values`` change it."""
     usual = {
-        "finding": 0,
-        "level": "cross_step",
-        "symptom": "late_first",
-        "cause": "slow_gpu",
-        "job": "job0",
-        "culprit_kind": "address",
-        "culprit": "a2",
-        "first_step": 4,
-        "last_step": 5,
-        "start_ns": begin("A", 4),
-        "end_ns": begin("A", 6),
-        "magnitude": 2.0,
-        "cost": 0.0,
-        "confidence": 0.9,
-        "evidence": "{}",
-    }
+        "finding": 0, "level": "cross_step", "symptom": "late_first", "cause": "slow_gpu",
+        "job": "job0", "culprit_kind": "address", "culprit": "a2", "first_step": 4,
+        "last_step": 5, "start_ns": begin("A", 4), "end_ns": begin("A", 6), "magnitude": 2.0,
+        "cost": 0.0, "confidence": 0.9, "evidence": "{}",
+    }  # fmt: skip
     return usual | values
 
 
@@ -231,17 +209,11 @@ def _perfect(truth: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         ]
     ]
     groups = [
-        ("job0", "dp", 0, "a0", None),
-        ("job0", "dp", 0, "a1", None),
-        ("job0", "dp", 1, "a2", None),
-        ("job0", "dp", 1, "a3", None),
-        ("job0", "pp", 0, "a0", 0),
-        ("job0", "pp", 0, "a2", 1),
-        ("job0", "pp", 1, "a3", 1),
-        ("job0", "pp", 1, "a1", 0),
-        ("job1", "dp", 0, "b1", 1),
-        ("job1", "dp", 0, "b0", 0),
-    ]
+        ("job0", "dp", 0, "a0", None), ("job0", "dp", 0, "a1", None),
+        ("job0", "dp", 1, "a2", None), ("job0", "dp", 1, "a3", None), ("job0", "pp", 0, "a0", 0),
+        ("job0", "pp", 0, "a2", 1), ("job0", "pp", 1, "a3", 1), ("job0", "pp", 1, "a1", 0),
+        ("job1", "dp", 0, "b1", 1), ("job1", "dp", 0, "b0", 0),
+    ]  # fmt: skip
     pairs = truth["pairs"]
     return {
         "jobs": pd.DataFrame({"job": found, "address": ranks["address"]}),

@@ -4,12 +4,14 @@
 function, mostly ``rate()``, and is refused: rates hide resets and holes. So are recording rules of
 rates, whose names say it (``instance:ifHCInOctets:rate5m``).
 
-*Series.* VictoriaMetrics and Mimir export one a line: its labels, values and times [ms].
+*Series.* VictoriaMetrics and Mimir export one a line: its labels, values and times [ms]. Graphite,
+OpenTSDB and Datadog give a list of them, with points.
 
 *Messages.* One a line, or a list of them: gnmic (formats ``event`` and ``json``), Telegraf, Cisco's
-model-driven telemetry, and whatever has counters with a time and labels beside or around them. A
-port is named by a key in the path (``interface[name=eth1]``), by a label, or by the element before
-the counters (``COUNTERS/Ethernet4`` of SONiC).
+model-driven telemetry, OpenTelemetry, collectd, Metricbeat, ``ip -s -j link``, and whatever has
+counters with a time and labels beside or around them. A port is named by a key in the path
+(``interface[name=eth1]``), by a label, or by the element before the counters
+(``COUNTERS/Ethernet4`` of SONiC).
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import Request
 
-from llmprism.counters.names import WHY_NO_RATES, plain
+from llmprism.counters.names import WHY_NO_RATES, meaning_of, plain
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.samples import (
     LABELS,
     NO_TIME,
+    PATH_KEY,
     PORT_LABELS,
     WITH_PORT,
     Samples,
+    of_path,
 )
 from llmprism.counters.readings import Readings
 from llmprism.ingest import bounds
@@ -48,18 +52,23 @@ MOST_POINTS = 10_000
 """Of one answer; Prometheus refuses more than 11,000."""
 TIMEOUT_S = 60
 HOUR_NS = 3_600_000_000_000
-_KEY = re.compile(r"\[(?:name|ifname|port)=([^\]]+)\]")
 _AROUND = {"counters", "state", "COUNTERS", "interface", "interfaces", "statistics", "values",
            "fields", ""}  # fmt: skip
-_TIMES = frozenset({"timestamp", "time", "msgtimestamp", "lastupdatetimestamp", "clock"})
-_OF_LABELS = frozenset({"tags", "keys", "labels", "telemetry"})
+_TIMES = frozenset({"timestamp", "time", "msgtimestamp", "lastupdatetimestamp", "clock",
+                    "timeunixnano"})  # fmt: skip
+_OF_LABELS = frozenset({"tags", "keys", "labels", "telemetry", "resource", "attributes"})
 """Objects whose values are about those beside them."""
+_POINTS = {"datapoints": True, "dps": False, "pointlist": False}
+"""Keys of points of a series, and whether the value comes first (Graphite, OpenTSDB, Datadog)."""
+_VALUES = frozenset({"value", "asint", "asdouble"})
+"""Keys of the value of a counter that is named beside or around them."""
+_DATED = re.compile(r"^\s*(\d[\d.:TZ,+-]{9,40})\s*$", re.MULTILINE)
 _NO_MESSAGE = "lines that are no message"
 
 
 def knows(_path: Path, head: bytes) -> bool:
-    """Whether this is JSON."""
-    return head.lstrip()[:1] in (b"{", b"[")
+    """Whether this is JSON, or begins with a line that is its time."""
+    return bool(re.match(rb"(\s*\d[\d.:TZ,+-]{9,40}[ \r]*\n)?\s*(\{\s*[\"}]|\[\s*[{\[\]])", head))
 
 
 def read(path: Path, options: Options) -> Readings:
@@ -70,11 +79,14 @@ def read(path: Path, options: Options) -> Readings:
     if len(text) > LONGEST:
         raise UserError(Problem(f"longer than {LONGEST >> 20} MiB", str(path), "divide it"))
     of_prometheus = '"resultType"' in text[:4096]
-    for document in _documents(text, samples.counts):
-        if of_prometheus:
-            _take_answer(document, samples, str(path))
-        else:
-            _take_messages(document, samples, str(path))
+    _, *dated = _DATED.split(text) if text.lstrip()[0].isdigit() else ("", "", text)
+    for moment, part in zip(dated[::2], dated[1::2], strict=True):
+        time_ns = moment_of(moment) if moment else None
+        for document in _documents(part, samples.counts):
+            if of_prometheus:
+                _take_answer(document, samples, str(path))
+            else:
+                _take_messages(document, time_ns, samples, str(path))
     return samples.readings(str(path))
 
 
@@ -153,7 +165,7 @@ def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
             counts[NO_TIME] += 1
 
 
-def _take_messages(document: Any, samples: Samples, where: str) -> None:
+def _take_messages(document: Any, time_ns: int | None, samples: Samples, where: str) -> None:
     for event in document if isinstance(document, list) else [document]:
         if isinstance(event, dict) and isinstance(event.get("metric"), dict):
             times = [moment_of(one) or -1 for one in event.get("timestamps") or ()]
@@ -161,7 +173,7 @@ def _take_messages(document: Any, samples: Samples, where: str) -> None:
             _take_series(event["metric"], pairs, samples, where)
             continue
         try:
-            has_time = _take(event, {}, None, "", samples)
+            has_time = _take(event, {}, time_ns, "", samples)
         except RecursionError:
             has_time = False
         samples.counts[_NO_MESSAGE] += not has_time
@@ -174,35 +186,84 @@ def _take(
 
     Returns whether a time is known.
     """
+    node = _named(node)
     if isinstance(node, list):
         return sum(_take(one, labels, time_ns, path, samples) for one in node) > 0
     if not isinstance(node, dict):
         return time_ns is not None
-    inner = [one for key, one in node.items() if plain(key) in _OF_LABELS and isinstance(one, dict)]
-    for one in (node, *inner):
+    for one in (node, *_beside(node)):
         labels = labels | _labels(one)
     own = [moment_of(v, samples.options.time_unit) for k, v in node.items() if plain(k) in _TIMES]
     time_ns = next((one for one in own if one is not None), time_ns)
     path = "/".join(str(one) for one in (path, node.get("prefix"), node.get("Path")) if one)
     found = time_ns is not None
     for key, value in node.items():
-        if isinstance(value, dict | list):
+        if key in _POINTS:
+            path = str(node.get("target"))
+            name, at = of_path(path) if "target" in node else (labels.get("__name__", ""), labels)
+            samples.add_series(at, name, _points(value, _POINTS[key]))
+            found = True
+        elif isinstance(value, dict | list):
             found |= _take(value, labels, time_ns, f"{path}/{key}", samples)
         elif (
             plain(key) not in LABELS and plain(key) not in _TIMES and key not in ("prefix", "Path")
         ):
             port = _port_of(f"{path}/{key}", {*labels} & {*PORT_LABELS})
             at = {**labels, "interface_name": port} if port else labels
-            samples.add(at, key.rsplit("/", 1)[-1], -1 if time_ns is None else time_ns, value)
+            above, _, name = f"{path}/{key}".rpartition("/")
+            if not meaning_of(name):
+                joined = f"{above.rpartition('/')[2]} {name}"
+                name = str(labels.get("__name__")) if plain(key) in _VALUES else joined
+            samples.add(at, name, -1 if time_ns is None else time_ns, value)
     return found
 
 
+def _named(node: Any) -> Any:
+    """A node whose values have names beside them (OpenTelemetry, InfluxQL, collectd), by name."""
+    if isinstance(node, list):
+        pairs = [one for one in node if isinstance(one, dict) and {*one} == {"key", "value"}]
+        own = {str(one["key"]): one["value"] for one in pairs}
+        plain_own = {k: [*v.values(), ""][0] if isinstance(v, dict) else v for k, v in own.items()}
+        return plain_own if len(pairs) == len(node) > 0 else node
+    values: Any = node.get("values") if isinstance(node, dict) else None
+    names = isinstance(values, list) and (node.get("columns") or node.get("dsnames"))
+    if not isinstance(names, list):
+        return node
+    rest = {key: one for key, one in node.items() if key not in ("columns", "dsnames", "values")}
+    if "columns" in node:
+        rows = [one for one in values if isinstance(one, list)]
+        return {**rest, "rows": [dict(zip(map(str, names), one, strict=False)) for one in rows]}
+    return rest | {f"{node.get('type')} {k}": v for k, v in zip(names, values, strict=False)}
+
+
+def _beside(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The objects whose values are labels of what is beside them."""
+    for key, inner in node.items():
+        if isinstance(one := _named(inner), dict) and plain(key) in _OF_LABELS:
+            yield one
+            yield from _beside(one)
+        elif isinstance(one, dict) and plain(key) in LABELS and "name" in one:
+            yield {key: one["name"]}
+
+
+def _points(points: Any, is_value_first: bool) -> Iterator[tuple[int, object]]:
+    """Times [ns] and values of a list of pairs, or of an object by time."""
+    for one in [*points.items()] if isinstance(points, dict) else points:
+        if isinstance(one, list | tuple) and len(one) == 2:
+            time, value = one[::-1] if is_value_first else one
+            yield moment_of(time) or -1, value
+
+
 def _labels(node: dict[str, Any]) -> dict[str, str]:
-    """The labels in an object; ``name`` beside other objects names the message."""
-    has_inner = any(isinstance(one, dict | list) for one in node.values())
+    """The labels in an object; ``name`` may be that of the message, or of the counter below."""
     own = {LABELS.get(plain(key), ""): str(one) for key, one in node.items()
-           if one and isinstance(one, str | int) and not (has_inner and key == "name")}  # fmt: skip
+           if one and isinstance(one, str | int)}  # fmt: skip
     own.pop("", None)
+    if {"tags", "values", "fields", "sum", "gauge"} & {*node}:
+        own.pop("name", None)
+    named = node.get("metric") or ("sum" in node and node.get("name"))
+    own |= {key: one for key, one in (("__name__", named), ("direction", node.get("direction")))
+            if one and isinstance(one, str)}  # fmt: skip
     return {key: found[1] if (found := WITH_PORT.fullmatch(one)) else one
             for key, one in own.items()}  # fmt: skip
 
@@ -215,7 +276,7 @@ def _port_of(path: str, labels: Collection[str] = ()) -> str:
     >>> _port_of("COUNTERS/Ethernet4/SAI_PORT_STAT_IF_IN_OCTETS")
     'Ethernet4'
     """
-    keys = _KEY.findall(path)
+    keys = PATH_KEY.findall(path)
     elements = path.rsplit("/", 2)
     above = elements[-2] if len(elements) > 1 else ""
     return str(keys[-1]) if keys else "" if labels or above in _AROUND else above

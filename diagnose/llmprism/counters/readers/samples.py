@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.counters.names import Meaning, meaning_of, plain, refuse_rates
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readings import COLUMNS, IN, OUT, SWITCH, PortReadings, Readings
+from llmprism.counters.readings import COLUMNS, IN, OUT, SWITCH, PortReadings, Readings, Side
 from llmprism.ingest import bounds
 from llmprism.numerics.arrays import Ints
 from prism_common.errors import Problem, UserError
@@ -27,6 +27,8 @@ from prism_common.untrusted import OutsideError, real, whole
 LARGEST = 2**64 - 1
 WITH_PORT = re.compile(r"([^:]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 """A host and the TCP port of its exporter."""
+PATH_KEY = re.compile(r"\[(?:name|ifname|port)=([^\]]+)\]")
+"""The port in a path of gNMI."""
 NO_NUMBER = "values that are no whole number"
 NO_TIME = "values without a time"
 SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "node_id_str",
@@ -34,7 +36,7 @@ SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "nod
                  "file")  # fmt: skip
 """Labels of the device of a port, the surest first."""
 PORT_LABELS = ("ifName", "ifDescr", "ifAlias", "interface_name", "interface", "device",
-               "local_port", "port_num", "port", "name")  # fmt: skip
+               "iface", "local_port", "port_num", "port", "plugin_instance", "name")  # fmt: skip
 LABELS = {plain(name): name for name in ("address", *SWITCH_LABELS, *PORT_LABELS)}
 """Each label by its name without case and separators."""
 
@@ -66,7 +68,7 @@ class Samples:
         """Take the values of one counter at several times [ns]."""
         at_switch = {"switch", "local_name", "local_guid", "node_id_str"} & labels.keys()
         side = self.options.side or (SWITCH if at_switch else None)
-        meaning = meaning_of(name, side)
+        meaning = meaning_with(labels, name, side)
         self._names[name] = None
         if meaning is None:
             self.counts["values of other counters"] += sum(1 for _ in pairs)
@@ -113,6 +115,11 @@ class Samples:
         return Readings(None, ports, self.counts)
 
 
+def meaning_with(labels: Mapping[str, Any], name: str, side: Side | None = None) -> Meaning | None:
+    """What a counter's name says, or with the direction among its labels."""
+    return meaning_of(name, side) or meaning_of(f"{name} {labels.get('direction')}", side)
+
+
 def whole_number(value: object) -> int | None:
     """A count of 64 bits from JSON or from text; None if it is none.
 
@@ -144,14 +151,13 @@ def names_of(labels: Mapping[str, Any]) -> tuple[str, ...]:
     """
     text = {LABELS.get(plain(key), key): str(value)[:256]
             for key, value in labels.items() if not key.startswith("__")}  # fmt: skip
-    if "address" in text:
-        return (text["address"],)
     switches = [text[label] for label in SWITCH_LABELS if text.get(label)] or [""]
     switches += [found[1] for one in switches if (found := WITH_PORT.fullmatch(one))]
     ports = [text[label] for label in PORT_LABELS if text.get(label)] or [""]
     names = ["/".join(filter(None, (s, p))) for p in ports for s in filter(None, switches)]
     alone = ports if switches == [text.get("file")] else ports[:1] if not names else []
-    return tuple(dict.fromkeys((*names, *alone)))
+    address = [text["address"]] if "address" in text else []
+    return tuple(dict.fromkeys((*address, *names, *alone)))
 
 
 def labelled(text: str) -> tuple[str, dict[str, str]]:
@@ -160,8 +166,21 @@ def labelled(text: str) -> tuple[str, dict[str, str]]:
     >>> labelled('up{job="a", instance="b"}'), labelled("up")
     (('up', {'job': 'a', 'instance': 'b'}), ('up', {}))
     """
-    name, _, labels = text.partition("{")
-    return name, dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
+    name, _, rest = text.partition("{")
+    labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', rest))
+    return name or labels.get("__name__", ""), labels
+
+
+def of_path(path: str) -> tuple[str, dict[str, str]]:
+    """The counter at the end of a path of Graphite, and its port, which is what comes before.
+
+    >>> of_path("collectd.n1.interface-eth0.if_octets.rx")
+    ('if_octets.rx', {'port': 'collectd.n1.interface-eth0'})
+    """
+    parts = path.split(".")
+    ends = (k for k in range(len(parts) - 1, 0, -1) if meaning_of(" ".join(parts[k:])))
+    end = next(ends, len(parts) - 1)
+    return ".".join(parts[end:]), {"port": ".".join(parts[:end])}
 
 
 def _of_family(

@@ -132,6 +132,8 @@ def _columns(
             places.setdefault(_place_of(name), name)
         elif meaning.column not in options.mapping:
             counters[name] = meaning
+    if "last" in places:
+        places.setdefault("port", places.pop("last"))
     rest = {*names} - {*counters} - {name for ours, name in places.items() if ours}
     have = {*places} | {one.column for one in counters.values()}
     lacking = [ours for ours in ("time", "port", IN, OUT) if ours not in have]

@@ -1,11 +1,12 @@
 """Lines with samples: output of programs that print counters again and again, and line protocols.
 
 ``perfquery -x`` (InfiniBand), ``ethtool -S``, lists of ``name: value`` or ``name value``, files of
-``/sys/class`` with their names (``grep . FILES``), ``snmpwalk``, the text of a Prometheus exporter
-and InfluxDB's line protocol are read. The time is in the line, or in a line of its own before, as
-``date +%s.%N`` or ``date --iso-8601=ns`` prints it. A line ``eth0:``, a head of perfquery, a path,
-an index or labels name the port; without one, the file is called by it. The counters of perfquery
-without ``-x`` have 32 bits and stop at their highest value, so they are refused.
+``/sys/class`` with their names (``grep . FILES``), ``snmpwalk``, sflowtool, goarista's ``gnmi``,
+the text of a Prometheus exporter, lines of InfluxDB, Graphite and OpenTSDB are read. The time is in
+the line, or in a line before, as ``date +%s.%N`` or ``date --iso-8601=ns`` prints it. A line
+``eth0:``, a head of perfquery, a path, an index or labels name the port; without one, the file is
+called by it. The counters of perfquery without ``-x`` have 32 bits and stop at their highest value,
+so they are refused.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from llmprism.counters.names import WHY_NO_RATES, is_rate, meaning_of
+from llmprism.counters.names import LINES, OIDS, WHY_NO_RATES, is_rate, meaning_of
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import Samples, labelled
+from llmprism.counters.readers.samples import PATH_KEY, Samples, labelled, meaning_with, of_path
 from llmprism.counters.readings import Readings
 from llmprism.ingest.options import moment_of
 from llmprism.ingest.sources import Source
@@ -29,14 +30,21 @@ _HEAD = re.compile(
     r"# Port (extended )?counters: Lid (\d{1,9})(?:[^p]*)port (\d{1,9})", re.IGNORECASE
 )
 _VALUE = r"(\d{1,20}|\d\.\d{1,20}e\+\d{1,2})"
+_TIME = r"(\d{9,19})"
 _FIELD = re.compile(r"([A-Za-z][\w.-]*?)\s*(?::[.\s]*|\s*=\s*|\s+)" + _VALUE)
 _RATE = re.compile(r"([A-Za-z][\w.-]*?)\s*:\s*(\d[\d.,]*\s*[kKMGT]?i?[Bb](?:it|yte)?s?(?:ps|/s).*)")
-_LABELLED = re.compile(r"(\w+\{.*\})\s+" + _VALUE + r"(?:\s+(\d{9,19}))?")
+_LABELLED = re.compile(r"(\w*\{.*\})\s+" + _VALUE + rf"(?:\s+{_TIME})?")
+_TSDB = re.compile(rf"(?:put )?([\w./-]+) {_TIME} {_VALUE}((?: [\w./-]+=\S+)+)")
+_CARBON = re.compile(rf"([\w-]+(?:\.[\w:/-]+)+) {_VALUE} {_TIME}")
+_STAMPED = re.compile(r"\[([^\]]+)\](?: \((\S+)\))?.*")
+_SAYS = re.compile(rf"({'|'.join(LINES)}) (\S+)")
 _INFLUX = re.compile(r"[^ ,]+((?:,[^ ,=]+=(?:\\.|[^ ,\\])+)*) ([^ =]+=[^ ]+) (\d{9,19})")
-_PATH = re.compile(r"(/[\w./:@-]*/)(\w+)\s*[:= ]\s*" + _VALUE)
-_OID = re.compile(r"(?:[\w-]+::)?(\w+)\.(\d{1,9}) = (?:[A-Za-z]+\d*): \"?([^\"]*)\"?")
+_PATH = re.compile(r"(/[\w./:@=\[\]-]*/)([\w-]+)\s*[:= ]\s*" + _VALUE)
+_OID = re.compile(
+    r"(?:[\w-]+::)?(\w+|(?:\.1|iso)(?:\.\d+)+)\.(\d{1,9}) = (?:[A-Za-z]+\d*): \"?([^\"]*)\"?"
+)
 _AROUND = {"sys", "class", "net", "infiniband", "ports", "counters", "hw_counters", "statistics"}
-_PORT = re.compile(r"(?:NIC statistics for )?([\w.@/-]+):$")
+_PORT = re.compile(r"(?:NIC statistics for )?([\w.@/-]+):")
 _HOW = "while sleep 1; do date +%s.%N; perfquery -x LID PORT; done"
 
 
@@ -49,14 +57,17 @@ class _Sample(NamedTuple):
     time: str | None = None
 
 
-def knows(_path: Path, head: bytes) -> bool:
+def knows(path: Path, head: bytes) -> bool:
     """Whether this is output of such a program: perfquery, or lines of counters that are known."""
     if b"counters: Lid" in head:
         return True
     lines = [line.strip() for line in head.decode("utf-8", errors="replace").split("\n")[:400]]
-    names = [one.name for line in lines for one in _samples_of(line)]
-    names += [found[1] for line in lines if (found := _RATE.fullmatch(line))]
-    return len(names) > 1 and any(map(meaning_of, names))
+    state, found = _State(path), list[_Sample]()
+    for line in lines:
+        found += every if (every := [*_samples_of(line)]) or state.takes(line) else ()
+    rates = [rate[1] for line in lines if (rate := _RATE.fullmatch(line))]
+    is_counter = any(meaning_with(one.labels, one.name) for one in found)
+    return len(found) + len(rates) > 1 and (is_counter or any(map(meaning_of, rates)))
 
 
 def read(path: Path, options: Options) -> Readings:
@@ -66,42 +77,86 @@ def read(path: Path, options: Options) -> Readings:
     ------
     UserError : an answer has no time before it, rates, or counters of 32 bits.
     """
-    samples, file = Samples(options, has_changes_only=False), {"file": path.name.partition(".")[0]}
-    labels: dict[str, str] = {"port": file["file"]}
-    time_ns: int | None = None
+    samples, state = Samples(options, has_changes_only=False), _State(path)
     with Source(path).text() as stream:
-        number = 0
         while line := stream.readline(LONGEST_LINE):
-            number, line = number + 1, line.strip()
+            state.number, line = state.number + 1, line.strip()
             every = [*_samples_of(line)]
             for one in every:
-                moment = moment_of(one.time, options.time_unit) if one.time else time_ns
-                if moment is None:
-                    what, where = "no time before this answer", f"{path}:{number}"
+                moment = moment_of(one.time, options.time_unit) if one.time else state.time_ns
+                if moment is None and meaning_with(one.labels, one.name):
+                    what, where = "no time before this answer", f"{path}:{state.number}"
                     raise UserError(Problem(what, where, f"write one: {_HOW}"))
                 if one.name in ("ifName", "ifDescr"):
                     samples.aliases.setdefault(one.labels["port"], one.value)
+                elif state.is_lost(one):
+                    samples.counts["values after a head that is lost"] += 1
                 else:
-                    port = {**file, **one.labels} if one.labels else labels
-                    samples.add(port, one.name, moment, one.value)
-            if every:
-                continue
-            if len(line) > 8 and (moment := moment_of(line)) is not None:
-                time_ns = moment
-            elif head := _HEAD.match(line):
-                _check(head, f"{path}:{number}")
-                labels = {"port": f"lid{head[2]}/{head[3]}"}
-            elif named := _PORT.fullmatch(line):
-                labels = {**file, "port": named[1]}
-            elif line and not line.startswith(("#", "CounterSelect", "NIC statistics")):
-                _refuse_rate(line, f"{path}:{number}")
+                    samples.add(state.at(one.labels), one.name, moment or -1, one.value)
+            if not every and not state.takes(line):
+                _refuse_rate(line, f"{path}:{state.number}")
                 samples.counts["lines that are no counter"] += 1
     return samples.readings(str(path))
 
 
+class _State:
+    """What the lines before say: the time, the device and the port of the next values."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.number = path, 0
+        self.file = {"file": path.name.partition(".")[0]}
+        self.time_ns: int | None = None
+        self.device: dict[str, str] = {}
+        self.labels = {"port": self.file["file"]}
+        self.seen: set[str] | None = None
+
+    def at(self, labels: dict[str, str]) -> dict[str, str]:
+        """The labels of a value, by its own and those before."""
+        own = (self.device or self.file) if labels else self.device
+        return {**own, **(labels or self.labels)}
+
+    def is_lost(self, one: _Sample) -> bool:
+        """Whether a value is of a port whose head is lost: a head has each counter once."""
+        if self.seen is None or one.labels:
+            return False
+        is_lost = one.name in self.seen or "" in self.seen
+        self.seen.add("" if is_lost else one.name)
+        return is_lost
+
+    def takes(self, line: str) -> bool:
+        """Remember what a line says that has no value."""
+        stamped, said = _STAMPED.fullmatch(line), _SAYS.fullmatch(line)
+        text = stamped[1] if stamped else said[2] if said and LINES[said[1]] == "time" else line
+        if len(text) > 8 and (moment := moment_of(text)) is not None:
+            self.time_ns = moment
+            self.device = {"source": stamped[2]} if stamped and stamped[2] else self.device
+            if self.seen is not None:
+                self.seen.add("")
+        elif said and LINES[said[1]] == "port":
+            self.labels = {"port": said[2]}
+        elif said:
+            self.device = {LINES[said[1]]: said[2]}
+        elif head := _HEAD.match(line):
+            _check(head, f"{self.path}:{self.number}")
+            self.labels, self.seen = {"port": f"lid{head[2]}/{head[3]}"}, set()
+        elif named := _PORT.fullmatch(line):
+            self.labels, self.seen = {**self.file, "port": named[1]}, None
+        else:
+            return not line or line.startswith(("#", "CounterSelect", "NIC statistics"))
+        return True
+
+
 def _samples_of(line: str) -> Iterator[_Sample]:
     """The samples in a line."""
-    if found := _LABELLED.fullmatch(line):
+    if _SAYS.fullmatch(line):
+        return
+    if found := _TSDB.fullmatch(line):
+        labels = dict(one.split("=", 1) for one in found[4].split())
+        yield _Sample(labels, found[1], found[3], found[2])
+    elif found := _CARBON.fullmatch(line):
+        name, labels = of_path(found[1])
+        yield _Sample(labels, name, found[2], found[3])
+    elif found := _LABELLED.fullmatch(line):
         name, labels = labelled(found[1])
         yield _Sample(labels, name, found[2], found[3])
     elif found := _INFLUX.fullmatch(line):
@@ -110,9 +165,11 @@ def _samples_of(line: str) -> Iterator[_Sample]:
             yield _Sample(tags, name, value.rstrip("iu"), found[3])
     elif found := _PATH.fullmatch(line):
         port = "/".join(part for part in found[1].strip("/").split("/") if part not in _AROUND)
+        port = next(iter(PATH_KEY.findall(found[1])), port)
         yield _Sample({"port": port}, found[2], found[3])
     elif found := _OID.fullmatch(line):
-        yield _Sample({"port": found[2]}, found[1], found[3])
+        name = OIDS.get(found[1].replace("iso", ".1", 1).strip("."), found[1])
+        yield _Sample({"port": found[2]}, name, found[3])
     elif found := _FIELD.fullmatch(line):
         yield _Sample({}, found[1], found[2])
 

@@ -103,5 +103,6 @@ def _read(path: Path, notes: Notes) -> Parts:
         if description.recognises(text, path.name):
             found: Parts = description.read(text, str(path), notes)
             return found
-    how = f"known formats: topology.json (alone), {', '.join(_FORMATS)}"
+    how = f"known formats: topology.json (alone), {', '.join(_FORMATS)}; or write a CSV of cables"
+    how += ": server, nic, address, switch, gbps (of InfiniBand, ibnetdiscover prints all)"
     raise UserError(Problem("no description of a network is recognised", str(path), how))

@@ -67,7 +67,8 @@ def read(text: str, where: str, notes: Notes) -> Parts:
     except OutsideError as error:
         raise UserError(Problem(str(error), where)) from error
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
-        how = "print it with: lldpcli show neighbors -f json, or show lldp neighbors | json"
+        how = "print them with lldpcli show neighbors -f json, show lldp neighbors | json or"
+        how += " sonic-db-dump -n APPL_DB -y; or write a CSV of cables (server, address, switch)"
         what = "not the LLDP neighbours of lldpcli, SONiC, EOS, Junos, NX-OS, napalm or OpenConfig"
         raise UserError(Problem(what, where, how)) from error
     named = [one for one in found if one.name]
@@ -279,14 +280,10 @@ def _napalm(found: Any, device: str) -> Iterator[Neighbour]:
 
 
 _JSON: dict[str, Callable[[Any, str], Iterator[Neighbour]]] = {
-    "lldpNeighbors": _eos,
-    "lldp-neighbor-information": _junos,
-    "ROW_nbor": _nxos,
-    "ROW_nbor_detail": _nxos,
-    "openconfig-lldp:lldp": _openconfig,
-    "openconfig-lldp:interfaces": _openconfig,
-    "lldp": _lldpcli,
-}
+    "lldpNeighbors": _eos, "lldp-neighbor-information": _junos, "ROW_nbor": _nxos,
+    "ROW_nbor_detail": _nxos, "openconfig-lldp:lldp": _openconfig,
+    "openconfig-lldp:interfaces": _openconfig, "lldp": _lldpcli,
+}  # fmt: skip
 """Readers of JSON by the key that the neighbours are under."""
 
 

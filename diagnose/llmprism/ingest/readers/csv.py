@@ -6,6 +6,7 @@ or else spaces; ``--separator`` says otherwise. Several spaces separate as one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -61,13 +62,22 @@ def header(source: Source, separator: str | None = None) -> tuple[list[str], str
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         what = f"column {twice[0]!r} appears more than once in the header"
-        raise UserError(Problem(what, str(source), "give every column a name of its own"))
+        how = "give every column a name of its own"
+        if twice[0].isdigit():
+            what, how = "no names of columns in the first line", "write them above the values"
+        raise UserError(Problem(what, str(source), how))
     return names, delimiter
 
 
 def _first_line(head: bytes) -> str:
-    line = head.decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
-    return line.removeprefix("#").lstrip(" ")
+    text = head.decode("utf-8-sig", errors="replace")
+    line = text.split("\n", notes_above(head) + 1)[notes_above(head) :][:1]
+    return "".join(line).rstrip("\r").removeprefix("#").lstrip(" ")
+
+
+def notes_above(head: bytes) -> int:
+    """How many lines above the header are notes of InfluxDB about its columns."""
+    return len(re.findall(rb"(?:\A|(?<=\n))#(?:group|datatype|default),", head.split(b"\n,", 1)[0]))
 
 
 def text_tables(
@@ -100,7 +110,7 @@ def text_tables(
                 pc.ReadOptions(
                     block_size=_BLOCK_BYTES,
                     column_names=names,
-                    skip_rows=int(has_header),
+                    skip_rows=int(has_header) + notes_above(source.head),
                     use_threads=False,
                 ),
                 pc.ParseOptions(delimiter=delimiter, invalid_row_handler=bad_line),

@@ -24,29 +24,10 @@ from prism_sim.collector.effects.waiting import Waiting
 from prism_sim.registry import Registry, by_literal
 
 KINDS: Registry[type[EffectBase]] = Registry(
-    "prism_sim.effects",
-    Headers,
-    Acknowledgements,
-    Waiting,
-    Connections,
-    Rendezvous,
-    Dns,
-    Monitoring,
-    Pings,
-    Observation,
-    Retransmissions,
-    SilentSwitches,
-    Nat,
-    MovedAddresses,
-    Sampling,
-    Lateness,
-    Loss,
-    Outages,
-    Clocks,
-    Granularity,
-    Paths,
-    name_of=by_literal,
-)
+    "prism_sim.effects", Headers, Acknowledgements, Waiting, Connections, Rendezvous, Dns,
+    Monitoring, Pings, Observation, Retransmissions, SilentSwitches, Nat, MovedAddresses, Sampling,
+    Lateness, Loss, Outages, Clocks, Granularity, Paths, name_of=by_literal,
+)  # fmt: skip
 """The class of each kind of effect, by its name in a scenario."""
 
 __all__ = ["KINDS", "EffectBase"]

@@ -185,6 +185,16 @@ def test_what_is_no_counter_is_refused_with_the_reason(tmp_path, name):
         read([str(tmp_path / "input")], Options())
 
 
+@pytest.mark.parametrize("damaged", ["1400000002", "1900000002"])
+def test_a_time_in_another_year_is_no_reading(tmp_path, damaged):
+    """One line with a time has a wrong digit."""
+    text = answered(PERFQUERY) + f"{damaged}.5\n" + PERFQUERY.format(sent=1, received=1)
+    (tmp_path / "ports.txt").write_text(text)
+    readings = read([str(tmp_path / "ports.txt")], Options())
+    assert plain(readings, 4) == {"lid12/1": EXPECTED}
+    assert readings.set_aside["readings whose time is far from all others"] == 1
+
+
 @pytest.mark.parametrize("cut", [PERFQUERY.index("P", 40), PERFQUERY.index("PortX") + 5])
 def test_values_after_a_head_that_is_lost_are_of_no_port(tmp_path, cut):
     """The answer of a second port lost its beginning: what is left of it is not the first one's."""

@@ -125,17 +125,17 @@ class _State:
 
     def takes(self, line: str) -> bool:
         """Remember what a line says that has no value."""
-        stamped, said = _STAMPED.fullmatch(line), _SAYS.fullmatch(line)
-        text = stamped[1] if stamped else said[2] if said and LINES[said[1]] == "time" else line
+        stamped, told = _STAMPED.fullmatch(line), _SAYS.fullmatch(line)
+        text = stamped[1] if stamped else told[2] if told and LINES[told[1]] == "time" else line
         if len(text) > 8 and (moment := moment_of(text)) is not None:
             self.time_ns = moment
             self.device = {"source": stamped[2]} if stamped and stamped[2] else self.device
             if self.seen is not None:
                 self.seen.add("")
-        elif said and LINES[said[1]] == "port":
-            self.labels = {"port": said[2]}
-        elif said:
-            self.device = {LINES[said[1]]: said[2]}
+        elif told and LINES[told[1]] == "port":
+            self.labels = {"port": told[2]}
+        elif told:
+            self.device = {LINES[told[1]]: told[2]}
         elif head := _HEAD.match(line):
             _check(head, f"{self.path}:{self.number}")
             self.labels, self.seen = {"port": f"lid{head[2]}/{head[3]}"}, set()

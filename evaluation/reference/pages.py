@@ -243,11 +243,8 @@ def workloads() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "captures": captures,
-    "scores": scores,
-    "timeline": timeline,
-    "workloads": workloads,
-}
+    "captures": captures, "scores": scores, "timeline": timeline, "workloads": workloads,
+}  # fmt: skip
 
 
 def page(name: str, **values: Any) -> str:

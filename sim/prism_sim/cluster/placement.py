@@ -35,6 +35,10 @@ class JobShape(Protocol):
         """A strategy, or the servers to use."""
 
     @property
+    def after(self) -> str | None:
+        """The job whose GPUs it may use as well."""
+
+    @property
     def ranks(self) -> int:
         """GPUs that it needs."""
 
@@ -89,6 +93,8 @@ class Placement:
         self._cluster = cluster
         self._draws = draws
         self._free = np.ones(cluster.gpus, bool)
+        self._of_job: dict[str | None, NDArray[np.bool_]] = {}
+        """For each job: its GPUs, and those of the jobs that it comes after."""
         for name in filter(cluster.has_server, reserved):
             first = (server_index(name) or 0) * cluster.gpus_per_server
             self._free[first : first + cluster.gpus_per_server] = False
@@ -103,7 +109,8 @@ class Placement:
         UserError : the cluster has too few free slots for the job.
         """
         size = min(job.tp, self._cluster.domain_gpus)
-        slots = self._slots(size)
+        before = self._of_job.get(job.after, np.zeros_like(self._free))
+        slots = self._slots(size, self._free | before)
         if isinstance(job.placement, OnServers):
             slots = self._on_servers(slots, job.placement)
         else:
@@ -121,12 +128,14 @@ class Placement:
         gpus = slots[:needed, None] + np.arange(size)
         gpus = gpus.reshape(job.stages, job.members, job.tp)
         self._free[gpus] = False
+        self._of_job[job.name] = before.copy()
+        self._of_job[job.name][gpus] = True
         return gpus
 
-    def _slots(self, size: int) -> Slots:
+    def _slots(self, size: int, free: NDArray[np.bool_]) -> Slots:
         domain = self._cluster.domain_gpus
-        padded = np.zeros(-(-len(self._free) // domain) * domain, bool)  # the last may be smaller
-        padded[: len(self._free)] = self._free
+        padded = np.zeros(-(-len(free) // domain) * domain, bool)  # the last may be smaller
+        padded[: len(free)] = free
         whole = domain // size
         slots = padded.reshape(-1, domain)[:, : whole * size].reshape(-1, whole, size)
         number, slot = np.nonzero(slots.all(axis=2))

@@ -72,14 +72,9 @@ def _policies() -> dict[str, str]:
     from prism_sim.operations.traces import TRACES
 
     parts: dict[str, Mapping[str, type[Any]]] = {
-        "checkpoint": CHECKPOINTS,
-        "interval": INTERVALS,
-        "detection": DETECTIONS,
-        "localisation": LOCALISATIONS,
-        "recovery": RECOVERIES,
-        "times": TIMES,
-        "trace": TRACES,
-    }
+        "checkpoint": CHECKPOINTS, "interval": INTERVALS, "detection": DETECTIONS,
+        "localisation": LOCALISATIONS, "recovery": RECOVERIES, "times": TIMES, "trace": TRACES,
+    }  # fmt: skip
     return {
         f"{part}: {name}": _about_module_of(kind)
         for part, kinds in parts.items()

@@ -35,12 +35,9 @@ from prism_sim.scenario.words import did_you_mean
 
 POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
 OPERATIONS = {
-    "ALLREDUCE": "all_reduce",
-    "REDUCESCATTER": "reduce_scatter",
-    "ALLGATHER": "all_gather",
-    "ALLTOALL": "all_to_all",
-    "BROADCAST": "broadcast",
-}
+    "ALLREDUCE": "all_reduce", "REDUCESCATTER": "reduce_scatter", "ALLGATHER": "all_gather",
+    "ALLTOALL": "all_to_all", "BROADCAST": "broadcast",
+}  # fmt: skip
 _SUFFIXES = {"_DP_EP": "dp_ep", "_EP": "ep"}
 _WORDS = 12
 _MOST_RANKS = 1 << 20

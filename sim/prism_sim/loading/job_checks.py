@@ -124,7 +124,7 @@ def restart_remarks(job: Job, at: Loc) -> Remarks:
 #
 # A tensor-parallel group uses neighbouring GPUs of one NVLink domain. Jobs are placed in the
 # order in which the scenario lists them, by the same code as in a simulation,
-# and keep their GPUs until the end.
+# and keep their GPUs until the end, except for jobs that come after them.
 
 _SERVERS: Loc = ("cluster", "servers")
 _GPUS: Loc = ("cluster", "gpus_per_server")
@@ -138,6 +138,7 @@ def placement_remarks(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
         at: Loc = ("jobs", index)
         wrong = [*_group_remarks(cluster, job, at), *_server_remarks(cluster, job, at)]
+        wrong += _order_remarks(scenario, index, at)
         yield from wrong or _room_remarks(placement, cluster, job, at)
 
 
@@ -152,6 +153,17 @@ def _group_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
         what = f"tp {job.tp} of job {job.name} is not a multiple of the {domain} GPUs of a domain"
         how = "a tensor-parallel group is a part of an NVLink domain, or whole ones"
         yield Remark((*at, "tp"), what, how, (_GPUS, _DOMAIN))
+
+
+def _order_remarks(scenario: Scenario, index: int, at: Loc) -> Remarks:
+    job = scenario.jobs[index]
+    first = next((one for one in scenario.jobs[:index] if one.name == job.after), None)
+    if job.after is not None and first is None:
+        what = f"job {job.name} comes after {job.after}, and no job above has that name"
+        yield Remark((*at, "after"), what, "name a job that is listed before it")
+    elif first is not None and first.start_s >= job.start_s:
+        what = f"job {job.name} comes after {job.after}, and does not start later"
+        yield Remark((*at, "start_s"), what, f"let it start when {job.after} has ended")
 
 
 def _server_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:

@@ -177,6 +177,9 @@ class JobConfig(Closed):
     steps: int = Field(ge=1, le=1_000_000_000)
     """Training steps; the job ends after them."""
     start_s: float = Field(default=0.0, ge=0, le=1e8, description="Start of the first step [s].")
+    after: str | None = None
+    """Name of a job above whose GPUs this one may use as well, since it starts later. The
+    simulation is refused if that job still runs at start_s."""
     compute_jitter: float = Field(default=0.0, ge=0, le=1)
     """Sigma of the lognormal factor (median 1) on every forward and backward."""
     server_jitter: float = Field(default=0.0, ge=0, le=1)

@@ -22,6 +22,8 @@ class TracedJobConfig(Closed):
     """As for other jobs. Ranks are placed in their order."""
     start_s: float = Field(default=0.0, ge=0, le=1e8)
     """Start of the first iteration [s]."""
+    after: str | None = None
+    """Name of a job above whose GPUs this one may use as well, since it starts later."""
     transport: Transport | None = None
     """Transport protocol of the job's traffic: roce (RoCE v2) or tcp. Left out: roce, unless the
     telemetry effect headers gives another."""

@@ -119,13 +119,9 @@ class Figure:
         """The entry for a JSON document."""
         absolute, relative = self.tolerance
         return {
-            "figure": self.path,
-            "unit": self.unit,
-            "better": self.better.value,
-            "tolerance_absolute": absolute,
-            "tolerance_relative": relative,
-            "about": self.about,
-        }
+            "figure": self.path, "unit": self.unit, "better": self.better.value,
+            "tolerance_absolute": absolute, "tolerance_relative": relative, "about": self.about,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import simpy
 
+from prism_common.errors import Problem, UserError
 from prism_common.kinds import OTHER
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
@@ -98,7 +99,11 @@ class World:
 
         ``on_time`` is called with the simulation time [ns] from time to time.
         """
-        processes = [process for job in self.jobs.values() for process in job.start()]
+        of_job = {name: job.start() for name, job in self.jobs.items()}
+        processes = [process for every in of_job.values() for process in every]
+        for index, job in enumerate(self.scenario.jobs):
+            if job.after is not None:
+                self.env.process(self._follow(index, of_job[job.after]))
         self.env.process(self._drain(on_time))
         for background in self.scenario.background:
             self.env.process(traffic(background, self.network, self._draws))
@@ -111,6 +116,17 @@ class World:
             self.env.run(until=over)
             self._collect()
             self.collector.observe(flows(self.fabric.unfinished()))
+
+    def _follow(
+        self, index: int, before: list[simpy.Process]
+    ) -> Generator[simpy.Event, object, None]:
+        """Refuse a job that starts while the one before it still uses the GPUs."""
+        job = self.scenario.jobs[index]
+        yield self.env.timeout(round(job.start_s * 1e9))
+        if any(process.is_alive for process in before):
+            what = f"job {job.name} starts at {job.start_s} s, and {job.after} has not ended then"
+            how = f"raise it, or lower the steps of {job.after}"
+            raise UserError(Problem(what, f"jobs.{index}.start_s", how))
 
     def topology(self) -> dict[str, Any]:
         """The input of a diagnoser; endpoints of storage servers are marked as such."""

@@ -18,25 +18,14 @@ from llmprism.io.topology import Link, Topology, read_topology
 from prism_common.errors import UserError
 
 GOOD = {
-    "start_ns": [10, 20, 30],
-    "end_ns": [15, 25, 30],
-    "src": ["a", "b", "a"],
-    "dst": ["b", "c", "c"],
-    "bytes": [100, 200, 0],
-}
+    "start_ns": [10, 20, 30], "end_ns": [15, 25, 30], "src": ["a", "b", "a"],
+    "dst": ["b", "c", "c"], "bytes": [100, 200, 0],
+}  # fmt: skip
 TYPES = {
-    "start_ns": pa.int64(),
-    "end_ns": pa.int64(),
-    "src": pa.string(),
-    "dst": pa.string(),
-    "bytes": pa.int64(),
-    "src_port": pa.int32(),
-    "dst_port": pa.int32(),
-    "packets": pa.int64(),
-    "payload": pa.int64(),
-    "protocol": pa.int32(),
-    "path": pa.string(),
-}
+    "start_ns": pa.int64(), "end_ns": pa.int64(), "src": pa.string(), "dst": pa.string(),
+    "bytes": pa.int64(), "src_port": pa.int32(), "dst_port": pa.int32(), "packets": pa.int64(),
+    "payload": pa.int64(), "protocol": pa.int32(), "path": pa.string(),
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -70,6 +70,8 @@ def test_the_run_of_these_tests_is_valid(tmp_path: Path) -> None:
         ("dp: 4", "dp: 2, placement: {servers: [s0002, s1]}", 8, "there is no server 's0002'"),
         ("dp: 4", "dp: 4, placement: {servers: [s0001, s0001]}", 8, "s0001 is given twice"),
         ("dp: 4", "dp: 4, placement: {servers: [s0000]}", 8, "needs 4 free groups of 1 GPUs, 0"),
+        ("dp: 4", "dp: 4, after: gamma", 8, "comes after gamma, and no job above has that name"),
+        ("dp: 4", "dp: 9, after: alpha", 8, "comes after alpha, and does not start later"),
     ],
 )  # fmt: skip
 def test_impossible_scenarios_are_refused(

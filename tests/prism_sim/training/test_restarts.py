@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_common.errors import UserError
 from prism_sim.clock import Clock
 from prism_sim.cluster.placement import Placement
 from prism_sim.toolkit import Cluster, Draws, Job, Run, Scenario, load_scenario, simulate
@@ -48,6 +49,31 @@ def test_a_job_resumes_from_its_last_save(tmp_path, checkpoint, made):
     steps = run.truth("steps")
     by_rank = steps.groupby("rank")["step"].apply(list)
     assert by_rank.tolist() == [made] * 16
+
+
+def following(folder, start_s):
+    """A job on all GPUs of a server, and another one after it."""
+    fields = {"model": TINY_MODEL, "micro_batches": 4, "steps": 3, "dp": 2, "tp": 4}
+    first = {"name": "a", "placement": {"servers": ["s0000"]}}
+    jobs = [fields | first, fields | first | {"name": "b", "after": "a", "start_s": start_s}]
+    run = Run(folder)
+    simulate(Scenario.model_validate({"cluster": {"servers": 2}, "jobs": jobs}), run)
+    return run
+
+
+def test_a_job_follows_on_the_gpus_of_one_that_has_ended(tmp_path):
+    run = following(tmp_path, 30.0)
+    steps, ranks = run.truth("steps").groupby("job"), run.truth("ranks").groupby("job")
+    ends, begins = steps["end_ns"].max(), steps["start_ns"].min()
+    assert begins["b"] - begins["a"] == 30 * S
+    assert ends["a"] < begins["b"] < ends["b"]
+    assert ranks["address"].apply(set)["a"] == ranks["address"].apply(set)["b"]
+
+
+def test_a_job_that_would_begin_before_the_other_has_ended_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"starts at 0\.001 s, and a has not ended then"):
+        following(tmp_path, 0.001)
+    assert not (tmp_path / "flows.parquet").exists()
 
 
 def test_all_is_silent_from_the_failure_until_the_job_is_up_again(tmp_path):

@@ -69,7 +69,7 @@ def sources(folder: Path, world: Any, url: str, names: str) -> dict[Path, bytes]
     config = {"source": "incoming", "topology": "topology.json", "state": "state",
               "names": url if names == "kubernetes" else "jobs.csv", "hosts": "hosts",
               "alertmanager": [url], "window": "10s", "quiet-period": "2s",
-              "lag-bound": "20000d", "serve": "127.0.0.1:0"}  # fmt: skip
+              "lag-bound": "20000d", "silence-bound": "1h", "serve": "127.0.0.1:0"}  # fmt: skip
     right = {"topology.json": json.dumps(world.topology), "hosts": "192.0.2.9 leaf0\n",
              "jobs.csv": "job,servers,begin,end\n", "watch.yaml": json.dumps(config)}  # fmt: skip
     return {folder / name: text.encode() for name, text in right.items()}
@@ -77,7 +77,7 @@ def sources(folder: Path, world: Any, url: str, names: str) -> dict[Path, bytes]
 
 @pytest.mark.parametrize(
     ("names", "lasts_s"),
-    [("slurm", 15), ("kubernetes", 15), pytest.param("kubernetes", 750, marks=pytest.mark.full)],
+    [("slurm", 15), ("kubernetes", 15), pytest.param("kubernetes", 3600, marks=pytest.mark.full)],
 )
 def test_whatever_all_sources_give_no_record_is_lost_and_no_alert_missed(
     world: Any, watched: Watched, tmp_path: Path, names: str, lasts_s: float

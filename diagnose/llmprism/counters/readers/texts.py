@@ -125,17 +125,17 @@ class _State:
 
     def takes(self, line: str) -> bool:
         """Remember what a line says that has no value."""
-        stamped, told = _STAMPED.fullmatch(line), _SAYS.fullmatch(line)
-        text = stamped[1] if stamped else told[2] if told and LINES[told[1]] == "time" else line
+        stamped, sets = _STAMPED.fullmatch(line), _SAYS.fullmatch(line)
+        text = stamped[1] if stamped else sets[2] if sets and LINES[sets[1]] == "time" else line
         if len(text) > 8 and (moment := moment_of(text)) is not None:
             self.time_ns = moment
             self.device = {"source": stamped[2]} if stamped and stamped[2] else self.device
             if self.seen is not None:
                 self.seen.add("")
-        elif told and LINES[told[1]] == "port":
-            self.labels = {"port": told[2]}
-        elif told:
-            self.device = {LINES[told[1]]: told[2]}
+        elif sets and LINES[sets[1]] == "port":
+            self.labels = {"port": sets[2]}
+        elif sets:
+            self.device = {LINES[sets[1]]: sets[2]}
         elif head := _HEAD.match(line):
             _check(head, f"{self.path}:{self.number}")
             self.labels, self.seen = {"port": f"lid{head[2]}/{head[3]}"}, set()

@@ -78,11 +78,8 @@ def _fragmented(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slo
 
 
 STRATEGIES: dict[str, Callable[[Slots, Cluster, np.random.Generator], Slots]] = {
-    "packed": _packed,
-    "spread": _spread,
-    "random": _random,
-    "fragmented": _fragmented,
-}
+    "packed": _packed, "spread": _spread, "random": _random, "fragmented": _fragmented,
+}  # fmt: skip
 """Orders of the free slots, by name of the strategy."""
 
 

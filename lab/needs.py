@@ -14,10 +14,18 @@ from collections.abc import Iterable
 from prism_common.errors import Problem, UserError
 
 TOOLS = {
-    "ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux",
-    "setpriv": "util-linux", "mount": "mount", "ping": "iputils-ping", "tcpdump": "tcpdump",
-    "softflowd": "softflowd", "nfcapd": "nfdump", "nfdump": "nfdump",
-}  # fmt: skip
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "mount": "mount",
+    "ping": "iputils-ping",
+    "tcpdump": "tcpdump",
+    "softflowd": "softflowd",
+    "nfcapd": "nfdump",
+    "nfdump": "nfdump",
+}
 MPI_TOOLS = {"mpirun": "openmpi-bin"}
 
 

@@ -24,11 +24,14 @@ RESOLVER, RESOLVER_ADDRESS = "resolver", "10.255.255.53"
 MANAGEMENT = "192.168.255"
 COLLECTOR_ADDRESS = f"{MANAGEMENT}.1"
 SETTINGS = {
-    "net.ipv4.ip_forward": 1, "net.ipv4.fib_multipath_hash_policy": 1,
-    "net.ipv4.conf.all.rp_filter": 0, "net.ipv4.conf.default.rp_filter": 0,
-    "net.ipv4.tcp_congestion_control": "reno", "net.ipv6.conf.all.disable_ipv6": 1,
+    "net.ipv4.ip_forward": 1,
+    "net.ipv4.fib_multipath_hash_policy": 1,
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+    "net.ipv4.tcp_congestion_control": "reno",
+    "net.ipv6.conf.all.disable_ipv6": 1,
     "net.ipv6.conf.default.disable_ipv6": 1,
-}  # fmt: skip
+}
 
 
 def run(command: list[str], given: str | None = None) -> str:

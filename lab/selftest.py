@@ -20,9 +20,15 @@ from lab.records import GAPS_MS
 CASE = "short"
 PATIENCE_S, UNDER_WAY_S = 60.0, 6.0
 EXPECTED = (
-    "manifest.json", "topology.json", "flows_egress.parquet", "flows_netflow.parquet",
-    "raw/pcap/leaf000.pcap", "raw/pcap/spine00.pcap", "raw/netflow9", "raw/ipfix",
-)  # fmt: skip
+    "manifest.json",
+    "topology.json",
+    "flows_egress.parquet",
+    "flows_netflow.parquet",
+    "raw/pcap/leaf000.pcap",
+    "raw/pcap/spine00.pcap",
+    "raw/netflow9",
+    "raw/ipfix",
+)
 
 
 def main() -> int:

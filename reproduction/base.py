@@ -54,8 +54,15 @@ OTHER_METHOD = "prism"
 """The method that is measured on the same records, beside the reproduced one."""
 
 _WITHOUT_EFFECT = (
-    "__main__.py", "api.py", "cli.py", "commands", "render", "studies", "scenarios", "toolkit.py",
-)  # fmt: skip
+    "__main__.py",
+    "api.py",
+    "cli.py",
+    "commands",
+    "render",
+    "studies",
+    "scenarios",
+    "toolkit.py",
+)
 """Parts of the simulator that have no effect on a measured figure."""
 
 Result = dict[str, Any]

@@ -24,9 +24,12 @@ _LAYOUT = " ".join(AXES)  # the head of a column of their sizes
 _JOBS_LISTED = 40  # jobs whose servers are listed
 
 LOST = {
-    "slow_passes": "of speed", "slow_transfers": "of rate", "fewer_uplinks": "of rate",
-    "other_traffic": "of rate", "slow_saves": "of rate",
-}  # fmt: skip
+    "slow_passes": "of speed",
+    "slow_transfers": "of rate",
+    "fewer_uplinks": "of rate",
+    "other_traffic": "of rate",
+    "slow_saves": "of rate",
+}
 """What a finding's magnitude is a share of, by symptom."""
 
 

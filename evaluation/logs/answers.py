@@ -126,10 +126,14 @@ def _matching(evidence: Evidence, wanted: Callable[[str], bool]) -> Answer:
 
 
 RULES: dict[str, Callable[[Evidence], Answer]] = {
-    "prism": prism, "torchrun's root cause": torchrun_root_cause, "first error line": first_error,
-    "keywords": keywords, "keyword lists": keyword_lists, "rarest lines": rarest,
+    "prism": prism,
+    "torchrun's root cause": torchrun_root_cause,
+    "first error line": first_error,
+    "keywords": keywords,
+    "keyword lists": keyword_lists,
+    "rarest lines": rarest,
     "lowest number of collectives": lowest_number,
-}  # fmt: skip
+}
 
 
 def _of(events: list[Event], first: bool) -> Answer:

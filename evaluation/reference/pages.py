@@ -127,9 +127,14 @@ def scores() -> str:
 
 
 SCORED = (
-    "jobs.accuracy", "pairs.accuracy", "timeline.coverage", "timeline.step_error_mean",
-    "timeline.dp_end_error_mean", "faults.recall", "faults.precision",
-)  # fmt: skip
+    "jobs.accuracy",
+    "pairs.accuracy",
+    "timeline.coverage",
+    "timeline.step_error_mean",
+    "timeline.dp_end_error_mean",
+    "faults.recall",
+    "faults.precision",
+)
 
 
 def _scored(name: str, seed: int) -> dict[str, Any]:
@@ -243,8 +248,11 @@ def workloads() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "captures": captures, "scores": scores, "timeline": timeline, "workloads": workloads,
-}  # fmt: skip
+    "captures": captures,
+    "scores": scores,
+    "timeline": timeline,
+    "workloads": workloads,
+}
 
 
 def page(name: str, **values: Any) -> str:

@@ -89,11 +89,21 @@ def _slow(_model: nn.Module, _folder: Path) -> None:
 
 
 FAILURES: dict[str, Callable[[nn.Module, Path], None]] = {
-    "killed_rank": _killed, "exception": _exception, "hang": _hang, "full_disk": _full_disk,
-    "refused_connection": _refused, "out_of_memory": _memory, "slow_rank": _slow,
-    "wrong_shape": _shape, "missing_file": _missing, "nan": _nan, "killed_agent": _agent,
-    "stopped_process": _stopped, "segmentation_fault": _segfault, "permission": _permission,
-}  # fmt: skip
+    "killed_rank": _killed,
+    "exception": _exception,
+    "hang": _hang,
+    "full_disk": _full_disk,
+    "refused_connection": _refused,
+    "out_of_memory": _memory,
+    "slow_rank": _slow,
+    "wrong_shape": _shape,
+    "missing_file": _missing,
+    "nan": _nan,
+    "killed_agent": _agent,
+    "stopped_process": _stopped,
+    "segmentation_fault": _segfault,
+    "permission": _permission,
+}
 
 
 def main() -> None:

@@ -26,9 +26,13 @@ BLOCKS = 32  # servers in the two blocks of a stage
 SYMPTOM = "low_switch_bandwidth"
 
 _REDUCED = {
-    "cluster.servers": 32, "jobs.0.pp": 1, "jobs.0.model.layers": 20, "duration_s": 300,
-    "faults.0.from_s": 120, "faults.0.to_s": 210,
-}  # fmt: skip
+    "cluster.servers": 32,
+    "jobs.0.pp": 1,
+    "jobs.0.model.layers": 20,
+    "duration_s": 300,
+    "faults.0.from_s": 120,
+    "faults.0.to_s": 210,
+}
 
 
 _SHORT_GAP = {

@@ -56,15 +56,19 @@ _NAMES = {
     "collector.effects.base": "EffectBase",
     "faults.base": "Culprit FaultBase LinkFault SLOW_ACCESS SLOW_COMPUTE SlowFault",
     "faults.places": "OfJob OfLeaf OfLink OfNic OfRank OfServer OfStage OfSwitch",
-    "faults.target": "Target Undo", "faults.timing": "Pulsed", "scenario.base": "Remark Remarks",
-    "scenario.routing": "Choice RoutingBase", "scenario.setting": "Setting",
+    "faults.target": "Target Undo",
+    "faults.timing": "Pulsed",
+    "scenario.base": "Remark Remarks",
+    "scenario.routing": "Choice RoutingBase",
+    "scenario.setting": "Setting",
     "training.collectives": "ALGORITHMS AllReduceBase",
     "training.data_parallel.base": "DataParallel StrategyBase",
     "training.exchanges.base": "Around ExchangeBase blocking",
-    "training.habits.base": "Habit HabitBase", "training.schedules.base": "ScheduleBase",
+    "training.habits.base": "Habit HabitBase",
+    "training.schedules.base": "ScheduleBase",
     "training.schedules.work": "BACKWARD FORWARD Place WEIGHTS WHOLE Work",
     "truth": "NO_MICRO_BATCH",
-}  # fmt: skip
+}
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 """The module of every name."""
 

@@ -437,9 +437,16 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
     kinds = {
-        "faults", "failures", "effects", "traces", "routings", "schedules", "strategies",
-        "habits", "methods",
-    }  # fmt: skip
+        "faults",
+        "failures",
+        "effects",
+        "traces",
+        "routings",
+        "schedules",
+        "strategies",
+        "habits",
+        "methods",
+    }
     bundles = {"scenarios", "studies", "operations"}
     assert set(things) == {*bundles, "policies", "campaigns", "models", *kinds}
     assert {"detection: diagnoser", "recovery: standby"} <= set(things["policies"])

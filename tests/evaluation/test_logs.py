@@ -34,8 +34,11 @@ def case(kind: str, symptom: str) -> Case:
 
 def test_the_oracle_answers_the_most_frequent_cause_of_the_same_lines() -> None:
     cases = [
-        case("a", "hang: x"), case("a", "hang: x"), case("b", "hang: x"), case("c", "crash: x"),
-    ]  # fmt: skip
+        case("a", "hang: x"),
+        case("a", "hang: x"),
+        case("b", "hang: x"),
+        case("c", "crash: x"),
+    ]
     oracle = tallied(cases)["oracle"]
     assert (sum(oracle.hits["cause"]), sum(oracle.of["cause"])) == (3, 4)
 

@@ -42,8 +42,13 @@ def cables() -> str:
         ends = ((name, end["switch"]) for name in (end["address"], end["server"]))
         rate = next(rates.pop(pair) for pair in ends if pair in rates)
         values = (
-            end["server"], end["nic"], end["address"], end["switch"], used[end["switch"]], rate,
-        )  # fmt: skip
+            end["server"],
+            end["nic"],
+            end["address"],
+            end["switch"],
+            used[end["switch"]],
+            rate,
+        )
         lines.append(",".join(map(str, values)))
     lines += [f"{a},,,{b},,{rate or ''}" for (a, b), rate in rates.items()]
     return "\n".join(lines) + "\n"

@@ -11,10 +11,18 @@ from processes import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
-    "prism_sim.toolkit", "prism_common.errors", "prism_common.files", "llmprism.io.flows",
-    "llmprism.io.topology", "llmprism.io.writing", "llmprism.methods", "llmprism.methods.paper",
-    "llmprism.methods.paper.sigma", "llmprism.model", "llmprism.pipeline",
-}  # fmt: skip
+    "prism_sim.toolkit",
+    "prism_common.errors",
+    "prism_common.files",
+    "llmprism.io.flows",
+    "llmprism.io.topology",
+    "llmprism.io.writing",
+    "llmprism.methods",
+    "llmprism.methods.paper",
+    "llmprism.methods.paper.sigma",
+    "llmprism.model",
+    "llmprism.pipeline",
+}
 """Modules that ARCHITECTURE.md lists as public."""
 OURS = ("llmprism", "prism_common", "prism_sim")
 

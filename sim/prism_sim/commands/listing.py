@@ -72,9 +72,14 @@ def _policies() -> dict[str, str]:
     from prism_sim.operations.traces import TRACES
 
     parts: dict[str, Mapping[str, type[Any]]] = {
-        "checkpoint": CHECKPOINTS, "interval": INTERVALS, "detection": DETECTIONS,
-        "localisation": LOCALISATIONS, "recovery": RECOVERIES, "times": TIMES, "trace": TRACES,
-    }  # fmt: skip
+        "checkpoint": CHECKPOINTS,
+        "interval": INTERVALS,
+        "detection": DETECTIONS,
+        "localisation": LOCALISATIONS,
+        "recovery": RECOVERIES,
+        "times": TIMES,
+        "trace": TRACES,
+    }
     return {
         f"{part}: {name}": _about_module_of(kind)
         for part, kinds in parts.items()

@@ -43,10 +43,13 @@ COLLECTIVES = (
 """Names of collectives by their numbers in ``comm_type``."""
 
 OPERATIONS = {
-    "ALL_REDUCE": "all_reduce", "ALL_GATHER": "all_gather", "BROADCAST": "broadcast",
-    "ALL_TO_ALL": "all_to_all", "REDUCE_SCATTER": "reduce_scatter",
+    "ALL_REDUCE": "all_reduce",
+    "ALL_GATHER": "all_gather",
+    "BROADCAST": "broadcast",
+    "ALL_TO_ALL": "all_to_all",
+    "REDUCE_SCATTER": "reduce_scatter",
     "REDUCE_SCATTER_BLOCK": "reduce_scatter",
-}  # fmt: skip
+}
 """Collectives that can be expressed."""
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
@@ -256,9 +259,12 @@ class _Rank:
 
 
 _TRANSLATIONS = {
-    "METADATA_NODE": _Rank._nothing, "COMP_NODE": _Rank._compute, "COMM_SEND_NODE": _Rank._send,
-    "COMM_RECV_NODE": _Rank._recv, "COMM_COLL_NODE": _Rank._collective,
-}  # fmt: skip
+    "METADATA_NODE": _Rank._nothing,
+    "COMP_NODE": _Rank._compute,
+    "COMM_SEND_NODE": _Rank._send,
+    "COMM_RECV_NODE": _Rank._recv,
+    "COMM_COLL_NODE": _Rank._collective,
+}
 """The function that converts each type of node to a task; other types are refused."""
 
 

@@ -35,9 +35,12 @@ from prism_sim.scenario.words import did_you_mean
 
 POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
 OPERATIONS = {
-    "ALLREDUCE": "all_reduce", "REDUCESCATTER": "reduce_scatter", "ALLGATHER": "all_gather",
-    "ALLTOALL": "all_to_all", "BROADCAST": "broadcast",
-}  # fmt: skip
+    "ALLREDUCE": "all_reduce",
+    "REDUCESCATTER": "reduce_scatter",
+    "ALLGATHER": "all_gather",
+    "ALLTOALL": "all_to_all",
+    "BROADCAST": "broadcast",
+}
 _SUFFIXES = {"_DP_EP": "dp_ep", "_EP": "ep"}
 _WORDS = 12
 _MOST_RANKS = 1 << 20

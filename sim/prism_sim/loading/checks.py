@@ -224,9 +224,24 @@ def _logs(scenario: Scenario) -> Remarks:
 
 
 _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
-    _names, _hardware, _layout, _schedules, _sharding, _background, _services, placement_remarks,
-    _end, _faults, _campaign, _effects, _logs,
-)  # fmt: skip
+    _names,
+    _hardware,
+    _layout,
+    _schedules,
+    _sharding,
+    _background,
+    _services,
+    placement_remarks,
+    _end,
+    _faults,
+    _campaign,
+    _effects,
+    _logs,
+)
 _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
-    _bubbles, _silent_jobs, _late_jobs, _pointless_faults, size_warnings,
-)  # fmt: skip
+    _bubbles,
+    _silent_jobs,
+    _late_jobs,
+    _pointless_faults,
+    size_warnings,
+)

@@ -196,7 +196,11 @@ def _shown(value: Any) -> str:
 
 
 _WORDS: dict[str, Callable[[ErrorDetails, Loc, Top], tuple[str, str]]] = {
-    "extra_forbidden": _unknown_key, "missing": _missing, "union_tag_invalid": _unknown_kind,
-    "union_tag_not_found": _no_kind, "literal_error": _not_one_of, "value_error": _rule,
-}  # fmt: skip
+    "extra_forbidden": _unknown_key,
+    "missing": _missing,
+    "union_tag_invalid": _unknown_kind,
+    "union_tag_not_found": _no_kind,
+    "literal_error": _not_one_of,
+    "value_error": _rule,
+}
 """The function that words each of pydantic's error types; all others concern a plain value."""

@@ -187,11 +187,18 @@ def _ending(logged: Logged) -> tuple[str, str]:
 def _accounting(logged: Logged) -> dict[str, Any]:
     job, (state, code) = logged.job, _ending(logged)
     return {
-        "job": job.name, "job_id": job.job_id, "name": job.title, "user": job.user,
-        "nodes": list(job.nodes), "gpus_per_node": job.gpus, "submit_ns": job.times.submit_ns,
-        "begin_ns": job.times.begin_ns, "end_ns": _end_ns(logged), "state": state,
+        "job": job.name,
+        "job_id": job.job_id,
+        "name": job.title,
+        "user": job.user,
+        "nodes": list(job.nodes),
+        "gpus_per_node": job.gpus,
+        "submit_ns": job.times.submit_ns,
+        "begin_ns": job.times.begin_ns,
+        "end_ns": _end_ns(logged),
+        "state": state,
         "exit_code": code,
-    }  # fmt: skip
+    }
 
 
 def _job_row(logged: Logged, failure: int | None) -> dict[str, Any]:

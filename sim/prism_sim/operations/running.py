@@ -137,9 +137,16 @@ def policies_of(study: Study) -> list[Policy]:
 def tasks_of(study: Study, seeds: Iterable[int] | None = None) -> list[Task]:
     """Every policy with every seed."""
     left_out = {
-        "policies", "seeds", "enough", "measured", "worth", "windows", "description", "sweep",
+        "policies",
+        "seeds",
+        "enough",
+        "measured",
+        "worth",
+        "windows",
+        "description",
+        "sweep",
         "gpu_hour_price",
-    }  # fmt: skip
+    }
     setting = _digest(study.model_dump_json(exclude=left_out))
     numbers = list(seeds or range(1, study.seeds + 1))
     return [Task(study, policy, seed, setting) for policy in policies_of(study) for seed in numbers]

@@ -119,9 +119,13 @@ class Figure:
         """The entry for a JSON document."""
         absolute, relative = self.tolerance
         return {
-            "figure": self.path, "unit": self.unit, "better": self.better.value,
-            "tolerance_absolute": absolute, "tolerance_relative": relative, "about": self.about,
-        }  # fmt: skip
+            "figure": self.path,
+            "unit": self.unit,
+            "better": self.better.value,
+            "tolerance_absolute": absolute,
+            "tolerance_relative": relative,
+            "about": self.about,
+        }
 
 
 @dataclass(frozen=True)

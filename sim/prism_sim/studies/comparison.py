@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 STAGE = "comparison"
 TABLE, ESTIMATES, MARKDOWN, PAGE, LATEX, FIGURE = FILES = (
-    "comparison.parquet", "comparison.json", "comparison.md", "comparison.html", "comparison.tex",
+    "comparison.parquet",
+    "comparison.json",
+    "comparison.md",
+    "comparison.html",
+    "comparison.tex",
     "comparison.pdf",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,14 @@ from prism_sim.studies.progress import JobProgress, progress_of
 from prism_sim.studies.whatif import Contrast, Plan
 
 UNITS = {
-    "step_s_with": "s", "step_s_without": "s", "slower": "fraction of step_s_without",
-    "extra_s": "s", "gpu_hours": "h",
+    "step_s_with": "s",
+    "step_s_without": "s",
+    "slower": "fraction of step_s_without",
+    "extra_s": "s",
+    "gpu_hours": "h",
     "effective_ratio_with": "fraction of the time since the job's start",
     "effective_ratio_without": "fraction of the time since the job's start",
-}  # fmt: skip
+}
 """Unit of each figure of a job."""
 
 

@@ -23,10 +23,15 @@ from prism_sim.score.declare import FRACTION, Better
 CONFIDENCE = 0.95
 
 COMPARED = (
-    "jobs.accuracy", "pairs.accuracy", "timeline.coverage", "timeline.step_error_all_mean",
-    "faults.recall", "faults.localized_top1", "faults.precision",
+    "jobs.accuracy",
+    "pairs.accuracy",
+    "timeline.coverage",
+    "timeline.step_error_all_mean",
+    "faults.recall",
+    "faults.localized_top1",
+    "faults.precision",
     "faults.false_alarms_per_1000_job_steps",
-)  # fmt: skip
+)
 """The figures of comparisons."""
 
 

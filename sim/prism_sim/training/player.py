@@ -211,7 +211,11 @@ def _tasks_by_step(program: Sequence[Task], steps: int) -> list[int]:
 
 
 _BEGINNINGS: dict[str, Callable[[Player, int, Task], None]] = {
-    "compute": Player._compute, "host": Player._compute, "wait": Player._wait,
-    "send": Player._send, "recv": Player._recv, "collective": Player._collective,
-}  # fmt: skip
+    "compute": Player._compute,
+    "host": Player._compute,
+    "wait": Player._wait,
+    "send": Player._send,
+    "recv": Player._recv,
+    "collective": Player._collective,
+}
 """The function that begins each kind of task."""

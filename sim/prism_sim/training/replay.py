@@ -29,9 +29,12 @@ from prism_sim.training.stream import Call, CommStream
 from prism_sim.truth import SpanLog
 
 ALGORITHM = {
-    "all_reduce": "ring", "reduce_scatter": "ring", "all_gather": "ring",
-    "all_to_all": "all_to_all", "broadcast": "chain",
-}  # fmt: skip
+    "all_reduce": "ring",
+    "reduce_scatter": "ring",
+    "all_gather": "ring",
+    "all_to_all": "all_to_all",
+    "broadcast": "chain",
+}
 """Algorithm of each operation of a trace."""
 
 _SPANS = (

@@ -187,11 +187,15 @@ def content_of(name: str) -> bytes:
 
 
 REAL = {
-    "mirrored": "pcap", "cases/fuzz/7418523b-in.pcapng": "pcap", "tools/tcpdump.pcap": "pcap",
-    "tools/tcpdump-any.pcap": "pcap", "tools/softflowd.pcap": "netflow",
-    "tools/pmacct-sflow.pcap.gz": "sflow", "tools/nfdump.csv": "nfdump_csv",
+    "mirrored": "pcap",
+    "cases/fuzz/7418523b-in.pcapng": "pcap",
+    "tools/tcpdump.pcap": "pcap",
+    "tools/tcpdump-any.pcap": "pcap",
+    "tools/softflowd.pcap": "netflow",
+    "tools/pmacct-sflow.pcap.gz": "sflow",
+    "tools/nfdump.csv": "nfdump_csv",
     "exports/training.ipfix.gz": "netflow",
-}  # fmt: skip
+}
 
 
 def test_a_mirrored_capture_has_a_record_of_each_queue_pair(tmp_path: Path) -> None:

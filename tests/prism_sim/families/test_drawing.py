@@ -128,8 +128,11 @@ def small(**due: object) -> Family:
     """Small worlds of one job with a slow GPU, of which most do not matter as they are drawn."""
     work = {"steps": (8, 10), "micro_batches": (1, 2), "ranks": (4, 8)}
     faults = {
-        "counts": (0.0, 1.0), "kinds": ("slow_gpu",), "loss": (0.001, 0.7), "due": due or None,
-    }  # fmt: skip
+        "counts": (0.0, 1.0),
+        "kinds": ("slow_gpu",),
+        "loss": (0.001, 0.7),
+        "due": due or None,
+    }
     return changed(FAMILIES["replicas"], rows=3000, work=work, faults=faults)
 
 

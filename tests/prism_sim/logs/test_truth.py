@@ -123,12 +123,15 @@ def test_a_wrong_section_is_refused(settings: list[str], place: str, tmp_path: P
 
 
 WORDS = {
-    "torchrun.failed": "failed (exitcode: ", "torchrun.closing": "closing signal SIGTERM",
+    "torchrun.failed": "failed (exitcode: ",
+    "torchrun.closing": "closing signal SIGTERM",
     "c10d.timeout": "Watchdog caught collective operation timeout",
-    "slurm.cancelled": "CANCELLED AT", "slurm.ended": "srun: error: ",
-    "kernel.denied": 'apparmor="DENIED"', "deepspeed.overflow": "OVERFLOW!",
+    "slurm.cancelled": "CANCELLED AT",
+    "slurm.ended": "srun: error: ",
+    "kernel.denied": 'apparmor="DENIED"',
+    "deepspeed.overflow": "OVERFLOW!",
     "storage.retry": "retrying (1/4)",
-}  # fmt: skip
+}
 """A part of the only line of some events."""
 
 

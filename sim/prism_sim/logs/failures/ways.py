@@ -230,10 +230,21 @@ def _lock_held(scene: Scene, _row: Row) -> None:
 
 
 WAYS: dict[str, Callable[[Scene, Row], None]] = {
-    "exception": _exception, "cuda": _cuda, "hang": _hang, "slow": _kernel,
-    "node_dies": _node_dies, "signal": _signal, "cancelled": _cancelled,
-    "out_of_memory": _out_of_memory, "agent_ends": _agent_ends, "connection": _connection,
-    "switch": _switch, "mismatch": _mismatch, "unreachable": _unreachable,
-    "no_interface": _no_interface, "late": _late, "lock_held": _lock_held,
-}  # fmt: skip
+    "exception": _exception,
+    "cuda": _cuda,
+    "hang": _hang,
+    "slow": _kernel,
+    "node_dies": _node_dies,
+    "signal": _signal,
+    "cancelled": _cancelled,
+    "out_of_memory": _out_of_memory,
+    "agent_ends": _agent_ends,
+    "connection": _connection,
+    "switch": _switch,
+    "mismatch": _mismatch,
+    "unreachable": _unreachable,
+    "no_interface": _no_interface,
+    "late": _late,
+    "lock_held": _lock_held,
+}
 """Every way by the name that rows give it."""

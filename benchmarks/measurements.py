@@ -211,11 +211,11 @@ def startup(folder: Path, sizes: Sizes) -> tuple[list[Row], Figures]:
     process.run(tiny)  # fills the caches
     runs, peers = _in_turn(tiny, sizes.short_repeats)
     cold = process.run(tiny, {"NUMBA_CACHE_DIR": str(folder / "cache")})
-    rows = [_beside_pandas("start-up: tiny/pair simulated", runs, peers, 3.1)]
-    rows.append(_beside_pandas("  the first run, compile caches empty", [cold], peers, 40))
+    rows = [_beside_pandas("start-up: tiny/pair simulated", runs, peers, 4.5)]
+    rows.append(_beside_pandas("  the first run, compile caches empty", [cold], peers, 50))
     for program in ("prism-sim", "llmprism", "llmlog"):
         command = [str(BIN / program), "--help"]
-        rows.append(_beside_pandas(f"  {program} --help", *_in_turn(command, 3), 0.16))
+        rows.append(_beside_pandas(f"  {program} --help", *_in_turn(command, 3), 0.35))
     figures = {"startup_s": _seconds(runs), "startup_cpu_s": _cpu_seconds(runs)}
     return rows, {**figures, "startup_first_s": cold.seconds}
 

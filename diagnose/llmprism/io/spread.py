@@ -72,12 +72,13 @@ def link_uses(
     by = grouped(link, capacity.size)
     for one in np.unique(link).tolist():
         on_link = rows[by.rows(one)]
-        every, most = _moved(flows, begin, lasting, on_link), capacity[one] * lasting
+        every = _moved(flows, begin, lasting, on_link)
         for job in np.unique(owner[on_link]).tolist():
             own = on_link[owner[on_link] == job]
-            here, shared = every(own) / most[own], np.zeros(own.size)
+            most, shared = capacity[one] * lasting[own], np.zeros(own.size)
+            here = every(own) / most
             if own.size < on_link.size:
-                shared = here - _moved(flows, begin, lasting, own)(own) / most[own]
+                shared = here - _moved(flows, begin, lasting, own)(own) / most
             fuller = ~(here <= use[own])
             use[own[fuller]], others[own[fuller]] = here[fuller], shared[fuller]
     return use, others

@@ -114,12 +114,13 @@ def records_of(context: Context, job: JobView) -> Records:
     step_of = np.full(len(flows), -1)
     for part in job.phases.classes:
         step_of[part.one.traffic.row] = part.step
-    lanes, lane = np.unique(
-        np.column_stack((kind, flows.src[row], flows.dst[row])), axis=0, return_inverse=True
-    )
+    nodes = len(flows.addresses)
+    code = (kind * nodes + flows.src[row]) * nodes + flows.dst[row]
+    lanes, lane = np.unique(code, return_inverse=True)
+    src, dst = lanes // nodes % nodes, lanes % nodes
     return Records(
-        lane.ravel(), step_of[row], flows.start_ns[row], flows.end_ns[row],
-        flows.bytes[row].astype(np.float64), lanes[:, 1], lanes[:, 2], lanes[:, 0] == 0, job.count,
+        lane, step_of[row], flows.start_ns[row], flows.end_ns[row],
+        flows.bytes[row].astype(np.float64), src, dst, lanes < nodes**2, job.count,
     )  # fmt: skip
 
 

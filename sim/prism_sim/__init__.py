@@ -28,18 +28,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "RunResult",
-    "Simulation",
-    "UserError",
-    "__version__",
-    "compare",
-    "diagnose",
-    "run",
-    "score",
-    "simulate",
-    "sweep",
-    "whatif",
-]
+    "RunResult", "Simulation", "UserError", "__version__", "compare", "diagnose", "run", "score",
+    "simulate", "sweep", "whatif",
+]  # fmt: skip
 
 _HOME = {"UserError": "prism_common.errors"} | dict.fromkeys(
     (name for name in __all__ if name not in ("UserError", "__version__")), "prism_sim.api"

@@ -194,7 +194,11 @@ def test_an_unknown_method_is_refused_before_anything_is_read(tmp_path: Path) ->
         diagnose(tmp_path / "none", tmp_path / "none", method="guess")
 
 
-def test_a_third_partys_method_can_be_registered(busy_world: Any, tmp_path: Path) -> None:
+def test_a_third_partys_method_can_be_registered(
+    busy_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "_methods", dict(methods._methods))
+
     @methods.register("one-job")
     def one_job(flows: Any, _topology: Any, progress: Any) -> dict[str, pd.DataFrame]:
         progress(0.5, "guessing")
@@ -211,11 +215,14 @@ def test_a_third_partys_method_can_be_registered(busy_world: Any, tmp_path: Path
     assert written.column_names == ["job", "address", "mood", "server"]
 
 
-def test_a_stage_can_be_swapped(busy_world: Any, read_world: Callable[..., Any]) -> None:
+def test_a_stage_can_be_swapped(
+    busy_world: Any, read_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def all_dp(flows: Any, jobs: Any) -> Pairs:
         pairs = classify_pairs(flows, jobs)
         return replace(pairs, kind=np.full_like(pairs.kind, DP))
 
+    monkeypatch.setattr(methods, "_methods", dict(methods._methods))
     methods.register("all-dp")(replace(paper, pairs=all_dp))
     assert paper == StagedMethod()
     diagnosis = diagnose(*read_world(busy_world), method="all-dp")

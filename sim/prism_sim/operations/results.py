@@ -13,17 +13,9 @@ from prism_sim.operations.study import Study
 from prism_sim.studies.paired import Estimate
 
 COLUMNS = (
-    "ettr",
-    "failures",
-    "detect_s",
-    "localise_s",
-    "recover_s",
-    "by_hand",
-    "false_alarms",
-    "false_alarm_gpu_hours",
-    "lost_gpu_hours",
-    "hours_below_90",
-)
+    "ettr", "failures", "detect_s", "localise_s", "recover_s", "by_hand", "false_alarms",
+    "false_alarm_gpu_hours", "lost_gpu_hours", "hours_below_90",
+)  # fmt: skip
 
 
 def policies(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:

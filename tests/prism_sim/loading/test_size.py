@@ -81,21 +81,13 @@ def test_absurd_numbers_are_refused_at_once(place: str, world: Path) -> None:
 
 
 _LIMITS: dict[str, float] = {
-    "cluster.fabric.spines": 10_000,
-    "cluster.servers": 65_536,
-    "jobs.0.model.hidden": 10_000_000,
-    "jobs.0.model.layers": 10_000,
-    "jobs.0.steps": 1_000_000_000,
-    "jobs.0.micro_batches": 1_000_000,
-    "jobs.0.start_s": 1e8,
-    "jobs.0.sequence_length": 1_000_000_000,
-    "background.0.flows_per_s": 1e9,
-    "background.0.median_bytes": 1e15,
-    "epoch_ns": 8 * 10**18,
-    "cluster.nic_gbps": 1e-6,
-    "jobs.0.mfu": 1e-6,
-    "faults.0.factor": 1e-9,
-}
+    "cluster.fabric.spines": 10_000, "cluster.servers": 65_536, "jobs.0.model.hidden": 10_000_000,
+    "jobs.0.model.layers": 10_000, "jobs.0.steps": 1_000_000_000,
+    "jobs.0.micro_batches": 1_000_000, "jobs.0.start_s": 1e8,
+    "jobs.0.sequence_length": 1_000_000_000, "background.0.flows_per_s": 1e9,
+    "background.0.median_bytes": 1e15, "epoch_ns": 8 * 10**18, "cluster.nic_gbps": 1e-6,
+    "jobs.0.mfu": 1e-6, "faults.0.factor": 1e-9,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("place", _LIMITS)

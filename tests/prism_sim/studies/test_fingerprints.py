@@ -23,7 +23,9 @@ FUNCTION = "def diagnose(flows, topology, progress):\n    return {}\n"
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Write files of a method outside the project, import one of them, and return it."""
+    methods.get("prism")  # own methods register when they are imported, once
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(methods, "_methods", dict(methods._methods))
 
     def write(files: dict[str, str], module: str, name: str = "diagnose") -> Any:
         for file, text in files.items():
@@ -112,6 +114,8 @@ def test_code_that_cannot_be_read_is_never_taken_for_the_same(
 ) -> None:
     names: dict[str, Any] = {"__name__": "outside_of_nowhere"}
     exec(FUNCTION, names)
+    methods.names()
+    monkeypatch.setattr(methods, "_methods", dict(methods._methods))
     first = key_of(names["diagnose"])
     fingerprints._sources.cache_clear()
     monkeypatch.setattr(fingerprints, "_UNKNOWN", "as in another process")

@@ -36,15 +36,6 @@ SCHEDULES: Registry[type[ScheduleBase]] = Registry(
 """Every schedule by its name in a scenario."""
 
 __all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "PASS_SPANS",
-    "SCHEDULES",
-    "WEIGHTS",
-    "WHOLE",
-    "OneFOneB",
-    "Place",
-    "ScheduleBase",
-    "Work",
-    "gradient_kinds",
-]
+    "BACKWARD", "FORWARD", "PASS_SPANS", "SCHEDULES", "WEIGHTS", "WHOLE", "OneFOneB", "Place",
+    "ScheduleBase", "Work", "gradient_kinds",
+]  # fmt: skip

@@ -15,7 +15,8 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.parameters import HALF, SMALL
+from llmprism.methods.prism.cycles.parts import regularity
+from llmprism.methods.prism.parameters import EQUAL, HALF, MOSTLY, SMALL
 from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.proposals import GOOD, Proposals, of_count, records_of_part
 from llmprism.numerics.arrays import Ints
@@ -30,15 +31,36 @@ MANY = 3  # times the connections of a ring: fewer need not join everyone with e
 def is_paused(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether the coarse division shows only pauses between some parts of the fine one.
 
-    Every class that shows the coarse parts shows the fine ones, in equal groups.
+    Every class that shows the coarse parts shows the fine ones, in equal groups, or sends as much
+    one way in each of the fine ones: evaluations in some steps bring no gradients.
     """
     if fine <= coarse or are_pieces(proposals, fine, coarse):
         return False
-    for own in proposals.divisions:
+    _, _, end_ns = proposals.clearest(fine)
+    for one, own in proposals.each():
         finer, coarser = _of_about(own, fine), _of_about(own, coarse)
-        if coarser is not None and (finer is None or not _in_groups(finer, coarser)):
+        if coarser is None:
+            continue
+        if not (_one_way_in_each(one, end_ns) if finer is None else _in_groups(finer, coarser)):
             return False
     return True
+
+
+def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:
+    """Whether one direction moves the same, and the other no less, until each of ``end_ns``."""
+    if not one.two_way:
+        return False
+    traffic = one.traffic
+    part = np.searchsorted(end_ns, traffic.start_ns)
+    volumes = [
+        np.bincount(part[way], traffic.size[way], end_ns.size + 1)[: end_ns.size].astype(np.float64)
+        for way in (traffic.forth, ~traffic.forth)
+    ]
+    for steady, other in (volumes, volumes[::-1]):
+        least = float(np.median(steady)) * (1 - EQUAL) if steady.size else 0.0
+        if least > 0 and np.isfinite(regularity(steady)[0]) and (other >= least).mean() >= MOSTLY:
+            return True
+    return False
 
 
 def _of_about(own: Sequence[Division], count: int) -> Division | None:

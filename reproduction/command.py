@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prism_common.command import option
-from prism_sim.toolkit import WRONG, Command, counted, in_session, options
+from prism_sim.toolkit import WRONG, Command, Session, counted, in_session, options
 
 if TYPE_CHECKING:
-    from prism_sim.toolkit import Session
     from reproduction.base import Trial
     from reproduction.running import Results
 
@@ -30,11 +28,16 @@ def paper(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")] = FOLDER,
     seeds: Annotated[
         int | None,
-        option(
-            "N", "Seeds of every case: 1 to N. Default: 5, or 1 with --reduced.", "--seeds", min=1
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Seeds of every case: 1 to N. Default: 5, or 1 with --reduced.",
         ),
     ] = None,
-    only: Annotated[str, option("NAMES", "Experiments, as e1,e3. Default: all.", "--only")] = "",
+    only: Annotated[
+        str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
+    ] = "",
     reduced: Annotated[
         bool, typer.Option("--reduced", help="Small clusters, one seed; e1,e3 take a minute.")
     ] = False,

@@ -350,10 +350,10 @@ def page_of(worlds: int, found: Sequence[Effect]) -> str:
         for one in order
     ]
     head = ["function = value when off", "lines", "acts in", "tried in", "mends", "breaks", "worth"]
-    described = (__doc__ or "").replace("\n", " ").split("  ")
+    _, described, rare = (" ".join(one.split()) for one in (__doc__ or "").split("\n\n"))
     return (
         "# What each function of `prism` is worth\n\n"
-        f"{described[1]}\n\n{described[2].replace('``', '`')}\n\n"
+        f"{described}\n\n{rare.replace('``', '`')}\n\n"
         f"Made on {log.today()} from commit {log.commit()}, of {worlds} worlds; *worth* is by how "
         f"much a grade changes on average, in shares of one figure.\n\n{table(head, rows)}\n"
     )

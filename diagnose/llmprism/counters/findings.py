@@ -53,13 +53,12 @@ LEVELS_APART = 0.5
 """Of the smallest deviation of a run: steps within it belong to the run, whatever their noise."""
 EVENT_TIMES = 10.0
 """Times what peers count, for errors, discards or pause frames to stand out."""
-FEWEST_EVENTS, FEWEST_DOWNS = 10, 2
-FAULTY_EVENTS: Mapping[str, str] = {
-    **dict.fromkeys(("in_errors", "out_errors", "in_discards"), "lossy_link"),
-    **dict.fromkeys(("pause_frames", "ecn_marks"), UNKNOWN),
-    "out_discards": "incast_burst", "link_downs": "flapping_nic",
+FAULTY_EVENTS: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(("in_errors", "out_errors", "in_discards"), ("lossy_link", 10)),
+    **dict.fromkeys(("pause_frames", "ecn_marks"), (UNKNOWN, 10)),
+    "out_discards": ("incast_burst", 10), "link_downs": ("flapping_nic", 2),
 }  # fmt: skip
-"""What is counted, and the cause that it shows."""
+"""What is counted, the cause that it shows, and how many show it at least."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,8 @@ def of_events(
 ) -> Iterator[CounterFinding]:
     """NICs of a job that count more errors, discards, marks or pause frames than their peers."""
     rows = view.members.rows
-    for name, cause in FAULTY_EVENTS.items():
+    for name, (cause, fewest) in FAULTY_EVENTS.items():
         counted = np.array([series[row].events.get(name, 0) for row in rows], np.float64)
-        fewest = FEWEST_EVENTS if name != "link_downs" else FEWEST_DOWNS
         least = max(fewest, EVENT_TIMES * float(np.median(counted)))
         for place in np.flatnonzero(counted >= least):
             port = series[rows[place]]

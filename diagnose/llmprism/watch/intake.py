@@ -177,15 +177,16 @@ class Dumps:
         records = self._reader.result()
         rows = records.rows[records.rows["end_us"] >= span.start_ns // US]
         self._reader.rows = bytearray(rows.tobytes())
-        return _in_use(replace(records), rows[rows["end_us"] <= span.end_ns // US])
+        return _in_use(records, rows[rows["end_us"] <= span.end_ns // US])
 
 
 def _in_use(records: Records, rows: NDArray[Any]) -> Records:
     """Some ``rows``, with the processes and communicators that they have."""
     members, names = records.members, (("process", "processes"), ("communicator", "communicators"))
+    used: dict[str, Any] = {}
     for at, (kind, every) in enumerate(names):
         codes, rows[kind] = np.unique(rows[kind], return_inverse=True)
-        setattr(records, every, [getattr(records, every)[code] for code in codes.tolist()])
+        used[every] = [getattr(records, every)[code] for code in codes.tolist()]
         members = members[np.isin(members[:, at], codes)]
         members[:, at] = np.searchsorted(codes, members[:, at])
-    return replace(records, rows=rows, members=members)
+    return replace(records, rows=rows, members=members, **used)

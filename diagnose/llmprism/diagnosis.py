@@ -15,7 +15,6 @@ import pandas as pd
 from llmprism.calibration import MODEL, calibrated
 from llmprism.conclusion import Conclusion, conclude
 from llmprism.io.flows import Intake
-from llmprism.io.notes import json_object
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import ScheduledJob, Topology
@@ -27,7 +26,7 @@ from llmprism.sentences import FindingText, JobFacts, facts_of, finding_text, na
 from llmprism.slow_steps import SlowSteps, least_shown, slow_steps
 from llmprism.verdict import RecordsVerdict
 from prism_common.errors import Problem, UserError
-from prism_common.files import write_json
+from prism_common.files import json_object, write_json
 from prism_common.folders import Names, OwnFolder, replacing_folder
 from prism_common.version import __version__
 

@@ -125,6 +125,17 @@ def refuse_foreign(path: Path | None, program: str, option: str) -> None:
         raise UserError(Problem(what, str(path), how))
 
 
+def json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if the file is missing or contains something else."""
+    if not path.is_file():  # a pipe would never end
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def write_json(path: Path, content: Mapping[str, Any], allow_nan: bool = True) -> None:
     """Write a JSON document as a whole, or not at all."""
     with replacing(path) as partial:

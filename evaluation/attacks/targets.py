@@ -31,11 +31,11 @@ from llmprism.counters.naming import read_ports
 from llmprism.counters.readers import read as read_counters
 from llmprism.counters.readers.options import Options as CounterOptions
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network import read_network
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import find
+from llmprism.io.notes import Notes
 from llmprism.io.topology import read_topology
+from llmprism.network import read_network
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.messages import Messages
 from llmprism.watch.sources.spool import own_spool

@@ -19,9 +19,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import resolved, write_json
+from prism_common.files import json_object, resolved, write_json
 from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
 
 RECORD = ".prism-sim.json"

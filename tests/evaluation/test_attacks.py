@@ -8,7 +8,7 @@ from evaluation.attacks.fuzzing import attack
 from evaluation.attacks.table import SINGLE, Attack
 from evaluation.attacks.targets import Target, targets
 
-EXAMPLES = 8
+EXAMPLES = 16
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda one: one.name)

@@ -35,6 +35,7 @@ PUBLIC = {
         "model",
         "cli",
         "ingest",
+        "network",
         "watch",
         "counters",
         "collectives",

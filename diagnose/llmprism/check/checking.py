@@ -25,10 +25,10 @@ from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import EVENTS, IN, OUT
 from llmprism.counters.rhythm import SHORTEST
 from llmprism.counters.steps import SAMPLES
-from llmprism.ingest.network.content import infer
 from llmprism.io.flows import place
 from llmprism.io.loading import load
 from llmprism.io.topology import Topology, parse_topology, read_topology
+from llmprism.network.content import infer
 from prism_common.errors import Problem, UserError
 from prism_common.progress import Progress
 from prism_common.quantities import duration

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.sources import BROKEN, Source
+from llmprism.io.notes import Notes
 
 CUT = "capture file not read to its end"
 NO_TIME = "packet without a time (simple packet block)"

@@ -21,8 +21,8 @@ from prism_common.progress import reporting
 
 if TYPE_CHECKING:
     from llmprism.ingest.ingesting import Ingested
-    from llmprism.ingest.network.parts import Content
-    from llmprism.ingest.notes import Notes
+    from llmprism.io.notes import Notes
+    from llmprism.network.parts import Content
 
 _NOTES = "ingest.json"
 _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
@@ -67,9 +67,9 @@ def ingest_command(
     with user_errors(debug):
         from llmprism.ingest import options as of
         from llmprism.ingest.ingesting import ingest
-        from llmprism.ingest.network.hosts import read_hosts
-        from llmprism.ingest.notes import Notes
         from llmprism.ingest.sources import find
+        from llmprism.io.notes import Notes
+        from llmprism.network.hosts import read_hosts
         from prism_common.files import write_json
         from prism_common.folders import new_folder
 
@@ -110,7 +110,7 @@ def ingest_command(
 
 def _described(topology: list[Path], hosts: Mapping[str, str], notes: Notes) -> Content | None:
     """Return the network as its descriptions have it; None if there are none."""
-    from llmprism.ingest.network import read_network
+    from llmprism.network import read_network
 
     if hosts and not topology:
         raise typer.BadParameter("it names parts of --topology", param_hint="--hosts")
@@ -131,7 +131,7 @@ def _homes(network: Content | None) -> dict[str, str]:
 
 def _topology(done: Ingested, described: Content | None) -> Content:
     """The network as described, or else what the records show of it."""
-    from llmprism.ingest.network.content import infer
+    from llmprism.network.content import infer
 
     if described:
         _compare(done, described)
@@ -198,7 +198,7 @@ def _check_target(out: str) -> None:
 
 def _is_ingest(path: Path) -> bool:
     """Whether ``path`` holds the notes of an older ingest."""
-    from llmprism.io.notes import json_object
+    from prism_common.files import json_object
 
     return {"records", "set_aside", "remarks"} <= json_object(path).keys()
 

@@ -13,9 +13,9 @@ from typing import IO, NamedTuple
 
 from llmprism.ingest.captures import Frame, frames, frames_of, is_capture
 from llmprism.ingest.links import network
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.packets import UDP, Assembly, read_ip
 from llmprism.ingest.sources import BROKEN, Source
+from llmprism.io.notes import Notes
 
 OTHER_PACKET = "packet that carries no export datagram"
 INCOMPLETE = "export datagram of which fragments are missing"

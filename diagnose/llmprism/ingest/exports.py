@@ -19,7 +19,6 @@ import numpy as np
 
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
 from llmprism.ingest.datagrams import Datagram
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.templates import (
     Columns,
     Header,
@@ -30,6 +29,7 @@ from llmprism.ingest.templates import (
     templates,
     v9_options,
 )
+from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Array
 
 BROKEN_SET = "set of a datagram that does not fit its length or template"

@@ -14,10 +14,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.packets import Packet
 from llmprism.ingest.records import BatchBuilder
+from llmprism.io.notes import Notes
 
 _MOST_OPEN = 1 << 20  # flows; the one silent longest is ended early
 _CHECK_PACKETS = 256  # how often flows that are silent are ended

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from llmprism.ingest import readers
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.points import Repetitions, SeveralPoints
 from llmprism.ingest.records import OPTIONAL, SCHEMA
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, TimeOrder, write_flows
+from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Bools
 from prism_common.errors import Problem, UserError
 from prism_common.progress import Progress, silent

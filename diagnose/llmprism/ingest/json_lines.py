@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from llmprism.ingest.bounds import LONGEST_TEXT
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.records import text_tables as tables_of_text
 from llmprism.ingest.sources import BROKEN, Source
+from llmprism.io.notes import Notes
 
 _LONGEST_DOCUMENT = 1 << 28
 _RECORDS = "records"

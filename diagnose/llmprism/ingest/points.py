@@ -36,11 +36,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.ingest.clocks import ClockOffsets, clock_error_ns
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.records import SCHEMA
 from llmprism.ingest.sightings import Sightings
 from llmprism.ingest.windows import MOST_POINTS, Window, codes, decide, numbered
 from llmprism.io.clock import clock_tick_ns
+from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Bools, Ints
 
 SEEN_TWICE = "record of a flow that another observation point counted"

@@ -18,8 +18,8 @@ import numpy as np
 
 from llmprism.ingest.bounds import as_int64
 from llmprism.ingest.exports import Records, Scope
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.templates import Columns
+from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 LATE = "sampling rates came after records that they hold for"

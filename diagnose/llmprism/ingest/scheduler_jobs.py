@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request
 
-from llmprism.ingest.network.slurm import expanded
 from llmprism.io.asking import answer_of
 from llmprism.io.sources import read_text
 from llmprism.io.topology import ScheduledJob
+from llmprism.network.slurm import expanded
 from prism_common.errors import Problem, UserError
 from prism_common.kinds import AXES
 from prism_common.untrusted import whole

@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 
 import pyarrow as pa
 
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 
 HEAD_BYTES = 1 << 16  # enough to recognise a format, by tens of packets of a capture

@@ -29,7 +29,7 @@ from typing import Any
 
 from llmprism.ingest.bounds import EARLIEST_NS, as_int64, wall_clock_ns
 from llmprism.ingest.exports import Moment, Records, Scope
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
 
 MS_NS = 1_000_000
 ESTIMATED = (

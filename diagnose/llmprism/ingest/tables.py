@@ -7,9 +7,7 @@ plain IPv4.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from llmprism.ingest.columns import unit_in
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import batch, scaled
 from llmprism.ingest.times import durations_ns, numbers, times_ns
+from llmprism.network.hosts import plain_address
 
 PROTOCOLS = {"icmp": 1, "igmp": 2, "tcp": 6, "udp": 17, "gre": 47, "esp": 50, "ipv6-icmp": 58}
 PROTOCOLS |= {"icmp6": 58, "icmpv6": 58, "sctp": 132, "udplite": 136}
@@ -139,24 +138,6 @@ def _short(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return text without values that are too long to be a name; they become null."""
     text = column.cast(pa.string())
     return pc.if_else(pc.greater(pc.binary_length(text), LONGEST_TEXT), None, text)
-
-
-@lru_cache(maxsize=1 << 16)
-def plain_address(text: str | None) -> str | None:
-    """Return an address in one notation; other text as it is.
-
-    >>> plain_address("::ffff:10.0.0.1"), plain_address("FD00::0:1"), plain_address(" gpu-7 ")
-    ('10.0.0.1', 'fd00::1', 'gpu-7')
-    """
-    stripped = (text or "").strip()
-    if not stripped or stripped == "-":
-        return None
-    try:
-        address = ipaddress.ip_address(stripped)
-    except ValueError:
-        return stripped
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
 
 
 def protocols(column: pa.ChunkedArray) -> pa.Array:

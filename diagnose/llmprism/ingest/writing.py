@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.records import BATCH_ROWS, OPTIONAL, SCHEMA
 from llmprism.io.clock import clock_tick_ns
+from llmprism.io.notes import Notes
 from prism_common.files import replacing
 
 _TICK_SAMPLE = 200_000  # records looked at to see how fine the clock is

@@ -96,8 +96,8 @@ def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
     """
     import yaml
 
-    from llmprism.ingest.network.documents import refused
     from llmprism.io.sources import read_text
+    from llmprism.network.documents import refused
 
     how = "write options as on the command line, such as `quiet-period: 2m`"
     with refused(str(path), how):

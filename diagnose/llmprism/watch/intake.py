@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from llmprism.collectives.operations import US
 from llmprism.collectives.reading import Place, Reader, Records, files_of
 from llmprism.ingest.ingesting import records_of
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
 from llmprism.ingest.sources import Source as File
 from llmprism.io.nics import named_by_nic
+from llmprism.io.notes import Notes
 from llmprism.io.topology import Topology
 from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.scheduler_jobs import fetched, read_names
 from llmprism.io.asking import is_address
 from llmprism.io.topology import ScheduledJob
+from llmprism.network.hosts import read_hosts
 from llmprism.watch.logging import reason_of
 from prism_common.errors import Problem, UserError
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from llmprism.ingest.ingesting import write_in_order
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
+from llmprism.io.notes import Notes
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import KnownJob, Part, State
 from llmprism.watch.state_folder import force_names

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import yaml
 
-from llmprism.io.notes import json_object
 from llmprism.page.page import rendered
-from prism_common.files import replacing, write_json
+from prism_common.files import json_object, replacing, write_json
 from prism_sim.operations import figures, results
 from prism_sim.operations.study import Study
 from prism_sim.products import RECORD, stage_files

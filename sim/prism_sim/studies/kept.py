@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from llmprism.io.notes import json_object
 from prism_common.errors import Problem, UserError
-from prism_common.files import is_running, write_json
+from prism_common.files import is_running, json_object, write_json
 from prism_common.folders import is_regular
 from prism_sim.products import adopt, exclusive, refuse_to_replace
 from prism_sim.run_folder import Run

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.check.command import check_app
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.points import SeveralPoints
 from llmprism.ingest.records import batch
 from llmprism.ingest.writing import TimeOrder
+from llmprism.io.notes import Notes
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 CASE = CAPTURES / "b_dp4pp2"

@@ -13,9 +13,9 @@ from llmprism.check.command import check_app
 from llmprism.cli import app
 from llmprism.ingest.commands import ingest_app
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network.content import infer
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import find
+from llmprism.network.content import infer
 
 CAPTURE = Path(__file__).parents[2] / "fixtures" / "captures" / "a2_ddp4"
 

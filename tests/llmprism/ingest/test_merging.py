@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.points import SEEN_TWICE, WITHOUT_PORTS, SeveralPoints
 from llmprism.ingest.records import batch
 from llmprism.ingest.writing import TimeOrder
+from llmprism.io.notes import Notes
 
 MS = 1_000_000
 FLOW = {"src": "a", "dst": "b", "src_port": 1, "dst_port": 2, "protocol": 6, "bytes": 100}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from evaluation.attacks.targets import Edit, damaged, edits
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network.hosts import read_hosts
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from llmprism.network.hosts import read_hosts
 from prism_common.errors import UserError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.points import SeveralPoints
 from llmprism.ingest.records import batch
 from llmprism.ingest.sources import find
+from llmprism.io.notes import Notes
 
 ROWS = 6_000
 SECOND_NS = 1_000_000_000

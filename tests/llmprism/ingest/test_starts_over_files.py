@@ -13,10 +13,10 @@ import pytest
 
 from datagrams import FIELDS, NOW_S, V9_TIMES, S, a_set, captured, record, template, v9
 from llmprism.ingest.ingesting import records_of
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
 from llmprism.ingest.starts import ExporterMemory, Starts
+from llmprism.io.notes import Notes
 
 MS = 1_000_000
 BOOT_NS = NOW_S * S + 337 * MS  # on the collector's clock

@@ -20,11 +20,11 @@ import prism_sim as ps
 from goflow2_messages import after_length, message
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.ingesting import ingest
-from llmprism.ingest.network import read_network
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source
+from llmprism.io.notes import Notes
+from llmprism.network import read_network
 from llmprism.watch.sources import open_source
 from prism_common.errors import UserError
 from processes import started, wait_until

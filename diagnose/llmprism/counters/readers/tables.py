@@ -26,10 +26,10 @@ from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.samples import Samples, as_words, labelled, whole_number
 from llmprism.counters.readings import COLUMNS, IN, OUT, PortReadings, Readings
 from llmprism.ingest.columns import unit_in
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.csv import header, text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.times import times_ns
+from llmprism.io.notes import Notes
 from llmprism.io.sources import readable
 from llmprism.numerics.arrays import Bools, Ints
 from prism_common.errors import Problem, UserError

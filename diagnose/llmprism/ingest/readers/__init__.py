@@ -16,9 +16,9 @@ from importlib.metadata import entry_points
 
 import pyarrow as pa
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 
 Read = Callable[[Source, Options, Notes], Iterator[pa.Table]]

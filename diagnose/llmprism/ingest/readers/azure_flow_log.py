@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.json_lines import objects
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import whole
 

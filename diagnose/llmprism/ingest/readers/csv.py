@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from llmprism.ingest.columns import choose, recognised, unused
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import text_tables as tables_of_text
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert_both
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 
 _DELIMITERS = ",;\t|"

@@ -18,12 +18,12 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
+from llmprism.io.notes import Notes
 from prism_common.untrusted import OutsideError, read_exactly, read_varint, varint
 
 _NUMBERS = {3: "sampling_rate", 9: "bytes", 10: "packets", 20: "protocol", 21: "src_port"}

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from llmprism.ingest.columns import choose, unit_in, unused
 from llmprism.ingest.json_lines import first_keys, text_tables
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.readers.csv import SPACES, header
@@ -30,6 +29,7 @@ from llmprism.ingest.records import SCHEMA
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert, convert_both
 from llmprism.ingest.times import times_ns
+from llmprism.io.notes import Notes
 
 _JOINED = {"start": "\0start", "end": "\0end"}  # no key of a source is called so
 _SAMPLING = re.compile(r"sampl(e|ing)", re.IGNORECASE)

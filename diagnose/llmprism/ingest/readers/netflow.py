@@ -20,7 +20,6 @@ from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
 from llmprism.ingest.exports import Decoder, Records, Scope
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.flow_times import flow_times, largest_low_us
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.rates import Rates
 from llmprism.ingest.readers import register
@@ -30,6 +29,7 @@ from llmprism.ingest.sources import Source
 from llmprism.ingest.starts import RESTARTED, ExporterMemory, Starts
 from llmprism.ingest.templates import Columns
 from llmprism.ingest.volumes import NO_BYTES, Volume, forward, reverse
+from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Array, Bools, Ints
 
 UNSET_CLOCK = "the clock of an exporter is not set: its times count from its start"

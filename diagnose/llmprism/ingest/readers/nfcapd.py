@@ -33,7 +33,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.ingest.bounds import EARLIEST_NS
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import SCHEMA, text_tables, turned
@@ -41,6 +40,7 @@ from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 from llmprism.ingest.times import times_ns
 from llmprism.ingest.volumes import NO_BYTES
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 from prism_common.files import resolved
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.ingest.columns import choose
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.readers.csv import header, text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from llmprism.io.notes import Notes
 from prism_common.errors import Problem, UserError
 
 _FOR_PEOPLE = re.compile(rb"Date (first|last) seen[^,\n]*\n")

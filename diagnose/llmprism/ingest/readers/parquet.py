@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.ingest.columns import choose, unused
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from llmprism.io.notes import Notes
 from llmprism.io.sources import readable
 
 

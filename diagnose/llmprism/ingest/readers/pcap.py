@@ -20,11 +20,11 @@ from llmprism.ingest.captures import Frame, frames, is_capture
 from llmprism.ingest.datagrams import count_datagrams
 from llmprism.ingest.flow_cache import FlowCache, address_text
 from llmprism.ingest.links import IPV4, IPV6, network
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.packets import Packets
 from llmprism.ingest.readers import netflow, register, sflow
 from llmprism.ingest.sources import Source
+from llmprism.io.notes import Notes
 
 TWICE = "packet that was captured twice"
 REMARK = (

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
 from llmprism.ingest.flow_cache import FlowCache, address_text
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.packets import Packet, Packets
 from llmprism.ingest.readers import register
 from llmprism.ingest.sources import Source
+from llmprism.io.notes import Notes
 
 BROKEN = "sFlow datagram that does not fit its lengths"
 _FLOW_SAMPLE, _EXPANDED_SAMPLE, _RAW_HEADER = 1, 3, 1

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from llmprism.ingest.bounds import LONGEST_TEXT
 from llmprism.ingest.json_lines import first_object
 from llmprism.ingest.json_lines import text_tables as json_tables
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import text_tables
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
+from llmprism.io.notes import Notes
 
 _SIDES = ("orig", "resp")
 _COUNTS = ("ip_bytes", "pkts", "bytes")

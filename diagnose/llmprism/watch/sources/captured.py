@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from llmprism.ingest.datagrams import datagrams
-from llmprism.ingest.notes import Notes
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source as File
+from llmprism.io.notes import Notes
 from llmprism.watch.sources.templates import Templates
 from llmprism.watch.state_folder import write_durably
 from prism_common.untrusted import whole

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from llmprism.ingest.network.parts import Neighbour, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.parts import Neighbour, Parts
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, parsed
 

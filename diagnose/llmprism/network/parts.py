@@ -1,7 +1,7 @@
 """What a description of a network lists: NICs, cables between switches, and switches.
 
 A reader returns :class:`Parts`. One cable is often reported twice, once from each end; the
-reports of the end that lists more of them count (:mod:`llmprism.ingest.network.content`).
+reports of the end that lists more of them count (:mod:`llmprism.network.content`).
 """
 
 from __future__ import annotations

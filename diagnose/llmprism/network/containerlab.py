@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llmprism.ingest.network.documents import load_yaml
-from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.documents import load_yaml
+from llmprism.network.parts import Cable, Nic, Parts
 from prism_common.errors import Problem, UserError
 
 OUTSIDE = "containerlab link that leaves the lab"

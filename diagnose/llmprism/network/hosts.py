@@ -11,9 +11,9 @@ from __future__ import annotations
 import ipaddress
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
+from functools import lru_cache
 from pathlib import Path
 
-from llmprism.ingest.tables import plain_address
 from llmprism.io.sources import read_text
 from prism_common.errors import Problem, UserError
 
@@ -45,6 +45,24 @@ def read_hosts(path: Path) -> dict[str, str]:
     if problems:
         raise UserError(problems[:50])
     return found
+
+
+@lru_cache(maxsize=1 << 16)
+def plain_address(text: str | None) -> str | None:
+    """Return an address in one notation; other text as it is.
+
+    >>> plain_address("::ffff:10.0.0.1"), plain_address("FD00::0:1"), plain_address(" gpu-7 ")
+    ('10.0.0.1', 'fd00::1', 'gpu-7')
+    """
+    stripped = (text or "").strip()
+    if not stripped or stripped == "-":
+        return None
+    try:
+        address = ipaddress.ip_address(stripped)
+    except ValueError:
+        return stripped
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
 
 
 def is_known(address: str) -> bool:

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from llmprism.ingest.commands import ingest_app
-from llmprism.ingest.network import read_network
-from llmprism.ingest.network.parts import Content
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network import read_network
+from llmprism.network.parts import Content
 from prism_common.errors import UserError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.parts import Cable, Nic, Parts
 from prism_common.errors import Problem, UserError
 
 _KEY = re.compile(r"(\w+)[ \t]*=[ \t]*([^\s=]+)(?!\S*=)")

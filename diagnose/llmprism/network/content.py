@@ -28,10 +28,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, TypeVar
 
-from llmprism.ingest.network.hosts import Hosts, address_of, is_known, nics_by_server, server_names
-from llmprism.ingest.network.parts import Cable, Content, Neighbour, Nic, Parts
-from llmprism.ingest.network.ports import Place, devices_of, places_of, planes_of
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.hosts import Hosts, address_of, is_known, nics_by_server, server_names
+from llmprism.network.parts import Cable, Content, Neighbour, Nic, Parts
+from llmprism.network.ports import Place, devices_of, places_of, planes_of
 
 _TIERS = ("leaf", "spine")
 _Report = TypeVar("_Report", Nic, Cable)

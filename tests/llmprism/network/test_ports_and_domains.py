@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from llmprism.ingest.network import read_network
-from llmprism.ingest.network.parts import Content
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
 from llmprism.io.topology import parse_topology
+from llmprism.network import read_network
+from llmprism.network.parts import Content
 
 
 def lldp(folder: Path, leaf: str, ports: dict[str, str]) -> None:

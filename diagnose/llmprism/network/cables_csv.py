@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 
-from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.parts import Cable, Nic, Parts
 from prism_common.errors import Problem, UserError
 
 _NEEDED = ("server", "address", "switch")

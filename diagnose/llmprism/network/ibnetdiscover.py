@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from llmprism.ingest.network.parts import Cable, Nic, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.parts import Cable, Nic, Parts
 from prism_common.errors import Problem, UserError
 
 _DEVICE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llmprism.ingest.network.documents import load_yaml
-from llmprism.ingest.network.parts import Parts
-from llmprism.ingest.network.slurm import BLOCKS, add_block, add_switch
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
+from llmprism.network.documents import load_yaml
+from llmprism.network.parts import Parts
+from llmprism.network.slurm import BLOCKS, add_block, add_switch
 from prism_common.errors import Problem, UserError
 
 _TYPES = ("tree", "block", "ring", "torus3d", "flat")

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from llmprism.ingest.network.parts import Nic
+from llmprism.network.parts import Nic
 from llmprism.part_names import natural
 
 _FUNCTION = re.compile(r"(?P<device>[a-z]+\w*\d)f(?P<function>\d+)(np?\d+)?")

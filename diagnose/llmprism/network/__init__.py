@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from llmprism.ingest.network.content import content
-from llmprism.ingest.network.hosts import Hosts
-from llmprism.ingest.network.parts import Content, Parts
-from llmprism.ingest.notes import Notes
+from llmprism.io.notes import Notes
 from llmprism.io.sources import read_text
 from llmprism.io.topology import parse_topology, read_topology
+from llmprism.network.content import content
+from llmprism.network.hosts import Hosts
+from llmprism.network.parts import Content, Parts
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28

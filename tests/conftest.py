@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from prism_sim.toolkit import Run
 from tiny import simulate_one
 
 # How long a test takes is no property of it, and the same tests run on every machine.
-settings.register_profile("same", deadline=None, derandomize=True)
+UNSTATED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=UNSTATED)
 settings.load_profile("same")
 
 
@@ -25,3 +26,9 @@ def simulated(tmp_path: Path) -> Callable[..., Run]:
         return simulate_one(tmp_path / folder, **fields)
 
     return make
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)

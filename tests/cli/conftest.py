@@ -1,20 +1,15 @@
 """The command line for tests; stand-ins can replace the slow stages."""
 
 import json
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
 
 from llmprism.conclusion import conclude
 from llmprism.verdict import RecordsVerdict
-from prism_sim.cli import app
-
-Call = Callable[..., Result]
 
 PAIR = """\
 cluster:
@@ -30,18 +25,6 @@ jobs:
     micro_batches: 4
     steps: 3
 """
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Call ``prism-sim`` with arguments, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(app, list(arguments))
-
-    return invoke
 
 
 @pytest.fixture

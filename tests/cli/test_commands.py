@@ -2,15 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import Result
 
+from calling import call
 from llmprism import pipeline
 from llmprism.verdict import Reason, RecordsVerdict
 from prism_common.errors import Problem, UserError
@@ -24,17 +23,17 @@ from prism_sim.score import CATALOGUE
 from prism_sim.score.encoding import flatten
 from prism_sim.toolkit import load_scenario
 
-Call = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 EVERY_COMMAND = sorted({*get_command(app).commands} - {"reproduce"})
 
 
-def test_the_version_is_that_of_the_package(call: Call) -> None:
+def test_the_version_is_that_of_the_package() -> None:
     result = call("--version")
     assert (result.exit_code, result.stdout) == (0, f"prism-sim {__version__}\n")
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in EVERY_COMMAND)])
-def test_every_command_has_help_worth_reading(call: Call, command: list[str]) -> None:
+def test_every_command_has_help_worth_reading(command: list[str]) -> None:
     for option in ("-h", "--help"):
         result = call(*command, option)
         assert result.exit_code == 0
@@ -45,19 +44,12 @@ def test_every_command_has_help_worth_reading(call: Call, command: list[str]) ->
 
 
 @pytest.mark.parametrize("topic", [[], ["faults"], ["failures"], ["figures"]])
-def test_lists_fit_80_columns(call: Call, topic: list[str]) -> None:
+def test_lists_fit_80_columns(topic: list[str]) -> None:
     lines = call("list", *topic).stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
 
-def test_a_file_is_no_folder_for_a_run(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = call("simulate", "tiny/pair", "--out", str(tmp_path / "file"))
-    assert result.exit_code == 1
-    assert "--out" in result.stderr
-
-
-def test_a_blank_is_no_name(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blank_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("new", " ").exit_code == 1
     assert not list(tmp_path.iterdir())
@@ -78,14 +70,14 @@ def test_a_blank_is_no_name(call: Call, tmp_path: Path, monkeypatch: pytest.Monk
         ["diagnose", "flows.parquet"],
     ],
 )
-def test_a_wrong_call_is_a_matter_of_usage(call: Call, arguments: list[str]) -> None:
+def test_a_wrong_call_is_a_matter_of_usage(arguments: list[str]) -> None:
     result = call(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Usage:" in result.stderr
 
 
 @pytest.mark.usefixtures("pair")
-def test_a_scenario_is_simulated_into_its_own_folder(call: Call) -> None:
+def test_a_scenario_is_simulated_into_its_own_folder() -> None:
     result = call("simulate", "pair.yaml", "--seed", "7")
     assert result.exit_code == 0
     folder = Path("results/pair/7")
@@ -98,7 +90,7 @@ def test_a_scenario_is_simulated_into_its_own_folder(call: Call) -> None:
     assert result.stderr.startswith("simulate: ")
 
 
-def test_simulate_prints_json(call: Call, pair: Path) -> None:
+def test_simulate_prints_json(pair: Path) -> None:
     result = call("simulate", str(pair), "--json", "--quiet", "--out", "here")
     facts = json.loads(result.stdout)
     assert facts["run"] == "here"
@@ -107,15 +99,13 @@ def test_simulate_prints_json(call: Call, pair: Path) -> None:
     assert result.stderr == ""
 
 
-def test_values_can_be_set_for_one_run(call: Call, pair: Path) -> None:
+def test_values_can_be_set_for_one_run(pair: Path) -> None:
     call("simulate", str(pair), "--out", "here", "--set", "jobs.0.steps=2", "--set", "name=two")
     scenario = json.loads(Path("here/manifest.json").read_text())["scenario"]
     assert (scenario["name"], scenario["jobs"][0]["steps"]) == ("two", 2)
 
 
-def test_a_run_goes_through_all_stages(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
-) -> None:
+def test_a_run_goes_through_all_stages(pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
     result = call("run", str(pair), "--out", "here", "--method", "paper")
     assert result.exit_code == 0
     assert [call[0] for call in stand_ins] == ["diagnose", "score", "report"]
@@ -128,7 +118,7 @@ def test_a_run_goes_through_all_stages(
     assert manifest["method"] == "paper"
 
 
-def test_a_run_prints_json(call: Call, pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
+def test_a_run_prints_json(pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
     result = call("run", str(pair), "--json", "--quiet")
     data = json.loads(result.stdout)
     assert data["run"] == "results/pair/0"
@@ -161,7 +151,7 @@ def test_a_run_prints_json(call: Call, pair: Path, stand_ins: list[tuple[str, ..
     ],
 )
 def test_a_score_may_have_a_bound(
-    call: Call, stand_ins: list[tuple[str, ...]], bound: str, code: int, reason: str
+    stand_ins: list[tuple[str, ...]], bound: str, code: int, reason: str
 ) -> None:
     Path("here/truth").mkdir(parents=True)
     result = call("score", "here", "--quiet", "--fail-under", bound)
@@ -171,9 +161,7 @@ def test_a_score_may_have_a_bound(
     assert "the table" in result.stdout
 
 
-def test_a_run_can_end_with_its_score(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
-) -> None:
+def test_a_run_can_end_with_its_score(pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
     result = call("run", str(pair), "--out", "here", "--no-report")
     assert (result.exit_code, result.stdout) == (0, "the table\nrun: here\n")
     assert [call[0] for call in stand_ins] == ["diagnose", "score"]
@@ -192,7 +180,7 @@ def test_a_run_can_end_with_its_score(
 )
 @pytest.mark.parametrize("command", ["run", "score"])
 def test_a_bound_that_makes_no_sense_is_refused_before_any_work(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]], command: str, bound: str, reason: str
+    pair: Path, stand_ins: list[tuple[str, ...]], command: str, bound: str, reason: str
 ) -> None:
     Path("here").mkdir()
     target = "here" if command == "score" else str(pair)
@@ -204,16 +192,14 @@ def test_a_bound_that_makes_no_sense_is_refused_before_any_work(
     assert not Path("results").exists()
 
 
-def test_an_unknown_method_is_refused_before_any_work(call: Call, pair: Path) -> None:
+def test_an_unknown_method_is_refused_before_any_work(pair: Path) -> None:
     result = call("run", str(pair), "--method", "guess")
     assert result.exit_code == 1
     assert "there is no method 'guess'" in result.stderr
     assert not Path("results").exists()
 
 
-def test_every_missed_bound_is_reported(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
-) -> None:
+def test_every_missed_bound_is_reported(pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
     result = call("run", str(pair), "--quiet", "--fail-under", "jobs.accuracy=1",
                   "--fail-under", "timeline.coverage=1", "--fail-under", "jobs.true=2")  # fmt: skip
     assert result.exit_code == 3
@@ -222,7 +208,7 @@ def test_every_missed_bound_is_reported(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_rerun_replaces_only_the_run_before(call: Call, pair: Path) -> None:
+def test_a_rerun_replaces_only_the_run_before(pair: Path) -> None:
     call("run", str(pair), "--out", "here")
     mine = ["figures/map.png", "diagnosis/old.parquet", "truth/old.parquet", "notes.txt"]
     for name in mine:
@@ -241,7 +227,7 @@ def test_a_rerun_replaces_only_the_run_before(call: Call, pair: Path) -> None:
 
 @pytest.mark.usefixtures("stand_ins")
 def test_a_new_score_replaces_only_the_score_and_reports_that_the_report_is_older(
-    call: Call, pair: Path
+    pair: Path,
 ) -> None:
     ran = call("run", str(pair), "--out", "here")
     assert ran.exit_code == 0, ran.exception
@@ -255,7 +241,7 @@ def test_a_new_score_replaces_only_the_score_and_reports_that_the_report_is_olde
     assert list(timings) == ["simulate", "diagnose", "score"]
 
 
-def test_report_needs_a_run(call: Call, stand_ins: list[tuple[str, ...]]) -> None:
+def test_report_needs_a_run(stand_ins: list[tuple[str, ...]]) -> None:
     for command in ("report", "score"):
         result = call(command, "nowhere")
         assert (result.exit_code, stand_ins) == (1, [])
@@ -269,7 +255,7 @@ def test_report_needs_a_run(call: Call, stand_ins: list[tuple[str, ...]]) -> Non
     assert call("report", "here").stdout == "report: here/report.html\ntrace: here/trace.json\n"
 
 
-def test_all_that_is_wrong_with_a_scenario_is_printed_without_a_traceback(call: Call) -> None:
+def test_all_that_is_wrong_with_a_scenario_is_printed_without_a_traceback() -> None:
     Path("bad.yaml").write_text("cluster: {servers: 0}\njobs: []\nsede: 4\n")
     result = call("run", "bad.yaml")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -280,19 +266,19 @@ def test_all_that_is_wrong_with_a_scenario_is_printed_without_a_traceback(call: 
     assert not Path("results").exists()
 
 
-def test_debug_adds_the_traceback(call: Call) -> None:
+def test_debug_adds_the_traceback() -> None:
     result = call("simulate", "nothing.yaml", "--debug")
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
 
 
-def test_problems_are_json_on_request(call: Call) -> None:
+def test_problems_are_json_on_request() -> None:
     result = call("simulate", "tiny/pare", "--json")
     (problem,) = json.loads(result.stdout)["problems"]
     assert (problem["where"], problem["how"]) == ("tiny/pare", "did you mean tiny/pair?")
 
 
-def test_a_folder_that_cannot_be_written_is_no_bug(call: Call, pair: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_no_bug(pair: Path) -> None:
     Path("taken").write_text("a file")
     result = call("simulate", str(pair), "--out", "taken/run")
     assert result.exit_code == 1
@@ -301,7 +287,7 @@ def test_a_folder_that_cannot_be_written_is_no_bug(call: Call, pair: Path) -> No
 
 
 def test_ctrl_c_ends_a_run_without_half_written_files(
-    call: Call, pair: Path, monkeypatch: pytest.MonkeyPatch
+    pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prism_sim.world import World
 
@@ -315,7 +301,7 @@ def test_ctrl_c_ends_a_run_without_half_written_files(
     assert [path for path in Path("here").rglob("*") if path.is_file()] == []
 
 
-def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, pair: Path) -> None:
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, pair: Path) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -324,7 +310,7 @@ def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_own_flows_are_diagnosed_into_their_folder_or_a_given_one(
-    call: Call, stand_ins: list[tuple[str, ...]]
+    stand_ins: list[tuple[str, ...]],
 ) -> None:
     Path("capture").mkdir()
     Path("capture/manifest.json").write_text('{"network": "theirs"}')
@@ -350,7 +336,7 @@ def test_own_flows_are_diagnosed_into_their_folder_or_a_given_one(
 
 
 def test_every_stage_takes_the_folder_of_a_run(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
+    pair: Path, stand_ins: list[tuple[str, ...]]
 ) -> None:
     call("simulate", str(pair), "--out", "here", "--seed", "4")
     flows = Path("here/flows.parquet").read_bytes()
@@ -364,7 +350,7 @@ def test_every_stage_takes_the_folder_of_a_run(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(call: Call, pair: Path) -> None:
+def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(pair: Path) -> None:
     call("run", str(pair), "--out", "here")
     call("diagnose", "here/flows.parquet", "--topology", str(Path("here/topology.json").resolve()))
     assert not Path("here/score.json").exists()
@@ -373,7 +359,7 @@ def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(call: Call, pair: Pat
 
 
 def test_a_user_error_of_a_stage_is_reported(
-    call: Call, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise UserError(Problem("no column start_ns", "f.parquet"))
@@ -385,7 +371,7 @@ def test_a_user_error_of_a_stage_is_reported(
 
 
 @pytest.mark.usefixtures("pair")
-def test_validate_judges_every_file(call: Call) -> None:
+def test_validate_judges_every_file() -> None:
     Path("bad.yaml").write_text("cluster: {servers: 2}\njobs: []\n")
     result = call("validate", "bad.yaml", "pair.yaml", "tiny/quickstart", "gone.yaml")
     assert result.exit_code == 1
@@ -399,7 +385,7 @@ def test_validate_judges_every_file(call: Call) -> None:
 
 
 @pytest.mark.usefixtures("pair")
-def test_validate_warns_without_refusing(call: Call) -> None:
+def test_validate_warns_without_refusing() -> None:
     result = call("validate", "pair.yaml", "--set", "jobs.0.micro_batches=1")
     assert result.exit_code == 0
     assert "warning: --set jobs.0.micro_batches: 1 micro-batches leave" in result.stderr
@@ -410,7 +396,7 @@ def test_validate_warns_without_refusing(call: Call) -> None:
 
 
 @pytest.mark.parametrize("name", ["mine", "mine.yaml", "deep/mine.yml"])
-def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
+def test_a_new_scenario_is_valid_and_commented(name: str) -> None:
     result = call("new", name)
     path = Path(result.stdout.strip())
     assert (result.exit_code, path.stem) == (0, "mine")
@@ -420,13 +406,13 @@ def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "folder/.."])
-def test_a_new_scenario_needs_a_name(call: Call, name: str) -> None:
+def test_a_new_scenario_needs_a_name(name: str) -> None:
     result = call("new", name)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "is not a file name" in result.stderr
 
 
-def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None:
+def test_a_new_scenario_replaces_a_file_only_with_the_option() -> None:
     Path("mine.yaml").write_text("precious")
     assert call("new", "mine").exit_code == 1
     assert Path("mine.yaml").read_text() == "precious"
@@ -434,7 +420,7 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
     assert load_scenario("mine.yaml").jobs
 
 
-def test_list_names_everything_there_is(call: Call) -> None:
+def test_list_names_everything_there_is() -> None:
     things = json.loads(call("list", "--json").stdout)
     kinds = {
         "faults",
@@ -465,7 +451,7 @@ def test_list_names_everything_there_is(call: Call) -> None:
     assert all(f"  {name} " in text for section in things.values() for name in section)
 
 
-def test_list_prints_the_catalogue_of_figures(call: Call) -> None:
+def test_list_prints_the_catalogue_of_figures() -> None:
     figures = json.loads(call("list", "figures", "--json").stdout)["figures"]
     split = next(one for one in figures if one["figure"] == "timeline.steps_split")
     assert (split["unit"], split["better"]) == ("count", "lower")
@@ -473,26 +459,26 @@ def test_list_prints_the_catalogue_of_figures(call: Call) -> None:
     assert all(one["figure"] in text and one["about"] in text for one in figures)
 
 
-def test_list_prints_one_section(call: Call) -> None:
+def test_list_prints_one_section() -> None:
     assert set(json.loads(call("list", "faults", "--json").stdout)) == {"faults"}
     result = call("list", "fault")
     assert result.exit_code == 1
     assert "did you mean faults?" in result.stderr
 
 
-def test_schema_prints_the_language(call: Call) -> None:
+def test_schema_prints_the_language() -> None:
     schema = json.loads(call("schema").stdout)
     assert {"cluster", "jobs", "faults"} <= set(schema["properties"])
 
 
-def test_a_file_in_the_folder_is_preferred_to_a_bundled_one(call: Call, pair: Path) -> None:
+def test_a_file_in_the_folder_is_preferred_to_a_bundled_one(pair: Path) -> None:
     Path("tiny").mkdir()
     pair.rename("tiny/quickstart")
     assert "1 job on 12 of 16 GPUs" in call("validate", "tiny/quickstart").stdout
 
 
 @pytest.mark.slow
-def test_the_whole_of_it_for_real(call: Call) -> None:
+def test_the_whole_of_it_for_real() -> None:
     """Simulated, diagnosed, scored and rendered; then step by step, with the same score."""
     assert call("run", "tiny/pair", "--seed", "3", "--quiet").exit_code == 0
     folder = Path("results/pair/3")
@@ -514,7 +500,7 @@ def test_the_whole_of_it_for_real(call: Call) -> None:
     assert list(timings) == ["simulate", "diagnose", "score", "report"]
 
 
-def test_an_idle_cluster_runs_to_its_report(call: Call) -> None:
+def test_an_idle_cluster_runs_to_its_report() -> None:
     result = call("run", "workloads/idle", "--quiet", "--json")
     assert result.exit_code == CANNOT_TELL  # there is no record to tell anything from
     assert json.loads(result.stdout)["score"]["jobs"] == {
@@ -524,7 +510,7 @@ def test_an_idle_cluster_runs_to_its_report(call: Call) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", sorted(bundled()))
-def test_every_bundled_scenario_runs_to_its_report(call: Call, name: str) -> None:
+def test_every_bundled_scenario_runs_to_its_report(name: str) -> None:
     result = call("run", name, "--quiet", "--json")
     content = json.loads(result.stdout)
     can_tell = content["verdict"]["can_tell"]
@@ -534,7 +520,7 @@ def test_every_bundled_scenario_runs_to_its_report(call: Call, name: str) -> Non
     assert [name for name in figures if CATALOGUE.find(name) is None] == ["meta.schema"]
 
 
-def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: Path) -> None:
+def test_a_fault_that_never_begins_is_warned_about_on_stderr(pair: Path) -> None:
     fault = "  - {kind: slow_switch, switch: leaf000, factor: 0.5, from_s: 1000}\n"
     pair.write_text(f"{pair.read_text()}faults:\n{fault}")
     result = call("simulate", str(pair))
@@ -545,7 +531,7 @@ def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: P
 @pytest.mark.usefixtures("pair", "stand_ins")
 @pytest.mark.parametrize("command", [("run", "pair.yaml"), ("diagnose", "f", "--topology", "t")])
 def test_insufficient_records_exit_with_4(
-    call: Call, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = Reason("long_records", "job-0", "records last 60 s, a step 2 s")
     verdict = RecordsVerdict(False, (reason,), {})

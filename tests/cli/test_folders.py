@@ -7,18 +7,17 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import Result
 
+from calling import call
 from prism_sim.products import RECORD, stage_files
 from processes import PRISM_SIM, started, wait_until
 
-Call = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 MINE = [
     "figures/map.png", "figures/notes.txt", "report.html", "score.json", "trace.json",
     "manifest.json", "truth/ranks.parquet", "diagnosis/jobs.parquet", "diagnosis/intake.json",
@@ -41,7 +40,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def run_folder(call: Call) -> Path:
+def run_folder() -> Path:
     """A run of prism-sim, for its flows and topology."""
     assert call("simulate", "tiny/pair", "--out", "run", "--quiet").exit_code == 0
     return Path("run")
@@ -64,7 +63,7 @@ def run_folder(call: Call) -> Path:
 )  # fmt: skip
 @pytest.mark.usefixtures("run_folder")
 def test_no_command_changes_a_file_that_it_did_not_write(
-    call: Call, command: list[str], through_link: bool
+    command: list[str], through_link: bool
 ) -> None:
     mine = Path("theirs" if through_link else "mine")
     _fill(mine)
@@ -85,14 +84,14 @@ def test_no_command_changes_a_file_that_it_did_not_write(
     [["simulate", "tiny/pair"], ["run", "tiny/pair"], ["whatif", "tiny/pair"],
      ["diagnose", "f.parquet", "--topology", "t.json"]],
 )  # fmt: skip
-def test_an_empty_name_is_not_the_current_folder(call: Call, command: list[str], out: str) -> None:
+def test_an_empty_name_is_not_the_current_folder(command: list[str], out: str) -> None:
     result = call(*command, "--out", out)
     assert result.exit_code == 2
     assert "empty" in result.stderr
     assert [*Path().iterdir()] == []
 
 
-def test_ones_own_flows_can_be_diagnosed_again_and_again(call: Call, run_folder: Path) -> None:
+def test_ones_own_flows_can_be_diagnosed_again_and_again(run_folder: Path) -> None:
     mine = Path("mine")
     mine.mkdir()
     for name in ("flows.parquet", "topology.json"):
@@ -105,7 +104,7 @@ def test_ones_own_flows_can_be_diagnosed_again_and_again(call: Call, run_folder:
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_run_without_a_record_is_known_by_its_manifest(call: Call, pair: Path) -> None:
+def test_a_run_without_a_record_is_known_by_its_manifest(pair: Path) -> None:
     assert call("run", str(pair), "--out", "here").exit_code == 0
     Path("here", RECORD).unlink()
     assert call("simulate", str(pair), "--out", "here").exit_code == 0
@@ -113,7 +112,7 @@ def test_a_run_without_a_record_is_known_by_its_manifest(call: Call, pair: Path)
 
 
 def test_a_stage_that_fails_keeps_the_old_files(
-    call: Call, pair: Path, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    pair: Path, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("run", str(pair), "--out", "here").exit_code == 0
     before = _contents(Path("here"))
@@ -153,7 +152,7 @@ def test_a_score_never_stays_with_another_diagnosis(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_runs_in_one_folder_are_never_mixed(call: Call, tmp_path: Path) -> None:
+def test_two_runs_in_one_folder_are_never_mixed(tmp_path: Path) -> None:
     command = [*PRISM_SIM, "run", "tiny/pair", "--quiet", "--no-report", "--set"]
     with (
         started([*command, "jobs.0.steps=5"], tmp_path) as first,
@@ -175,7 +174,7 @@ def test_two_runs_in_one_folder_are_never_mixed(call: Call, tmp_path: Path) -> N
     assert json.loads((folder / "score.json").read_text()) == score
 
 
-def test_a_folder_is_free_again_when_its_holder_was_killed(call: Call, tmp_path: Path) -> None:
+def test_a_folder_is_free_again_when_its_holder_was_killed(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     command = ["simulate", "tiny/pair", "--quiet", "--out", "here"]
     long = [*PRISM_SIM, *command, "--set", "jobs.0.steps=100000"]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
-from typer.testing import Result
 
+from calling import call
 from prism_sim.operations.reading import read_operations
 from prism_sim.operations.running import run
 from prism_sim.operations.study import Study
 from prism_sim.toolkit import scenarios_folder
 
-Call = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 ROOT = Path(__file__).parents[2]
 BUNDLED = scenarios_folder() / "operations" / "what-diagnosis-brings.yaml"
 OPTIONS = ("--out", "out", "--processes", "1", "--quiet")
@@ -61,7 +60,7 @@ def ratios(study: Path) -> dict[str, float]:
     return dict(means)
 
 
-def test_it_writes_a_table_and_a_picture(call: Call, study: Path) -> None:
+def test_it_writes_a_table_and_a_picture(study: Path) -> None:
     result = call("operate", str(study), *OPTIONS)
     assert result.exit_code == 0, result.output
     table = pd.read_parquet("out/operations.parquet")
@@ -74,14 +73,6 @@ def test_it_writes_a_table_and_a_picture(call: Call, study: Path) -> None:
         "time-out",
         "diagnoser",
     }
-
-
-def test_time_is_either_kept_or_lost(study: Path) -> None:
-    """Lost GPU-hours of all causes and kept work add up to the GPU-hours of the study."""
-    table = table_of(study)
-    all_hours = 500 * 8 * 30 * 24
-    kept = table["ettr"] + table["lost_gpu_hours"] / all_hours
-    assert kept.to_list() == pytest.approx([1] * len(table), abs=0.002)
 
 
 def test_finished_replications_are_kept(study: Path) -> None:
@@ -151,9 +142,7 @@ def test_a_policy_changes_nothing_of_another(study: Path) -> None:
         ),
     ],
 )
-def test_errors_have_their_line(
-    call: Call, study: Path, old: str, new: str, line: int, what: str
-) -> None:
+def test_errors_have_their_line(study: Path, old: str, new: str, line: int, what: str) -> None:
     study.write_text(STUDY.replace(old, new, 1))
     result = call("operate", str(study), *OPTIONS)
     assert result.exit_code == 1
@@ -190,16 +179,14 @@ def test_measured_figures_are_those_of_the_file(study: Path) -> None:
         ("{", "mine", "measured.json: not valid JSON"),
     ],
 )
-def test_errors_of_measured_figures(
-    call: Call, study: Path, figures: str, name: str, what: str
-) -> None:
+def test_errors_of_measured_figures(study: Path, figures: str, name: str, what: str) -> None:
     measured(study, figures, name)
     result = call("operate", str(study), *OPTIONS)
     assert result.exit_code == 1
     assert what in result.stderr
 
 
-def test_curves_rise_with_recall_and_have_the_methods(call: Call, study: Path) -> None:
+def test_curves_rise_with_recall_and_have_the_methods(study: Path) -> None:
     axes = "recall: [0, 1], precision: [0.2, 1], delay_s: [10, 1500], right: [0, 1]"
     methods = "methods: {mine: {recall: 0.5}, logs: {right: 1, localisation: logs}}"
     text = STUDY.replace("localisation: pairing", "localisation: [flows, pairing]")
@@ -243,7 +230,7 @@ jobs:
 """
 
 
-def test_windows_are_opened_at_the_level_of_flows(call: Call, study: Path) -> None:
+def test_windows_are_opened_at_the_level_of_flows(study: Path) -> None:
     """A diagnoser finds the failure of a moment in flows, long before the policy assumes it."""
     Path(study.parent, "job.yaml").write_text(JOB)
     study.write_text(STUDY + "windows: {scenario: job.yaml, around: [hang, MFU decline, 0]}\n")
@@ -273,7 +260,7 @@ def test_windows_are_opened_at_the_level_of_flows(call: Call, study: Path) -> No
         ("scenario: job.yaml, around: [disk]", "the first replication has no failure by disk"),
     ],
 )
-def test_errors_of_windows(call: Call, study: Path, windows: str, what: str) -> None:
+def test_errors_of_windows(study: Path, windows: str, what: str) -> None:
     Path(study.parent, "job.yaml").write_text(JOB)
     study.write_text(f"{STUDY}windows: {{{windows}}}\n")
     result = call("operate", str(study), *OPTIONS)
@@ -324,7 +311,7 @@ def test_a_trace_is_replayed(study: Path) -> None:
         ("a,1,20,GPU\nb,5,5,NIC\n", "", ""),
     ],
 )
-def test_errors_of_traces(call: Call, study: Path, rows: str, beside: str, what: str) -> None:
+def test_errors_of_traces(study: Path, rows: str, beside: str, what: str) -> None:
     Path(study.parent, "trace.csv").write_text(HEAD + rows)
     study.write_text(traced(beside=beside))
     result = call("operate", str(study), *OPTIONS)
@@ -342,7 +329,7 @@ def test_overlaps_are_merged_on_demand(study: Path) -> None:
     assert merged == ratios(study)
 
 
-def test_a_trace_of_infinitehbd_is_read(call: Call, study: Path) -> None:
+def test_a_trace_of_infinitehbd_is_read(study: Path) -> None:
     fault = {"Level": "Hardware Failure", "Class": "NIC", "Desc": "NIC Lost"}
     events = [
         {"node_id": f"n{n}", "event_time": day, "event_type": f"fault_{kind}", "fault_type": fault}
@@ -380,7 +367,7 @@ def test_servers_of_a_rack_fail_at_one_moment(tmp_path: Path) -> None:
     assert all(one.error is None for _, one in done)
 
 
-def test_bundled_studies_have_names(call: Call) -> None:
+def test_bundled_studies_have_names() -> None:
     result = call("operate", "operations/what-diagnosis-brinks", *OPTIONS)
     assert result.exit_code == 1
     assert "did you mean operations/what-diagnosis-brings?" in result.stderr

@@ -1,7 +1,6 @@
 """The command line as a process: its imports, and its reaction to signals."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -33,12 +32,6 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
     asked = "import sys; sys.argv = ['prism-sim', 'run', '--help']"
     code = f"{asked}\nfrom prism_sim.cli import main\ntry: main()\nexcept SystemExit: pass"
     assert _imported_by(code) & HEAVY == set()
-
-
-def test_a_process_reports_errors_without_traceback(tmp_path: Path) -> None:
-    done = completed([*PRISM_SIM, "simulate", "nothing.yaml"], tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("nothing.yaml: there is no file")
 
 
 LONG = """\
@@ -82,14 +75,6 @@ def test_a_signal_in_compiled_code_ends_a_run_as_any_other(
     with pytest.raises(SystemExit) as ended, open_session(False, True, False):
         raise outer
     assert ended.value.code == code
-
-
-def test_results_go_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> None:
-    done = completed([*PRISM_SIM, "simulate", "tiny/pair", "--json"], tmp_path)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["run"] == "results/pair/0"
-    assert done.stderr.startswith("simulate: ")
-    assert "\x1b" not in done.stderr
 
 
 def _read_to_the_end(terminal: int) -> str:

@@ -40,10 +40,6 @@ def reproduce_after_a_kill(folder: Path, experiments: list[str]) -> None:
     (folder / "errors.txt").write_text(done.stderr)
 
 
-MEASURED: list[str] = []
-"""Names of the trials of the toy that were measured."""
-
-
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     return [
         Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),
@@ -53,7 +49,6 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 
 def measure(trial: Trial) -> Result:
-    MEASURED.append(trial.name)
     if trial.scenario.seed == 3:
         raise ValueError("too large")
     return {"twice": 2 * trial.scenario.seed}

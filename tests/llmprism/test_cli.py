@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +24,23 @@ from llmprism.ingest.commands import ingest_app
 from llmprism.page.command import report_app
 from llmprism.terminal import findings_table
 from prism_common.errors import UserError
+from small_jobs import make_world
 
-Call = Callable[..., Result]
 APPS = [app, ingest_app, check_app, report_app]
 
 
 @pytest.fixture
-def files(tmp_path: Path, make_world: Callable[..., Any]) -> tuple[str, ...]:
+def files(tmp_path: Path) -> tuple[str, ...]:
     """Arguments that name the flows and topology of a small job with one slow step."""
     flows, topology = make_world(steps=16, slow={(1, 9): 2.5}).save(tmp_path / "in")
     return str(flows), "--topology", str(topology)
 
 
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    monkeypatch.setenv("NO_COLOR", "1")
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"NO_COLOR": "1"})
 
 
-def test_the_result_is_a_table_on_stdout(files: tuple[str, ...], call: Call) -> None:
+def test_the_result_is_a_table_on_stdout(files: tuple[str, ...]) -> None:
     result = call(*files, "--method", "paper")
     assert result.exit_code == 0
     assert "Jobs (method paper)" in result.stdout
@@ -52,14 +49,12 @@ def test_the_result_is_a_table_on_stdout(files: tuple[str, ...], call: Call) -> 
     assert result.stderr == ""  # no terminal, nothing set aside: nothing to say
 
 
-def test_a_diagnosis_without_findings_says_so(
-    tmp_path: Path, make_world: Callable[..., Any], call: Call
-) -> None:
+def test_a_diagnosis_without_findings_says_so(tmp_path: Path) -> None:
     flows, topology = make_world().save(tmp_path / "in")
     assert "Nothing stands out." in call(str(flows), "--topology", str(topology)).stdout
 
 
-def test_json_is_all_there_is_on_stdout(files: tuple[str, ...], call: Call) -> None:
+def test_json_is_all_there_is_on_stdout(files: tuple[str, ...]) -> None:
     result = call(*files, "--method", "paper", "--json")
     summary = json.loads(result.stdout)
     assert summary["method"] == "paper"
@@ -67,16 +62,14 @@ def test_json_is_all_there_is_on_stdout(files: tuple[str, ...], call: Call) -> N
     assert summary["findings"][0]["first_step"] == 9
 
 
-def test_out_writes_the_tables(files: tuple[str, ...], call: Call, tmp_path: Path) -> None:
+def test_out_writes_the_tables(files: tuple[str, ...], tmp_path: Path) -> None:
     result = call(*files, "--out", str(tmp_path / "out"))
     assert result.exit_code == 0
     assert f"tables written to {tmp_path / 'out'}" in " ".join(result.stderr.split("\n"))
     assert pq.read_table(tmp_path / "out" / "steps.parquet").num_rows == 16 * 8
 
 
-def test_records_set_aside_are_reported_on_stderr(
-    tmp_path: Path, make_world: Callable[..., Any], call: Call
-) -> None:
+def test_records_set_aside_are_reported_on_stderr(tmp_path: Path) -> None:
     world = make_world()
     world.flows.loc[3, "dst"] = "resolver"
     world.flows.loc[5, "bytes"] = -4
@@ -92,7 +85,7 @@ def test_records_set_aside_are_reported_on_stderr(
     assert call(str(flows), "--topology", str(topology), "--quiet").stderr == ""
 
 
-def test_bad_data_exit_1_without_a_traceback(files: tuple[str, ...], call: Call) -> None:
+def test_bad_data_exit_1_without_a_traceback(files: tuple[str, ...]) -> None:
     whole = Path(files[0])
     whole.write_bytes(whole.read_bytes()[:-30])
     result = call(*files)
@@ -103,13 +96,13 @@ def test_bad_data_exit_1_without_a_traceback(files: tuple[str, ...], call: Call)
     assert "Traceback" not in result.stderr
 
 
-def test_debug_shows_where_an_error_comes_from(call: Call, tmp_path: Path) -> None:
+def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
     result = call(missing, "--topology", missing, "--debug")
     assert (result.exit_code, type(result.exception)) == (1, UserError)
 
 
-def test_both_files_are_complained_about(call: Call) -> None:
+def test_both_files_are_complained_about() -> None:
     result = call("no-flows", "--topology", "no-topology")
     assert (result.exit_code, "no-flows" in result.stderr) == (1, True)
     assert "no-topology" in result.stderr
@@ -118,11 +111,11 @@ def test_both_files_are_complained_about(call: Call) -> None:
 @pytest.mark.parametrize(
     "arguments", [(), ("flows",), ("flows", "--topology", "t", "--method", "guess"), ("--nope",)]
 )
-def test_wrong_usage_exits_2(arguments: tuple[str, ...], call: Call) -> None:
+def test_wrong_usage_exits_2(arguments: tuple[str, ...]) -> None:
     assert call(*arguments).exit_code == 2
 
 
-def test_the_short_form_is_the_command_diagnose(files: tuple[str, ...], call: Call) -> None:
+def test_the_short_form_is_the_command_diagnose(files: tuple[str, ...]) -> None:
     short = call(*files, "--method", "null", "--json")
     assert call("diagnose", *files, "--method", "null", "--json").stdout == short.stdout
     flows, *rest = files
@@ -158,7 +151,7 @@ def test_the_version_is_printed(app: typer.Typer) -> None:
     assert (result.exit_code, result.stdout) == (0, f"llmprism {llmprism.__version__}\n")
 
 
-def test_findings_are_put_into_words(files: tuple[str, ...], call: Call) -> None:
+def test_findings_are_put_into_words(files: tuple[str, ...]) -> None:
     """With the name of the part, the steps, the cost and the confidence."""
     result = call(*files, "--method", "paper", "--json")
     found = json.loads(result.stdout)["findings"]
@@ -170,17 +163,13 @@ def test_findings_are_put_into_words(files: tuple[str, ...], call: Call) -> None
     assert (f"{len(found) - 5} more: see" in text) == (len(found) > 5)
 
 
-def test_a_finding_about_a_job_has_the_number_of_affected_addresses(
-    files: tuple[str, ...], call: Call
-) -> None:
+def test_a_finding_about_a_job_has_the_number_of_affected_addresses(files: tuple[str, ...]) -> None:
     shown = " ".join(call(*files, "--method", "paper").stdout.replace("│", " ").split())
     assert "8 of 8" in shown
     assert "localised" in shown
 
 
-def test_names_with_brackets_are_shown_as_they_are(
-    tmp_path: Path, make_world: Callable[..., Any], call: Call
-) -> None:
+def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
     """Rich would take [red] for a colour and fail on [/x]."""
     world = make_world(steps=16)
     world.flows["dst"] = world.flows["dst"].replace({"a.0.1.0": "[red]x[/x]"})
@@ -217,9 +206,7 @@ def test_a_magnitude_is_what_the_method_means_by_it() -> None:
     assert "1.6x" in normal
 
 
-def test_insufficient_records_exit_with_4_and_the_reason(
-    tmp_path: Path, make_world: Callable[..., Any], call: Call
-) -> None:
+def test_insufficient_records_exit_with_4_and_the_reason(tmp_path: Path) -> None:
     flows, topology = make_world(steps=1).save(tmp_path / "in")
     out = tmp_path / "out"
     files = (str(flows), "--topology", str(topology), "--method", "paper")
@@ -234,7 +221,7 @@ def test_insufficient_records_exit_with_4_and_the_reason(
 
 @pytest.mark.parametrize("out", ["file", "", "file/below"])
 def test_a_wrong_folder_is_one_line(
-    out: str, files: tuple[str, ...], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    out: str, files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
@@ -252,7 +239,7 @@ def test_flows_come_from_standard_input(files: tuple[str, ...]) -> None:
     assert json.loads(done.stdout)["jobs"][0]["addresses"] == 8
 
 
-def test_a_locale_without_unicode_is_enough(tmp_path: Path, make_world: Callable[..., Any]) -> None:
+def test_a_locale_without_unicode_is_enough(tmp_path: Path) -> None:
     world = make_world(steps=1)
     world.flows["dst"] = world.flows["dst"].replace({"a.0.1.0": "münchen-東京"})
     flows, topology = world.save(tmp_path / "in")
@@ -280,7 +267,7 @@ def test_a_full_disk_behind_stdout_is_one_line(files: tuple[str, ...], command: 
     assert done.stderr.splitlines() == ["error: stdout: No space left on device"]
 
 
-def test_the_table_of_jobs_has_their_layout(files: tuple[str, ...], call: Call) -> None:
+def test_the_table_of_jobs_has_their_layout(files: tuple[str, ...]) -> None:
     """As the table `layouts` has it; -1 there is a question mark here."""
     for method in ("prism", "paper"):
         job = json.loads(call(*files, "--method", method, "--json").stdout)["jobs"][0]
@@ -292,9 +279,7 @@ def test_the_table_of_jobs_has_their_layout(files: tuple[str, ...], call: Call) 
     assert -1 in sizes  # the published method does not tell all of them
 
 
-def test_where_no_job_is_found_a_sentence_stands_for_the_table(
-    tmp_path: Path, make_world: Callable[..., Any], call: Call
-) -> None:
+def test_where_no_job_is_found_a_sentence_stands_for_the_table(tmp_path: Path) -> None:
     world = make_world()
     flows, _ = world.save(tmp_path / "in")
     other = tmp_path / "other.json"

@@ -9,19 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evaluation.attacks.targets import Edit, damaged, edits
 from llmprism.cli import app
 
-QUICK = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
-)
+QUICK = settings(max_examples=40)
 ADDRESSES = ["a", "b", "c", "[red]", "é", ""]
 TIMES = st.one_of(
     st.none(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism import Diagnosis
-from llmprism.io.frames import as_categories
 from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
 from llmprism.pipeline import diagnose
 from prism_common.errors import UserError
+from small_jobs import make_world
 
 
 @pytest.fixture
-def diagnosis(make_world: Callable[..., Any]) -> Diagnosis:
+def diagnosis() -> Diagnosis:
     world = make_world()
     return diagnose(world.flows, world.topology)
 
@@ -120,13 +119,6 @@ def test_a_read_only_parent_is_one_message(diagnosis: Diagnosis, tmp_path: Path)
         diagnosis.write(tmp_path / "out")
 
 
-def test_codes_become_the_names_they_stand_for_and_sort_by_them() -> None:
-    names = ["10.0.0.9", "10.0.0.10", "10.0.0.1"]
-    assert list(as_categories(names, np.array([2, 0, 0, 1]))) == [names[i] for i in (2, 0, 0, 1)]
-    table = pd.DataFrame({"address": as_categories(names, np.arange(3))})
-    assert table.sort_values("address")["address"].tolist() == sorted(names)
-
-
 @pytest.mark.parametrize("rows", [0, 3, 1 << 20, (1 << 20) + 1])
 def test_categories_are_read_as_the_text_they_stand_for(tmp_path: Path, rows: int) -> None:
     """Also from several row groups, the last of which is full or not."""
@@ -141,7 +133,7 @@ def test_categories_are_read_as_the_text_they_stand_for(tmp_path: Path, rows: in
 
 @pytest.mark.parametrize("method", ["prism", "paper"])
 def test_spans_made_in_parts_are_those_made_at_once(
-    method: str, make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     world = make_world()
     whole = diagnose(world.flows, world.topology, method)

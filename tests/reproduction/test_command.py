@@ -2,12 +2,11 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
+from calling import call
 from prism_sim import __version__
 from prism_sim.commands import reproducing
 from processes import completed
@@ -16,10 +15,10 @@ from reproduction import EXPERIMENTS
 from reproduction.base import Experiment
 
 ROOT = Path(__file__).resolve().parents[2]
-Call = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
-def test_reproduce_refuses_unknown_experiments(call: Call) -> None:
+def test_reproduce_refuses_unknown_experiments() -> None:
     result = call("reproduce", "paper", "--only", "e99")
     assert result.exit_code == 1
     assert "there is no experiment 'e99'" in result.stderr
@@ -41,7 +40,7 @@ def only_toy(toy: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("only_toy")
-def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> None:
+def test_a_failure_is_reported_and_the_reference_does_not_change() -> None:
     options = ("reproduce", "paper", "--processes", "1", "--update")
     result = call(*options, "--seeds", "3", "--json")
     assert result.exit_code == 1
@@ -56,7 +55,7 @@ def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> 
 
 
 @pytest.mark.usefixtures("only_toy")
-def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
+def test_update_rewrites_page_and_pictures_of_the_reference() -> None:
     result = call("reproduce", "paper", "--update", "--seeds", "1", "--processes", "1")
     assert result.exit_code == 0
     assert "page: results/reference/paper.md" in result.stdout
@@ -66,7 +65,7 @@ def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
 
 
 def test_an_installed_package_names_the_place_of_the_reproduction(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproducing, "checkout", lambda: tmp_path)
     for arguments in ([], ["--help"], ["--only", "e1"]):

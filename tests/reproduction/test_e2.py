@@ -16,7 +16,7 @@ from llmprism.io.topology import read_topology
 from prism_sim.toolkit import Run, Scenario, Stream, paint, simulate
 from reproduction.base import Done, diagnosed
 from reproduction.e2_pairs import page
-from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES, UNDISTURBED
+from reproduction.e2_pairs.levels import COLLECTORS, UNDISTURBED
 from reproduction.e2_pairs.measure import measure, trials
 from tiny import TINY_MODEL
 
@@ -150,11 +150,6 @@ def test_a_seed_without_one_of_its_jobs_is_left_out(done: list[Done]) -> None:
     assert page.section([*done, other]) == page.section(done)
     assert page.section([other]).startswith("No seed finished")
     assert page.gaps([other]) == page.pictures([other]) == []
-
-
-def test_levels_rise() -> None:
-    for one in DISTURBANCES.values():
-        assert one.levels == sorted(set(one.levels))
 
 
 def test_the_other_method_has_its_windows_and_no_others(done: list[Done]) -> None:

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.studies import fingerprints
-from prism_sim.toolkit import fingerprint
-from reproducing import MEASURED
 from reproduction import base, running, writing
 from reproduction.base import Experiment, Trial
 
@@ -21,50 +18,11 @@ def ran(experiment: Experiment, folder: Path, seeds: Sequence[int], **how: bool)
     return running.run_trials({"toy": experiment.trials(seeds, False)}, folder, 1, **how)
 
 
-def test_no_trial_is_measured_twice(toy: Experiment, tmp_path: Path) -> None:
-    assert ran(toy, tmp_path, [1, 2]) == (2, 0)
-    assert ran(toy, tmp_path, [1, 2, 4]) == (1, 2)
-    assert MEASURED == ["seed 1", "seed 2", "seed 4"]
-
-
-def test_a_failed_trial_is_recorded_and_the_others_continue(
-    toy: Experiment, tmp_path: Path
-) -> None:
-    assert ran(toy, tmp_path, [1, 3, 2]) == (3, 0)
-    (results,) = running.results_of({"toy": toy.trials([1, 3, 2], False)}, tmp_path)
-    assert [done.result for done in results.done] == [{"twice": 2}, {"twice": 4}]
-    ((name, error),) = results.failed
-    assert (name, error.partition(" (")[0]) == ("seed 3", "ValueError: too large")
-    assert ran(toy, tmp_path, [1, 3, 2]) == (0, 3)
-    assert ran(toy, tmp_path, [1, 3, 2], retry=True) == (1, 2)
-
-
 def test_a_key_covers_only_scenario_settings_and_measurement(toy: Experiment) -> None:
     plain, reduced = toy.trials([1], False)[0], toy.trials([1], True)[0]
     renamed = Trial("toy", "other", plain.scenario.model_copy(update={"name": "x"}), plain.settings)
     assert toy.key(renamed) == toy.key(plain)
     assert toy.key(reduced) != toy.key(plain)
-
-
-def test_a_key_covers_the_sources_but_those_that_do_not_matter(
-    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (trial,) = toy.trials([1], False)
-    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path)
-    (tmp_path / "render").mkdir()
-
-    def key(file: str, text: str) -> str:
-        (tmp_path / file).write_text(text)
-        fingerprint.cache_clear()
-        return toy.key(trial)
-
-    try:
-        first = key("fabric.py", "1")
-        assert key("fabric.py", "2") != first
-        assert key("fabric.py", "1") == first
-        assert key("render/paint.py", "1") == first
-    finally:
-        fingerprint.cache_clear()
 
 
 def test_sources_of_pages_do_not_count(tmp_path: Path) -> None:

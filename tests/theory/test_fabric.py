@@ -24,34 +24,12 @@ def test_a_flow_runs_at_its_slowest_link():
     assert b.run() == [(100, "a")]
 
 
-@pytest.mark.parametrize("k", [2, 3, 7])
-def test_k_equal_flows_share_a_link_and_end_together(k):
-    b = Bench(10.0)
-    for i in range(k):
-        b.flow(str(i), [0], size=1_000)
-    assert sorted(b.run()) == [(k * 100, str(i)) for i in range(k)]
-
-
 def test_a_flow_gets_the_capacity_that_another_one_leaves():
     b = Bench(10.0)
     b.flow("long", [0], size=2_000)
     b.flow("short", [0], size=500, at=100)
     # 100 ns alone (1,000 bytes), 100 ns shared (500 each), 50 ns alone (500).
     assert b.run() == [(200, "short"), (250, "long")]
-
-
-def test_a_flow_limited_elsewhere_leaves_its_share_to_others():
-    b = Bench(10.0, 2.0)
-    b.flow("narrow", [0, 1], size=200)
-    b.flow("wide", [0], size=800)
-    assert b.run() == [(100, "narrow"), (100, "wide")]
-
-
-def test_a_cap_limits_a_flow_and_others_get_the_rest():
-    b = Bench(10.0)
-    b.flow("capped", [0], size=100, cap=1.0)
-    b.flow("free", [0], size=900)
-    assert b.run() == [(100, "capped"), (100, "free")]
 
 
 def test_capacity_changes_act_at_once():
@@ -100,7 +78,7 @@ def instances(draw):
     return capacity, uses, draw(st.lists(cap, min_size=len(uses), max_size=len(uses)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(instances())
 def test_rates_agree_with_textbook_progressive_filling(instance):
     capacity, uses, caps = instance
@@ -117,7 +95,7 @@ def test_rates_agree_with_textbook_progressive_filling(instance):
     np.testing.assert_allclose(ours, expected, rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(instances(), st.randoms(use_true_random=False))
 def test_after_any_history_rates_are_as_if_solved_afresh(instance, random):
     """Arrivals and departures re-solve only a component; the whole must still be right."""
@@ -135,7 +113,7 @@ def test_after_any_history_rates_are_as_if_solved_afresh(instance, random):
     np.testing.assert_allclose(active["rate"], [float(r) for r in expected], rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(instances(), st.randoms(use_true_random=False))
 def test_every_byte_arrives_and_no_flow_beats_its_links(instance, random):
     capacity, uses, caps = instance

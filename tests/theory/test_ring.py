@@ -131,7 +131,7 @@ def test_nobody_sends_to_a_rank_that_never_joins_a_ring_of_two():
     assert [len(trains) for trains in trains_sent] == [0]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_the_coupled_form_is_the_chunk_recursion_up_to_one_round(data):
     n = data.draw(st.integers(2, 24))
@@ -161,11 +161,6 @@ def test_healthy_hops_burst_and_wait_while_the_slow_one_never_rests():
     assert (trains_sent["bursts"] * trains_sent["burst_bytes"]).tolist() == [6 * 1_000_000] * 4
 
 
-def test_hops_inside_a_server_are_not_observed():
-    _, trains_sent = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
-    assert all((trains["route"] == HIDDEN).all() for trains in trains_sent)
-
-
 def test_hops_behind_a_late_rank_begin_last():
     late_ns = [0, 0, 1_000_000, 0, 0]
     end, (trains_sent,) = run_ring([B] * 5, [0.0] * 5, 1_000_000, late_ns=late_ns)
@@ -185,7 +180,7 @@ def test_hops_behind_a_late_rank_begin_last():
     assert end == 1_000_000 + 8 * 20_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_early_chunks_are_those_of_the_recursion(data):
     """Against the plain recursion in which a hop waits for both its ranks."""

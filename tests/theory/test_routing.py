@@ -36,7 +36,7 @@ def exact(wires: Wires, ends: list[tuple[int, int]], capacity: Any, failed: Any)
 
 
 @given(clusters(), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_sprayed_rates_are_those_of_exact_fractions(cluster: Cluster, data: st.DataObject) -> None:
     fabric = cluster.fabric.model_copy(update={"routing": spray()})
     wires = Wires(cluster.model_copy(update={"fabric": fabric}))

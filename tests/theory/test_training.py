@@ -13,24 +13,10 @@ from prism_sim.training.costs import pipeline_message_bytes, step_flops
 from prism_sim.training.data_parallel import buckets
 from tiny import TINY_MODEL
 
-NO_NETWORK = {"nic_gbps": 1e9, "fabric": {"hop_latency_ns": 0.0}}
-
 
 def spans_of(run, *kinds):
     spans = run.truth("spans")
     return spans[spans["kind"].isin(kinds)]
-
-
-@pytest.mark.parametrize(("p", "m"), [(1, 4), (2, 2), (4, 4), (4, 16), (8, 3)])
-def test_uniform_1f1b_takes_m_plus_p_minus_1_slots(simulated, p, m):
-    run = simulated(
-        pp=p, tp=8, micro_batches=m, cluster={"servers": 8, **NO_NETWORK},
-        head_on_last_stage=False, steps=1,
-    )  # fmt: skip
-    spans = spans_of(run, "fwd", "bwd")
-    took = spans["end_ns"].max() - spans["start_ns"].min()
-    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["kind"]).first()
-    assert took == pytest.approx((m + p - 1) * (length["fwd"] + length["bwd"]), rel=1e-4)
 
 
 def test_bytes_on_the_wire_are_those_the_model_implies(simulated):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from small_jobs import join_worlds, make_world
+
 LATER = 1_700_000_000_333_000_000
 SERVICE = "log.0"
 
 
 @pytest.fixture
-def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> Any:
+def tenants() -> Any:
     """Three jobs, of which one has a slow step and one begins later, and a service of all ranks."""
     world = join_worlds(
         make_world(name="a", pp=2, dp=3, tp=2, steps=16, jitter=0.02, slow={(1, 9): 2.5}),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.batches.chains import chains_of
 from llmprism.pipeline import diagnose
 from shared import made_once
 from tiny import simulate_one
@@ -90,41 +87,3 @@ def test_a_job_with_few_steps_in_all_is_diagnosed_as_a_whole(world: Path, tmp_pa
     at_once = pq.read_metadata(flows).num_rows // 7
     parts = diagnose(flows, topology, records_at_once=at_once)
     pd.testing.assert_frame_equal(parts.steps, whole.steps, check_dtype=False)
-
-
-def diagnosed(*jobs: tuple[str, str, list[float]]) -> Any:
-    """A diagnosis with jobs of the given names, of letters as addresses, and ends of steps [ns]."""
-    members = [(name, letter) for name, letters, _ in jobs for letter in letters]
-    steps = [
-        (name, letter, step, end)
-        for name, letters, ends in jobs
-        for letter in letters
-        for step, end in enumerate(ends)
-    ]
-    table = pd.DataFrame(steps, columns=["job", "address", "step", "end_ns"])
-    return SimpleNamespace(
-        jobs=pd.DataFrame(members, columns=["job", "address"]),
-        steps=table.assign(dp_end_ns=table["end_ns"].astype("Int64")),
-    )
-
-
-def test_chains_follow_a_job_and_count_each_step_once() -> None:
-    first = diagnosed(("job-0", "abcd", [100, 200, 300, 400]), ("job-1", "xy", [150, 250]))
-    second = diagnosed(("job-0", "pq", [510, 610]), ("job-1", "abcd", [301, 401, 501, 601]))
-    chains = chains_of([first, second], [(0, 0), (250, 450)])
-    assert [(one.name, one.windows, one.jobs) for one in chains] == [
-        ("job-0", [0, 1], ["job-0", "job-1"]),
-        ("job-1", [0], ["job-1"]),
-        ("job-2", [1], ["job-0"]),
-    ]
-    before, after = chains[0].kept
-    assert (before.first, before.last, before.shift) == (0, 2, 0)
-    assert (after.first, after.shift) == (1, 2)  # its step 0 ends when step 2 of the first does
-
-
-def test_steps_of_a_job_that_paused_between_windows_follow_each_other() -> None:
-    first = diagnosed(("job-0", "ab", [100, 200, 300]))
-    second = diagnosed(("job-0", "ab", [900, 1000, 1100]))
-    before, after = chains_of([first, second], [(0, 0), (350, 450)])[0].kept
-    assert before.last == 2
-    assert (after.first, after.first + after.shift) == (0, 3)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Read = Callable[..., Any]
+from ingested import read
+
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 S, MS = 10**9, 10**6
@@ -29,7 +29,7 @@ def holds(rows: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_a_source_says_is_what_is_written(name: str, read: Read) -> None:
+def test_what_a_source_says_is_what_is_written(name: str) -> None:
     rows, done = read(CASES / name)
     holds(rows, RIGHT[name])
     assert set(done.notes.set_aside) <= {"packet that carries no export datagram"}
@@ -37,13 +37,13 @@ def test_what_a_source_says_is_what_is_written(name: str, read: Read) -> None:
 
 @NOT_ANY
 @pytest.mark.parametrize("name", OF_NFCAPD)
-def test_a_time_that_nfdump_does_not_know_is_not_1970(name: str, read: Read) -> None:
+def test_a_time_that_nfdump_does_not_know_is_not_1970(name: str) -> None:
     rows, done = read(CASES / name)
     holds(rows, OF_NFCAPD[name])
     assert not done.notes.set_aside
 
 
-def test_without_a_start_durations_and_distances_are_exact(read: Read) -> None:
+def test_without_a_start_durations_and_distances_are_exact() -> None:
     rows, done = read(CASES / "07-uptime-without-init-time" / "uptime.ipfix")
     first, second = sorted(rows, key=lambda row: row["start_ns"])
     assert (first["bytes"], first["end_ns"] - first["start_ns"]) == (90_000, 1_000 * MS)
@@ -58,7 +58,7 @@ FUZZED += ["scd650481.bin", "sdb9bc9cd.bin", "sf0543b90.bin"]
 
 
 @pytest.mark.parametrize("name", FUZZED)
-def test_numbers_and_lengths_that_cannot_be_are_set_aside(name: str, read: Read) -> None:
+def test_numbers_and_lengths_that_cannot_be_are_set_aside(name: str) -> None:
     reader = "netflow" if name in ("s5729999b.bin", "sdb9bc9cd.bin") else None
     rows, done = read(CASES / "fuzz" / name, reader=reader)
     assert done.notes.set_aside
@@ -66,7 +66,7 @@ def test_numbers_and_lengths_that_cannot_be_are_set_aside(name: str, read: Read)
 
 
 @NOT_ANY
-def test_a_file_at_which_nfdump_hangs_is_given_up(read: Read) -> None:
+def test_a_file_at_which_nfdump_hangs_is_given_up() -> None:
     """``nfdump -E`` never ends at it (1.7.1)."""
     rows, done = read(CASES / "fuzz" / "3a3f51b0-in_nfcapd")
     assert rows == []

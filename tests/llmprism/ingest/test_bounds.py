@@ -14,7 +14,7 @@ from llmprism.ingest.bounds import EARLIEST_NS, LARGEST, as_int64, column, epoch
 UNITS_NS = st.sampled_from([1, 1_000, 1_000_000, 1_000_000_000])
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(values=st.lists(st.one_of(st.none(), st.integers(-(2**70), 2**70)), max_size=9))
 def test_counts_are_exact_or_bad(values: list[int | None]) -> None:
     found, bad = as_int64(np.array(values, dtype=object))
@@ -36,7 +36,7 @@ def test_floats_are_rounded_and_those_that_are_no_number_are_bad() -> None:
     assert (found.tolist(), bad.tolist()) == ([2, 0, 0, 0], [False, True, True, True])
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(value=st.integers(-(2**64), 2**64), unit_ns=UNITS_NS)
 def test_instants_never_overflow(value: int, unit_ns: int) -> None:
     (instant,), (is_bad,) = epoch_ns(np.array([value], dtype=object), unit_ns)

@@ -12,15 +12,14 @@ The values are our own. The names, types and notations are those of the programs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from goflow2_messages import after_length, message
+from ingested import read, read_text
 
-Read = Callable[..., Any]
 S = 1_767_225_600  # 2026-01-01T00:00:00Z
 NS = S * 10**9
 ZEEK = {
@@ -43,17 +42,11 @@ def log(rows: list[dict[str, str]], path: str = "conn", between: str = "\t", no:
     return "\n".join([*lines, f"#close{between}2026-01-01-01-00-00"]) + "\n"
 
 
-@pytest.fixture
-def flows(tmp_path: Path, read: Read) -> Read:
-    """Return a function that reads a text; it returns (source, bytes, start, end) of records."""
-
-    def run(text: str, **options: Any) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
-        (tmp_path / "in").write_text(text)
-        rows, done = read(tmp_path / "in", **options)
-        found = [(row["src"], row["bytes"], row["start_ns"], row["end_ns"]) for row in rows]
-        return sorted(found), dict(done.notes.set_aside)
-
-    return run
+def flows(text: str, **options: Any) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """Source, bytes, start and end of the records of a text, and what was set aside."""
+    rows, done = read_text(text, **options)
+    found = [(row["src"], row["bytes"], row["start_ns"], row["end_ns"]) for row in rows]
+    return sorted(found), dict(done.notes.set_aside)
 
 
 BOTH = [
@@ -83,13 +76,13 @@ def zeek_json(**changed: Any) -> dict[str, Any]:
     ],
     ids=["tabs", "commas", "scope", "json", "json in ms", "json in ISO 8601", "json, scope"],
 )
-def test_every_form_of_a_zeek_connection_is_read(text: str, flows: Read) -> None:
+def test_every_form_of_a_zeek_connection_is_read(text: str) -> None:
     assert flows(text) == (BOTH, {})
 
 
 @pytest.mark.parametrize("form", ["tabs", "json"])
 def test_a_line_of_zeek_is_a_record_a_direction_and_a_broken_one_is_counted(
-    form: str, tmp_path: Path, read: Read
+    form: str, tmp_path: Path
 ) -> None:
     text = f"{log([ZEEK])}x\ty\n" if form == "tabs" else f"{json.dumps(zeek_json())}\nno json\n"
     (tmp_path / "conn.log").write_text(text)
@@ -102,14 +95,14 @@ def test_a_line_of_zeek_is_a_record_a_direction_and_a_broken_one_is_counted(
     assert done.notes.set_aside.total() == 1
 
 
-def test_a_zeek_log_without_sizes_of_packets_has_those_of_payload(flows: Read) -> None:
+def test_a_zeek_log_without_sizes_of_packets_has_those_of_payload() -> None:
     unset = dict.fromkeys(("orig_pkts", "orig_ip_bytes", "resp_pkts", "resp_ip_bytes"), "-")
     (only,), aside = flows(log([ZEEK | unset]))
     assert only[:2] == ("10.0.0.1", 120)
     assert not aside
 
 
-def test_another_log_of_zeek_is_counted_and_is_no_traffic(flows: Read) -> None:
+def test_another_log_of_zeek_is_counted_and_is_no_traffic() -> None:
     dns = {key: ZEEK[key] for key in list(ZEEK)[:7]} | {"query": "node-1"}
     assert flows(log([dns], path="dns")) == ([], {"line of another log of Zeek": 1})
     mixed = "\n".join(map(json.dumps, [zeek_json(_path="conn"), zeek_json(_path="dns")]))
@@ -139,18 +132,18 @@ GOFLOW2 = {"sampler_address": "192.0.2.1", "sampling_rate": 0, "bytes": 1500, "p
     ],
     ids=["1 in s", "1 in ms", "1 of sFlow", "1 by tag", "2", "2 as datetimenano"],
 )  # fmt: skip
-def test_every_version_of_goflow2_is_read(flow: dict[str, Any], flows: Read) -> None:
+def test_every_version_of_goflow2_is_read(flow: dict[str, Any]) -> None:
     text = json.dumps({"type": "X", "Type": "X", **flow}) + "\n"
     assert flows(text) == ([("10.0.0.1", 1500, NS, NS + 10**9)], {})
 
 
-def test_a_goflow2_flow_without_times_is_at_its_arrival(flows: Read) -> None:
+def test_a_goflow2_flow_without_times_is_at_its_arrival() -> None:
     flow = GOFLOW | {"TimeFlowStart": 0, "TimeFlowEnd": 0}
     at = (S + 9) * 10**9
     assert flows(json.dumps(flow)) == ([("10.0.0.1", 1500, at, at)], {})
 
 
-def test_counts_of_goflow2_are_scaled_and_marked(tmp_path: Path, read: Read) -> None:
+def test_counts_of_goflow2_are_scaled_and_marked(tmp_path: Path) -> None:
     flow = GOFLOW2 | {"sampling_rate": 100, "time_flow_start_ns": NS, "time_flow_end_ns": NS}
     (tmp_path / "in").write_text(json.dumps(flow))
     (row,), done = read(tmp_path / "in")
@@ -160,7 +153,7 @@ def test_counts_of_goflow2_are_scaled_and_marked(tmp_path: Path, read: Read) -> 
     assert done.seen.sampling == 100
 
 
-def test_a_time_of_goflow2_can_be_mapped(flows: Read) -> None:
+def test_a_time_of_goflow2_can_be_mapped() -> None:
     flow = GOFLOW2 | {"time_flow_start_ns": NS, "time_flow_end_ns": NS, "arrival": S + 5}
     mapped = {"start": "arrival", "end": "arrival"}
     assert flows(json.dumps(flow), mapping=mapped)[0][0][2:] == (NS + 5 * 10**9,) * 2
@@ -180,16 +173,16 @@ AKVORADO = {"SamplingRate": 1000, "ExporterAddress": "::ffff:192.0.2.1", "InIf":
     ],
     ids=["of the outlet", "of ClickHouse"],
 )  # fmt: skip
-def test_both_forms_of_akvorado_are_read(flow: dict[str, Any], flows: Read) -> None:
+def test_both_forms_of_akvorado_are_read(flow: dict[str, Any]) -> None:
     assert flows(json.dumps(flow) + "\n") == ([("10.0.0.1", 6_765_000, NS, NS)], {})
 
 
-def test_flows_of_akvorado_without_sizes_are_counted(flows: Read) -> None:
+def test_flows_of_akvorado_without_sizes_are_counted() -> None:
     text = json.dumps(AKVORADO | {"TimeReceived": S, "OtherColumns": None})
     assert flows(text) == ([], {"no size, or one that cannot be read": 1})
 
 
-def test_binary_messages_of_goflow2(tmp_path: Path, read: Read) -> None:
+def test_binary_messages_of_goflow2(tmp_path: Path) -> None:
     own = {"type": 4, "time_received_ns": NS + 9, "sequence_num": 1, "sampling_rate": 10,
            "sampler_address": "192.0.2.1", "time_flow_start_ns": NS, "time_flow_end_ns": NS + 5,
            "bytes": 1_500, "packets": 3, "src_addr": "10.0.0.1", "dst_addr": "10.0.0.2",
@@ -210,7 +203,7 @@ def test_binary_messages_of_goflow2(tmp_path: Path, read: Read) -> None:
     assert dict(done.notes.set_aside) == {"file not read to its end": 1}
 
 
-def test_text_that_begins_like_a_binary_message_is_a_table(tmp_path: Path, read: Read) -> None:
+def test_text_that_begins_like_a_binary_message_is_a_table(tmp_path: Path) -> None:
     for first in ("src", "start_ns", "end_ns"):
         names = [first, *({"src", "dst", "start_ns", "end_ns", "bytes"} - {first})]
         values = {"src": "10.0.0.1", "dst": "10.0.0.2", "bytes": 1, "start_ns": NS, "end_ns": NS}

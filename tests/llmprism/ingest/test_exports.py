@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from datagrams import (
     v5,
     v9,
 )
+from ingested import read
 from prism_common.errors import UserError
 
-Read = Callable[..., Any]
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 EXPORTS = CAPTURES.with_name("exports")
 MS = 1_000_000
@@ -60,7 +60,7 @@ def same(before: pd.DataFrame, after: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("case", ["a2_ddp4", "c_two_jobs"])
 def test_the_records_of_a_capture_sent_as_ipfix_are_read_back_equal(
-    case: str, tmp_path: Path, read: Read
+    case: str, tmp_path: Path
 ) -> None:
     rows = capture_rows(case)
     parts = [ipfix(a_set(2, template(FIELDS | IPFIX_TIMES)))]
@@ -74,7 +74,7 @@ def test_the_records_of_a_capture_sent_as_ipfix_are_read_back_equal(
 
 
 def test_the_records_of_a_capture_sent_as_netflow_v9_are_right_to_the_millisecond(
-    tmp_path: Path, read: Read
+    tmp_path: Path,
 ) -> None:
     """The header's wall clock has whole seconds; times must not jump by its fraction."""
     rows = capture_rows("b_dp4pp2")
@@ -102,7 +102,7 @@ def test_the_records_of_a_capture_sent_as_netflow_v9_are_right_to_the_millisecon
     assert not done.notes.set_aside
 
 
-def test_v5_scales_sampled_counts(tmp_path: Path, read: Read) -> None:
+def test_v5_scales_sampled_counts(tmp_path: Path) -> None:
     flow = ("10.0.0.1", "10.0.0.2", 2, 3000, 90_000, 90_250, 1000, 4791, 17)
     (tmp_path / "a.v5").write_bytes(v5([flow], 100_000, (1 << 14) | 100, 250 * MS))
     rows, _ = read(tmp_path / "a.v5")
@@ -114,7 +114,7 @@ def test_v5_scales_sampled_counts(tmp_path: Path, read: Read) -> None:
     )
 
 
-def test_a_counter_of_uptime_that_wraps_keeps_the_times(tmp_path: Path, read: Read) -> None:
+def test_a_counter_of_uptime_that_wraps_keeps_the_times(tmp_path: Path) -> None:
     flow = ("10.0.0.1", "10.0.0.2", 1, 100, 2**32 - 1000, 500, 1, 2, 6)
     (tmp_path / "a.v5").write_bytes(v5([flow], 2000))
     rows, _ = read(tmp_path / "a.v5")
@@ -131,7 +131,7 @@ def one_v9(first: int, last: int) -> bytes:
     return a_set(256, record(ROW, struct.pack(">I", first), struct.pack(">I", last)))
 
 
-def test_a_template_may_come_after_its_data_or_never(tmp_path: Path, read: Read) -> None:
+def test_a_template_may_come_after_its_data_or_never(tmp_path: Path) -> None:
     late = a_set(0, template(FIELDS | V9_TIMES))
     content = v9(one_v9(10, 20), uptime=30) + v9(late, uptime=40)
     (tmp_path / "a.v9").write_bytes(content + v9(one_v9(10, 20), uptime=50, source=2))
@@ -140,7 +140,7 @@ def test_a_template_may_come_after_its_data_or_never(tmp_path: Path, read: Read)
     assert done.notes.set_aside == {"set of records whose template never came": 1}
 
 
-def test_an_exporter_that_restarts_has_a_new_start(tmp_path: Path, read: Read) -> None:
+def test_an_exporter_that_restarts_has_a_new_start(tmp_path: Path) -> None:
     learn = a_set(0, template(FIELDS | V9_TIMES))
     content = v9(learn, one_v9(999_000, 999_500), uptime=1_000_000)
     content += v9(learn, one_v9(1_000, 1_500), uptime=2_000, seconds=NOW_S + 60)
@@ -150,7 +150,7 @@ def test_an_exporter_that_restarts_has_a_new_start(tmp_path: Path, read: Read) -
     assert any("restarted" in one for one in done.notes.remarks)
 
 
-def test_sampling_comes_from_an_options_template(tmp_path: Path, read: Read) -> None:
+def test_sampling_comes_from_an_options_template(tmp_path: Path) -> None:
     options = struct.pack(">HHHHHHHHH", 300, 4, 8, 1, 4, 34, 4, 35, 1)
     option_data = struct.pack(">IIB", 1, 64, 2)
     sets = [a_set(1, options), a_set(300, option_data), a_set(0, template(FIELDS | V9_TIMES))]
@@ -159,9 +159,7 @@ def test_sampling_comes_from_an_options_template(tmp_path: Path, read: Read) -> 
     assert (rows[0]["bytes"], rows[0]["sampling"], done.seen.sampling) == (96_000, 64, 64)
 
 
-def test_fields_of_varying_length_and_of_vendors_are_passed_over(
-    tmp_path: Path, read: Read
-) -> None:
+def test_fields_of_varying_length_and_of_vendors_are_passed_over(tmp_path: Path) -> None:
     fields = struct.pack(">HHHHI", 256, 2 + len(FIELDS | IPFIX_TIMES), 0x8001, 65535, 9)
     fields += struct.pack(">HH", 82, 65535)
     fields += template(FIELDS | IPFIX_TIMES)[4:]
@@ -172,7 +170,7 @@ def test_fields_of_varying_length_and_of_vendors_are_passed_over(
     assert [(row["start_ns"] - NOW_S * S, row["bytes"]) for row in rows] == [(7, 1500)]
 
 
-def test_captured_exports_name_their_points_and_join(tmp_path: Path, read: Read) -> None:
+def test_captured_exports_name_their_points_and_join(tmp_path: Path) -> None:
     learn = a_set(2, template(FIELDS | IPFIX_TIMES))
     sent = [
         (NOW_S * S, f"192.0.2.{i}", ipfix(learn, a_set(256, record(ROW, ntp(t), ntp(t + 5 * MS)))))
@@ -194,7 +192,7 @@ def sflow(rate: int, header: bytes, length: int, uptime: int = 5000) -> bytes:
     return head + struct.pack(">II", 1, len(body)) + body + counters
 
 
-def test_sflow_samples_stand_for_many_packets(tmp_path: Path, read: Read) -> None:
+def test_sflow_samples_stand_for_many_packets(tmp_path: Path) -> None:
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 4096 + 60, 0, 0, 64, 17, 0)
     ip += ip_address("10.0.0.1").packed + ip_address("10.0.0.2").packed
     header = bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", 7, 4791, 4096 + 40, 0)
@@ -217,7 +215,7 @@ NFCAPD = bytes.fromhex("0ca5") + bytes(200)
 
 
 def test_without_nfdump_a_message_explains_the_installation(
-    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nfcapd.202601010000").write_bytes(NFCAPD)
     monkeypatch.setattr(shutil, "which", lambda _: None)
@@ -226,7 +224,7 @@ def test_without_nfdump_a_message_explains_the_installation(
 
 
 def test_nfcapd_files_are_read_through_nfdump(
-    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in prints the output of nfdump 1.7.1 for a datagram of three flows."""
     flow = """{{"type" : "FLOW", "sampled" : 1, "first" : "2023-11-14T22:13:10.12{0}",
@@ -249,7 +247,7 @@ def test_nfcapd_files_are_read_through_nfdump(
 
 
 @pytest.mark.skipif(shutil.which("nfdump") is None, reason="nfdump is not installed")
-def test_a_file_that_nfdump_cannot_read_is_counted(tmp_path: Path, read: Read) -> None:
+def test_a_file_that_nfdump_cannot_read_is_counted(tmp_path: Path) -> None:
     (tmp_path / "nfcapd.202601010000").write_bytes(NFCAPD)
     rows, done = read(tmp_path / "nfcapd.202601010000")
     assert rows == []
@@ -257,7 +255,7 @@ def test_a_file_that_nfdump_cannot_read_is_counted(tmp_path: Path, read: Read) -
     assert done.notes.remarks
 
 
-def test_a_cut_export_gives_its_readable_part(tmp_path: Path, read: Read) -> None:
+def test_a_cut_export_gives_its_readable_part(tmp_path: Path) -> None:
     """Two thirds of the compressed bytes hold more than half of the records."""
     packed = (EXPORTS / "training.ipfix.gz").read_bytes()
     (tmp_path / "cut.ipfix.gz").write_bytes(packed[: len(packed) * 2 // 3])

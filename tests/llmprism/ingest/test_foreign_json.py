@@ -9,15 +9,15 @@ schema, netobserv/flowlogs-pipeline, and the README of sflowtool.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingested import Rows, read, read_text
+from llmprism.io.notes import Notes
 from prism_common.errors import UserError
 
-Read = Callable[..., Any]
 FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
 S = 1_781_000_000  # 2026-06-09T10:13:20Z
 NS = S * 10**9
@@ -26,16 +26,10 @@ A, B = "10.9.0.1", "10.9.0.2"
 THERE, BACK = (A, B, 7_000_000), (B, A, 90_000)
 
 
-@pytest.fixture
-def flows(tmp_path: Path, read: Read) -> Read:
-    """Return a function that reads a text; it returns ends and bytes, all records, and notes."""
-
-    def run(text: str, **options: Any) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]], Any]:
-        (tmp_path / "in.json").write_text(text)
-        rows, done = read(tmp_path / "in.json", **options)
-        return sorted((r["src"], r["dst"], r["bytes"]) for r in rows), rows, done.notes
-
-    return run
+def flows(text: str, **options: Any) -> tuple[list[tuple[Any, ...]], Rows, Notes]:
+    """Ends and bytes of the records of a text, all records, and notes."""
+    rows, done = read_text(text, **options)
+    return sorted((r["src"], r["dst"], r["bytes"]) for r in rows), rows, done.notes
 
 
 def lines(*objects: dict[str, Any]) -> str:
@@ -63,7 +57,7 @@ NPROBE, KENTIK, SURICATA, IPFIXCOL = (
     ],
 )  # fmt: skip
 def test_json_of_any_exporter(
-    flow: dict[str, Any], mapping: dict[str, str], expected: list[Any], flows: Read
+    flow: dict[str, Any], mapping: dict[str, str], expected: list[Any]
 ) -> None:
     for text in (lines(flow), json.dumps([flow], indent=1)):
         found, rows, _ = flows(text, mapping=mapping)
@@ -76,19 +70,19 @@ def test_json_of_any_exporter(
     ["argus.csv", "athena.csv", "elastiflow.json", "filebeat.json", "pmacct.csv", "rwcut.txt",
      "suricata-netflow.json", "yaf.json"],
 )  # fmt: skip
-def test_files_of_collectors_have_both_directions_and_the_start(name: str, read: Read) -> None:
+def test_files_of_collectors_have_both_directions_and_the_start(name: str) -> None:
     rows, _ = read(FORMATS / name)
     assert sorted((row["src"], row["dst"], row["bytes"]) for row in rows) == [THERE, BACK]
     assert {row["start_ns"] for row in rows} == {NS}
 
 
 @pytest.mark.parametrize(("name", "lacks"), [("hubble.json", "'bytes'"), ("tshark.csv", "'start'")])
-def test_files_without_sizes_or_records_name_what_to_map(name: str, lacks: str, read: Read) -> None:
+def test_files_without_sizes_or_records_name_what_to_map(name: str, lacks: str) -> None:
     with pytest.raises(UserError, match=f"no column was found for {lacks}(.|\n)*--map"):
         read(FORMATS / name)
 
 
-def test_the_time_of_a_line_is_not_taken_for_the_start(flows: Read) -> None:
+def test_the_time_of_a_line_is_not_taken_for_the_start() -> None:
     flow = {"@timestamp": LATER, "net": {"began": {"start": TIME}}, "src": A, "dst": B, "bytes": 7}
     assert flows(lines(flow))[1][0]["start_ns"] == NS
     flow["net"] = {"start_of_flow": TIME}
@@ -96,12 +90,12 @@ def test_the_time_of_a_line_is_not_taken_for_the_start(flows: Read) -> None:
         flows(lines(flow))
 
 
-def test_what_may_be_a_rate_of_sampling_is_remarked_on_and_not_used(flows: Read) -> None:
+def test_what_may_be_a_rate_of_sampling_is_remarked_on_and_not_used() -> None:
     _, _, notes = flows(lines(KENTIK))
     assert any("sampling=sample_rate" in line for line in notes.lines())
 
 
-def test_json_without_what_is_needed_names_its_keys(flows: Read) -> None:
+def test_json_without_what_is_needed_names_its_keys() -> None:
     with pytest.raises(UserError) as caught:
         flows(lines({"who": A, "whom": B, "at": {"begin": S}, "size": 7}))
     assert "at.begin" in str(caught.value)
@@ -120,7 +114,7 @@ def gcp(reporter: str, sent: int, ends: tuple[str, str] = (A, B), second: float 
     return {"insertId": "x", "jsonPayload": payload, "timestamp": "2026-06-09T10:13:31Z"}
 
 
-def test_a_flow_that_both_ends_report_to_google_counts_once(flows: Read) -> None:
+def test_a_flow_that_both_ends_report_to_google_counts_once() -> None:
     entries = [
         gcp("DEST", 6_900_000, second=0.1), gcp("SRC", 7_000_000),
         gcp("DEST", 90_000, (B, A)),  # the other machine's subnet has no flow logs
@@ -132,7 +126,7 @@ def test_a_flow_that_both_ends_report_to_google_counts_once(flows: Read) -> None
         assert notes.set_aside["record of a flow that another observation point counted"] == 1
 
 
-def test_each_end_in_a_file_of_its_own_counts_once_as_well(tmp_path: Path, read: Read) -> None:
+def test_each_end_in_a_file_of_its_own_counts_once_as_well(tmp_path: Path) -> None:
     for name, entry in (("s0", gcp("SRC", 7_000_000)), ("s1", gcp("DEST", 6_900_000, second=0.1))):
         (tmp_path / f"{name}.json").write_text(lines(entry))
     rows, _ = read(tmp_path / "s0.json", tmp_path / "s1.json")
@@ -173,7 +167,7 @@ VNET = [
     [(nsg(*NSG), [(0, 60), (60, 61)]), ({"records": [vnet("m", *VNET)]}, [(0, 6), (6, 9)])],
 )
 def test_tuples_of_azure_count_since_the_one_before(
-    log: dict[str, Any], seconds: list[tuple[int, int]], indent: int | None, flows: Read
+    log: dict[str, Any], seconds: list[tuple[int, int]], indent: int | None
 ) -> None:
     found, rows, notes = flows(json.dumps(log, indent=indent))
     totals = {ends: sum(n for *e, n in found if tuple(e) == ends) for ends in ((A, B), (B, A))}
@@ -183,18 +177,18 @@ def test_tuples_of_azure_count_since_the_one_before(
     assert notes.set_aside == {"flow that Azure denied": 1}
 
 
-def test_both_interfaces_of_a_flow_of_azure_count_once(flows: Read) -> None:
+def test_both_interfaces_of_a_flow_of_azure_count_once() -> None:
     other = [one.replace(",O,", ",I,") for one in VNET]
     found, *_ = flows(json.dumps({"records": [vnet("m1", *VNET), vnet("m2", *other)]}))
     assert sum(nbytes for src, _, nbytes in found if src == A) == 7_000_000
 
 
-def test_flow_logs_of_azure_without_counts_are_refused(flows: Read) -> None:
+def test_flow_logs_of_azure_without_counts_are_refused() -> None:
     with pytest.raises(UserError, match=r"version 1, which have no counts[\s\S]*version 2"):
         flows(json.dumps(nsg(f"{S},{A},{B},40000,443,T,O,A", version=1)))
 
 
-def test_netobserv_multiplies_by_its_sampling_and_counts_each_flow_once(flows: Read) -> None:
+def test_netobserv_multiplies_by_its_sampling_and_counts_each_flow_once() -> None:
     flow = {
         "AgentIP": "10.1.1.1", "SrcAddr": A, "DstAddr": B, "SrcPort": 40000, "DstPort": 4791,
         "Proto": 17, "Bytes": 140_000, "Packets": 100, "Sampling": 50, "Duplicate": False,
@@ -209,7 +203,7 @@ def test_netobserv_multiplies_by_its_sampling_and_counts_each_flow_once(flows: R
     assert unsampled == (A, B, 140_000)
 
 
-def test_tags_and_values_of_sflowtool(flows: Read) -> None:
+def test_tags_and_values_of_sflowtool() -> None:
     found, rows, _ = flows((FORMATS / "sflowtool.txt").read_text())
     assert found == [(A, B, 1_000_000)]  # 1,018 - 4 - 14 bytes of one packet in a thousand
     assert [(row["start_ns"], row["sampling"], row["packets"]) for row in rows] == [
@@ -217,7 +211,7 @@ def test_tags_and_values_of_sflowtool(flows: Read) -> None:
     ]
 
 
-def test_lines_of_sflowtool_without_times_are_refused_with_the_way(flows: Read) -> None:
+def test_lines_of_sflowtool_without_times_are_refused_with_the_way() -> None:
     line = f"FLOW,10.1.1.1,5,7,020000000001,020000000002,0x0800,10,10,{A},{B},17,0x00,64"
     with pytest.raises(UserError, match=r"no times[\s\S]*tcpdump -w"):
         flows(f"{line},40000,4791,0x00,1018,1000,1000\n" * 3)

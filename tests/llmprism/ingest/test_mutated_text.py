@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.attacks.targets import Edit, damaged, edits
@@ -22,10 +22,7 @@ from prism_common.errors import UserError
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DAY = 1_767_225_600
 LONGEST_S = 20.0  # of one input of a few kB, on a busy machine
-FEW = settings(
-    max_examples=15, deadline=None, derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+FEW = settings(max_examples=15)
 
 
 def lines(head: str, line: str, count: int = 6) -> str:

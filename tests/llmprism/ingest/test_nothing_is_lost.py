@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagrams import FIELDS, NOW_S, V9_TIMES, a_set, template, v5, v9
@@ -20,12 +20,7 @@ from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source
 from prism_common.errors import UserError
 
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
-)
+QUICK = settings(max_examples=25)
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 S = 1_000_000_000
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from ingested import read
 from llmprism.ingest.points import WITHOUT_PORTS
 
-Read = Callable[..., Any]
 TOOLS = Path(__file__).parents[2] / "fixtures" / "tools"
 MS = 1_000_000
 SENDERS = {"10.66.0.1": "10.66.0.2", "fd66::1": "fd66::2"}
@@ -52,7 +51,7 @@ def only_port(path: Path, port: int) -> Path:
 
 @pytest.mark.parametrize("name", ["tcpdump.pcap", "tcpdump-any.pcap"])
 @pytest.mark.parametrize("sender", SENDERS)
-def test_packets_show_every_burst_with_its_bytes(name: str, sender: str, read: Read) -> None:
+def test_packets_show_every_burst_with_its_bytes(name: str, sender: str) -> None:
     rows, done = read(TOOLS / name)
     records = data_of(rows, sender)
     bursts = records[records["payload"] >= 300_000]
@@ -64,7 +63,7 @@ def test_packets_show_every_burst_with_its_bytes(name: str, sender: str, read: R
 
 
 @pytest.mark.parametrize("port", VERSIONS, ids=VERSIONS.values())
-def test_softflowd_agrees_with_the_packets(port: int, tmp_path: Path, read: Read) -> None:
+def test_softflowd_agrees_with_the_packets(port: int, tmp_path: Path) -> None:
     packets, _ = read(TOOLS / "tcpdump.pcap")
     rows, done = read(only_port(tmp_path / "export.pcap", port))
     for sender in ["10.66.0.1"] if port == 2055 else SENDERS:  # v5 has no IPv6
@@ -80,7 +79,7 @@ def test_softflowd_agrees_with_the_packets(port: int, tmp_path: Path, read: Read
 
 @pytest.mark.skipif(shutil.which("nfdump") is None, reason="nfdump is not installed")
 @pytest.mark.parametrize("name", ["nfcapd.netflow9", "nfcapd.ipfix"])
-def test_files_of_nfcapd_hold_the_same(name: str, tmp_path: Path, read: Read) -> None:
+def test_files_of_nfcapd_hold_the_same(name: str, tmp_path: Path) -> None:
     port = 4739 if "ipfix" in name else 9995
     direct, _ = read(only_port(tmp_path / "export.pcap", port))
     rows, done = read(TOOLS / name)
@@ -95,7 +94,7 @@ def test_files_of_nfcapd_hold_the_same(name: str, tmp_path: Path, read: Read) ->
 
 
 def test_first_and_last_packets_that_nfdump_turned_around_are_turned_back(
-    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """nfdump 1.7.1 prints softflowd's IPFIX so; records of one packet do not show it."""
     program = tmp_path / "nfdump"
@@ -110,7 +109,7 @@ def test_first_and_last_packets_that_nfdump_turned_around_are_turned_back(
     assert lengths == {2208 * MS, 2215 * MS}
 
 
-def test_the_summary_of_nfdump_is_no_record_and_no_error(read: Read) -> None:
+def test_the_summary_of_nfdump_is_no_record_and_no_error() -> None:
     rows, done = read(TOOLS / "nfdump.csv")
     assert len(rows) == 11
     assert not done.notes.set_aside
@@ -118,7 +117,7 @@ def test_the_summary_of_nfdump_is_no_record_and_no_error(read: Read) -> None:
     assert (record["bytes"], record["packets"]) == (3_603_544, 68)
 
 
-def test_samples_of_sflow_estimate_what_the_packets_were(read: Read) -> None:
+def test_samples_of_sflow_estimate_what_the_packets_were() -> None:
     rows, done = read(TOOLS / "pmacct-sflow.pcap.gz")
     packets, _ = read(TOOLS / "pmacct-packets.pcap.gz")
     ends = {"src": "10.67.0.1", "dst": "10.67.0.2", "protocol": 6}

@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from ingested import read, read_text
 from llmprism.ingest.columns import OURS
 from llmprism.ingest.commands import ingest_app
 from prism_common.errors import UserError
 
 REJECTED = "flow that AWS rejected"
-Read = Callable[..., Any]
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 DAY = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 MS = 1_000_000
@@ -49,18 +48,16 @@ def times(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
         ("0", 0),
     ],
 )
-def test_durations_as_text(duration: str, ns: int, tmp_path: Path, read: Read) -> None:
+def test_durations_as_text(duration: str, ns: int) -> None:
     text = f'src,dst,start,duration,bytes\na,b,2026-01-01T00:00:00,"{duration}",10\n'
-    rows, _ = read(written(tmp_path / "a.csv", text))
+    rows, _ = read_text(text)
     assert times(rows) == [(0, ns)]
 
 
 @pytest.mark.parametrize("duration", ["soon", "1:2", "12:00", "", "1e99", "nan", "9" * 30, "5 kg"])
-def test_a_duration_that_cannot_be_read_is_never_0(
-    duration: str, tmp_path: Path, read: Read
-) -> None:
+def test_a_duration_that_cannot_be_read_is_never_0(duration: str) -> None:
     text = f"src,dst,start,duration,bytes\na,b,5,{duration},10\na,b,5,1,10\n"
-    rows, done = read(written(tmp_path / "a.csv", text))
+    rows, done = read_text(text)
     assert len(rows) == 1
     assert done.notes.set_aside == {NO_TIME: 1}
 
@@ -76,7 +73,7 @@ def test_a_duration_that_cannot_be_read_is_never_0(
     ],
 )
 def test_the_unit_in_a_columns_name_is_used(
-    start: str, duration: str, values: str, tmp_path: Path, read: Read
+    start: str, duration: str, values: str, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "a.csv", f"{start},{duration},src,dst,bytes\n{values},a,b,5\n")
     for mapping in ({}, {"start": start, "duration": duration}):
@@ -84,8 +81,8 @@ def test_the_unit_in_a_columns_name_is_used(
         assert times(rows) == [(550_014_000, 417_000)]
 
 
-def test_small_times_count_in_the_unit_of_their_name(tmp_path: Path, read: Read) -> None:
-    rows, _ = read(written(tmp_path / "a.csv", "start_ns,end_ns,src,dst,bytes\n1,2,a,b,5\n"))
+def test_small_times_count_in_the_unit_of_their_name() -> None:
+    rows, _ = read_text("start_ns,end_ns,src,dst,bytes\n1,2,a,b,5\n")
     assert (rows[0]["start_ns"], rows[0]["end_ns"]) == (1, 2)
 
 
@@ -103,7 +100,7 @@ def test_a_unit_that_contradicts_a_name_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clickhouse.csv", "nfdump17.csv", "v6.csv"])
-def test_columns_of_collectors_are_found(name: str, read: Read) -> None:
+def test_columns_of_collectors_are_found(name: str) -> None:
     rows, done = read(CASES / "column-names" / name)
     assert times(rows) == [(550 * MS, 0)] * 3
     assert [(row["bytes"], row["dst_port"]) for row in rows] == [(20_844_800, 4791)] * 3
@@ -111,9 +108,9 @@ def test_columns_of_collectors_are_found(name: str, read: Read) -> None:
     assert unused == (["columns that are not used: InIfName"] if name == "clickhouse.csv" else [])
 
 
-def test_counts_beside_a_sampling_rate_are_multiplied_by_it(tmp_path: Path, read: Read) -> None:
+def test_counts_beside_a_sampling_rate_are_multiplied_by_it() -> None:
     text = "TimeFlowStartNs,SrcAddr,DstAddr,Bytes,Packets,SamplingRate\n{},a,b,1500,1,2000\n"
-    rows, _ = read(written(tmp_path / "a.csv", text.format(DAY)))
+    rows, _ = read_text(text.format(DAY))
     assert [rows[0][name] for name in ("bytes", "packets", "sampling")] == [3_000_000, 2000, 2000]
 
 
@@ -140,8 +137,8 @@ T0, T1 = "2026-01-01 00:00:00.250", "2026-01-01 00:00:01.750"
     ],
     ids=["csv", "csv-fast", "csv of own columns", "fmt of own columns"],
 )  # fmt: skip
-def test_nfdumps_present_forms(text: str, tmp_path: Path, read: Read) -> None:
-    rows, done = read(written(tmp_path / "nf", text))
+def test_nfdumps_present_forms(text: str) -> None:
+    rows, done = read_text(text)
     assert times(rows) == [(250 * MS, 1_500 * MS)]
     names = ("src", "src_port", "dst", "dst_port", "protocol", "packets", "bytes")
     expected = ("10.0.0.1", 1000, "10.0.0.2", 2000, 6, 10, 15_000)
@@ -150,17 +147,15 @@ def test_nfdumps_present_forms(text: str, tmp_path: Path, read: Read) -> None:
     assert any("TZ=UTC" in one for one in done.notes.remarks) == has_text
 
 
-def test_what_nfdump_prints_for_people_is_refused_with_the_remedy(
-    tmp_path: Path, read: Read
-) -> None:
+def test_what_nfdump_prints_for_people_is_refused_with_the_remedy() -> None:
     with pytest.raises(UserError, match=r"no table(.|\n)*nfdump -o csv"):
-        read(written(tmp_path / "nf", f"{LINE}\n{T0}  00:00:01.500 TCP  a:1  ->  b:2  10  15  1\n"))
+        read_text(f"{LINE}\n{T0}  00:00:01.500 TCP  a:1  ->  b:2  10  15  1\n")
 
 
-def test_a_time_that_nfdump_does_not_know_is_never_1970(tmp_path: Path, read: Read) -> None:
+def test_a_time_that_nfdump_does_not_know_is_never_1970() -> None:
     lines = ["0000-00-00 00:00:00.000", "1970-01-01 00:00:00.000", T0]
     text = "".join(f"{one},0,6,10.0.0.1,1,10.0.0.2,2,1,5,1\n" for one in lines)
-    rows, done = read(written(tmp_path / "nf.csv", f"{NEW}\n{text}"))
+    rows, done = read_text(f"{NEW}\n{text}")
     assert times(rows) == [(250 * MS, 0)]
     assert done.notes.set_aside == {NO_TIME: 2}
 
@@ -172,7 +167,7 @@ VPC += "end action log-status"
 
 
 @pytest.mark.parametrize("has_header", [True, False])
-def test_aws_flow_logs(has_header: bool, tmp_path: Path, read: Read) -> None:
+def test_aws_flow_logs(has_header: bool, tmp_path: Path) -> None:
     flow = "10.0.0.1 10.0.0.2 4791 4791 17 10 40960 1767225600 1767225660 {} OK"
     lines = [f"2 123456789012 eni-{one} {flow.format('ACCEPT')}" for one in "ab"]
     lines += [f"2 123456789012 eni-c {flow.format('REJECT')}".replace("0.1", "0.9")]
@@ -208,12 +203,12 @@ def test_other_separators(text: str, separator: str | None, tmp_path: Path) -> N
     assert [(row["start_ns"], row["bytes"]) for row in rows] == [(5_000_000_000, 7)] * 2
 
 
-def test_spaces_at_the_end_of_a_piece_of_the_file(tmp_path: Path, read: Read) -> None:
+def test_spaces_at_the_end_of_a_piece_of_the_file() -> None:
     """The file is read in pieces of 64 KiB: a piece ends everywhere in a line."""
     for width in range(20, 32):
         line = "5 6  a b \t 7".ljust(width) + "\n"
         text = "start end src dst bytes\n" + line * 4000
-        rows, done = read(written(tmp_path / "a.txt", text))
+        rows, done = read_text(text)
         assert (len(rows), done.notes.set_aside.total()) == (4000, 0)
         assert {row["bytes"] for row in rows} == {7}
 
@@ -269,7 +264,7 @@ def test_help_names_what_can_be_mapped() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_text_of_another_encoding(encoding: str, tmp_path: Path, read: Read) -> None:
+def test_text_of_another_encoding(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("start,end,src,dst,bytes,ort\n5,6,a,b,7,Zürich\n".encode(encoding))
     rows, done = read(path)
@@ -283,18 +278,16 @@ def test_text_of_another_encoding(encoding: str, tmp_path: Path, read: Read) -> 
     ["9999-12-31 23:59:59", "2262-04-12T00:00:00", "0001-01-01", "9223372036854775807",
      "-9223372036854775808", "18446744073709551615", "99999999999999999999", "1e300"],
 )  # fmt: skip
-def test_times_beyond_what_64_bits_hold(
-    unit: str | None, time: str, tmp_path: Path, read: Read
-) -> None:
+def test_times_beyond_what_64_bits_hold(unit: str | None, time: str) -> None:
     text = f"src,dst,start,end,bytes\na,b,{time},{time},1\na,b,5,6,1\n"
-    rows, done = read(written(tmp_path / "a.csv", text), time_unit=unit, from_ns=-(10**30))
+    rows, done = read_text(text, time_unit=unit, from_ns=-(10**30))
     assert len(rows) + done.notes.set_aside.total() == 2
     assert done.notes.set_aside
-    _, done = read(tmp_path / "a.csv", time_unit=unit, to_ns=10**30, from_ns=10**29)
+    _, done = read_text(text, time_unit=unit, to_ns=10**30, from_ns=10**29)
     assert done.notes.records == 0
 
 
-def test_instants_in_arrow_types_that_ns_do_not_reach(tmp_path: Path, read: Read) -> None:
+def test_instants_in_arrow_types_that_ns_do_not_reach(tmp_path: Path) -> None:
     far = pa.array([253_402_300_799, 5], pa.timestamp("s"))
     length = pa.array([10**15, 1], pa.duration("s"))
     columns = {"src": ["a", "a"], "dst": ["b", "b"], "bytes": pa.array([1, 2**64 - 1], pa.uint64())}
@@ -304,7 +297,7 @@ def test_instants_in_arrow_types_that_ns_do_not_reach(tmp_path: Path, read: Read
     assert done.notes.set_aside == {NO_TIME: 1, "no size, or one that cannot be read": 1}
 
 
-def test_a_mapping_to_a_key_of_the_same_name(tmp_path: Path, read: Read) -> None:
+def test_a_mapping_to_a_key_of_the_same_name(tmp_path: Path) -> None:
     flow = {"time_flow_start_ns": DAY, "time_flow_end_ns": DAY + 9, "end": DAY + 5, "bytes": 3}
     flow |= {"src_addr": "a", "dst_addr": "b"}
     path = written(tmp_path / "g.json", json.dumps(flow) + "\n")
@@ -312,12 +305,12 @@ def test_a_mapping_to_a_key_of_the_same_name(tmp_path: Path, read: Read) -> None
     assert times(rows) == [(5, 4)]
 
 
-def test_the_format_of_another_table_is_an_error_or_read(tmp_path: Path, read: Read) -> None:
+def test_the_format_of_another_table_is_an_error_or_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "start,end,src,dst,bytes\n2026-01-01,2026-01-01,a,b,7\n")
     rows, _ = read(path, reader="nfdump_csv")
     assert times(rows) == [(0, 0)]
     with pytest.raises(UserError, match="no column"):
-        read(written(tmp_path / "b.csv", "x,y\n1,2\n"), reader="vpc_flow_log")
+        read_text("x,y\n1,2\n", reader="vpc_flow_log")
 
 
 @pytest.mark.parametrize("text", ["x,y\n1,2\n", "\0\1\2", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from datagrams import NOW_S, S, captured, v5
+from ingested import read
 
-Read = Callable[..., Any]
 MACS = bytes.fromhex("020000000002 020000000001")
 MIRROR, COLLECTOR = "192.0.2.250", "192.0.2.251"
 
@@ -78,7 +78,7 @@ ONE = [("10.0.0.1", "10.0.0.2", 17, len(INNER), 1)]
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_tags_before_ip_are_walked(tag: str, tmp_path: Path, read: Read) -> None:
+def test_tags_before_ip_are_walked(tag: str, tmp_path: Path) -> None:
     rows, done = read(pcap(tmp_path / "a.pcap", [MACS + TAGS[tag]]))
     assert values(rows) == ONE
     assert not done.notes.set_aside
@@ -97,14 +97,14 @@ LINKS = {
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_links_other_than_ethernet_are_read(link: str, tmp_path: Path, read: Read) -> None:
+def test_links_other_than_ethernet_are_read(link: str, tmp_path: Path) -> None:
     number, raw = LINKS[link]
     rows, _ = read(pcap(tmp_path / "a.pcap", [raw], number))
     size = 1084 if link == "InfiniBand" else len(INNER)
     assert values(rows) == [("10.0.0.1", "10.0.0.2", 17, size, 1)]
 
 
-def test_what_is_not_read_is_named(tmp_path: Path, read: Read) -> None:
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     kinds = [
         b"\x08\x06",
         b"\x88\xcc",
@@ -124,7 +124,7 @@ def test_what_is_not_read_is_named(tmp_path: Path, read: Read) -> None:
     assert done.notes.set_aside == {"packet on a link of type 195, which is not read": 1}
 
 
-def test_the_fragments_of_a_mirrored_packet_are_one_packet(tmp_path: Path, read: Read) -> None:
+def test_the_fragments_of_a_mirrored_packet_are_one_packet(tmp_path: Path) -> None:
     gre = bytes.fromhex("100088be00000001") + bytes(8) + FRAME
     pieces = [MACS + b"\x08\0" + one for one in in_pieces(MIRROR, COLLECTOR, 47, gre)]
     rows, done = read(pcap(tmp_path / "a.pcap", pieces))
@@ -133,7 +133,7 @@ def test_the_fragments_of_a_mirrored_packet_are_one_packet(tmp_path: Path, read:
     assert all("later fragment of a mirrored packet" in one for one in done.notes.set_aside)
 
 
-def test_the_fragments_of_a_packet_count_for_its_flow(tmp_path: Path, read: Read) -> None:
+def test_the_fragments_of_a_packet_count_for_its_flow(tmp_path: Path) -> None:
     pieces = [MACS + b"\x08\0" + one for one in in_pieces("10.0.0.1", "10.0.0.2", 17, ROCE)]
     rows, _ = read(pcap(tmp_path / "a.pcap", pieces))
     assert [(row["src_port"], row["dst_qp"], row["bytes"], row["payload"]) for row in rows] == [
@@ -146,9 +146,7 @@ EXPORT = udp(40000, 9991, v5(FLOWS, uptime=1_000))
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_an_export_datagram_in_fragments_is_put_together(
-    turn: int, tmp_path: Path, read: Read
-) -> None:
+def test_an_export_datagram_in_fragments_is_put_together(turn: int, tmp_path: Path) -> None:
     pieces = [MACS + b"\x08\0" + one for one in in_pieces(MIRROR, COLLECTOR, 17, EXPORT)]
     assert len(pieces) == 2
     rows, done = read(pcap(tmp_path / "a.pcap", pieces[::turn]))
@@ -158,7 +156,7 @@ def test_an_export_datagram_in_fragments_is_put_together(
     assert done.notes.set_aside == {"export datagram of which fragments are missing": 1}
 
 
-def test_datagrams_are_found_behind_other_packets(tmp_path: Path, read: Read) -> None:
+def test_datagrams_are_found_behind_other_packets(tmp_path: Path) -> None:
     others = [MACS + b"\x08\x06" + bytes(28), FRAME, FRAME, MACS + b"\x88\xcc" + bytes(40)]
     export = MACS + b"\x08\0" + ipv4(MIRROR, COLLECTOR, 17, EXPORT)
     rows, done = read(pcap(tmp_path / "a.pcap", [*others, export]))
@@ -166,14 +164,14 @@ def test_datagrams_are_found_behind_other_packets(tmp_path: Path, read: Read) ->
     assert done.notes.set_aside == {"packet that carries no export datagram": 4}
 
 
-def test_a_datagram_in_a_network_s_traffic_is_traffic(tmp_path: Path, read: Read) -> None:
+def test_a_datagram_in_a_network_s_traffic_is_traffic(tmp_path: Path) -> None:
     export = MACS + b"\x08\0" + ipv4(MIRROR, COLLECTOR, 17, EXPORT)
     rows, done = read(pcap(tmp_path / "a.pcap", [*[FRAME] * 19, export]))
     assert {row["src"]: row["packets"] for row in rows} == {"10.0.0.1": 19, MIRROR: 1}
     assert any("--format netflow" in one for one in done.notes.remarks)
 
 
-def test_mpls_in_a_sample_of_sflow_is_walked(tmp_path: Path, read: Read) -> None:
+def test_mpls_in_a_sample_of_sflow_is_walked(tmp_path: Path) -> None:
     header = MACS + TAGS["MPLS"][:120]
     raw = struct.pack(">IIII", 1, 14 + 8 + len(INNER), 0, len(header))
     raw += header + bytes(-len(header) % 4)

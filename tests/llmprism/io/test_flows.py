@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.io.flows import canonical_order, read_flows
+from llmprism.io.flows import read_flows
 from llmprism.io.topology import Link, Topology, read_topology
 from prism_common.errors import UserError
 
@@ -335,22 +335,3 @@ def test_equal_records_within_a_tick_of_a_coarse_clock_are_kept(
     columns |= {"bytes": [5000] * 200, "src_port": [1] * 200, "dst_port": [4791] * 200}
     _, intake = read_flows(write(file, columns), topology)
     assert (intake.kept, intake.repeated) == (200, 100)
-
-
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_records_are_in_order_of_all_columns(block: int) -> None:
-    draw = np.random.default_rng(1)
-    names = ("start_ns", "end_ns", "src", "dst", "bytes", "src_port", "path")
-    columns = {name: draw.integers(0, 3, 300) for name in names}
-    order = canonical_order(columns, block)
-    assert order is not None
-    assert order.tolist() == np.lexsort([columns[name] for name in reversed(names)]).tolist()
-
-
-@pytest.mark.parametrize(("ports", "size"), [([7, 300, 50_000], 2), ([7, None, 50_000], 4)])
-def test_ports_have_the_shortest_type_that_holds_them(
-    ports: list[int | None], size: int, file: Path, topology: Topology
-) -> None:
-    flows, _ = read_flows(write(file, GOOD | {"src_port": ports}), topology)
-    assert flows.optional["src_port"].tolist() == [-1 if port is None else port for port in ports]
-    assert flows.optional["src_port"].itemsize == size

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from llmprism import methods
 from llmprism.isolation.runner import Limits, MethodError
 from llmprism.pipeline import diagnose
 from prism_common.errors import UserError
+from small_jobs import make_world, read_world
 
 METHODS = """
 import os, subprocess, sys, time
@@ -58,7 +58,7 @@ def invalid(flows, topology, progress):
 
 
 @pytest.fixture
-def world(make_world: Callable[..., Any]) -> Any:
+def world() -> Any:
     """A small world of one job."""
     return make_world(steps=4)
 
@@ -169,9 +169,7 @@ def test_an_unknown_module_is_refused_before_anything_runs(run_folder: Path) -> 
         diagnose(run_folder / "flows.parquet", run_folder / "topology.json", "nowhere:method")
 
 
-def test_the_records_that_it_gets_are_those_of_the_file(
-    world: Any, read_world: Callable[..., Any]
-) -> None:
+def test_the_records_that_it_gets_are_those_of_the_file(world: Any) -> None:
     flows, _ = read_world(world)
     table = flows.as_table().to_pandas()
     assert len(table) == len(flows)

@@ -10,6 +10,7 @@ import pytest
 
 from llmprism.methods.rivals import period_of, records_in_a_step, slow_stretches
 from llmprism.pipeline import diagnose
+from small_jobs import make_world
 
 
 @pytest.mark.parametrize("period", [7, 40, 333])
@@ -48,7 +49,7 @@ def test_a_slower_level_is_a_finding_and_noise_is_not() -> None:
 
 
 @pytest.mark.parametrize("method", ["null", "autocorrelation", "changepoints"])
-def test_connected_servers_are_a_job(method: str, make_world: Any, tmp_path: Any) -> None:
+def test_connected_servers_are_a_job(method: str, tmp_path: Any) -> None:
     world = make_world(steps=8)
     diagnosis = diagnose(*world.save(tmp_path), method=method)
     assert set(diagnosis.jobs["address"]) == set(world.ranks["address"])

@@ -68,7 +68,7 @@ def test_posteriors_agree_with_the_peer(name: str, prior: Prior, hazard: float) 
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_posteriors_agree_with_the_peer_for_any_values(numbers: list[float]) -> None:
     values = np.array(numbers)
     theirs = peer_posteriors(values, PRIOR, HAZARD)
@@ -78,7 +78,7 @@ def test_posteriors_agree_with_the_peer_for_any_values(numbers: list[float]) -> 
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0.01, 0.9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_run_length_zero_always_has_the_hazard(numbers: list[float], hazard: float) -> None:
     """Trap 3: a literal "P(run length = 0) > 0.95" can never fire."""
     zero = unpruned(np.array(numbers), PRIOR, hazard, 0).short

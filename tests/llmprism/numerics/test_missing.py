@@ -13,10 +13,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import (
     deviation,
-    finite_median,
     nanmedian,
     nanquantile,
-    row_deviations,
 )
 
 VALUES = st.floats(-1e18, 1e18) | st.just(np.nan) | st.sampled_from([0.0, 1.0, 3.0])
@@ -39,27 +37,9 @@ def test_a_median_is_that_of_numpy(values: Floats) -> None:
     np.testing.assert_array_equal(nanmedian(values, -1), expected)
 
 
-def test_series_without_a_value_have_no_quantile() -> None:
-    assert np.isnan(nanquantile(np.empty((3, 0)), 0.25)).tolist() == [True] * 3
-    assert nanquantile(np.empty((0, 3)), 0.25).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"), [([1.0, np.nan, 3.0, np.inf, -np.inf, 8.0], 3.0), ([np.inf], np.nan)]
-)
-def test_only_finite_values_count(values: list[float], expected: float) -> None:
-    assert finite_median(np.array(values)) == pytest.approx(expected, nan_ok=True)
-
-
 def test_the_deviation_of_a_normal_distribution_is_its_own() -> None:
     drawn = 7.0 + 3.0 * np.random.default_rng(1).standard_normal(20_000)
     with_missing = np.concatenate((drawn, [np.nan, np.inf]))
     assert deviation(with_missing) == pytest.approx(3.0, rel=0.03)
     assert deviation(np.full(5, 2.0)) == 0.0
     assert np.isnan(deviation(np.array([np.nan])))
-
-
-def test_the_deviations_of_rows_are_those_of_each_by_itself() -> None:
-    drawn = np.random.default_rng(2).standard_normal((5, 12))
-    drawn[1, 3:6], drawn[4] = np.nan, np.nan
-    assert row_deviations(drawn) == pytest.approx([deviation(row) for row in drawn], nan_ok=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from small_jobs import make_world
 from watching import Watched
 
 SLOW = {(1, step): 1.5 for step in range(14, 18)}
 
 
 @pytest.fixture
-def world(make_world: Callable[..., Any]) -> Any:
+def world() -> Any:
     """A job whose replica 1 is slow in the steps 14 to 17 of 34."""
     return make_world(steps=34, slow=SLOW, jitter=0.01)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.state import State
 from llmprism.watch.view import Shown, View, shown_after
+from small_jobs import join_worlds, make_world
 from watching import SETTINGS, Watched
 
 STEPS = 40
@@ -64,9 +64,7 @@ def _have_all_steps(seen: Seen, history: Path) -> None:
         assert abs(shown[str(job)] - numbers.max()) <= 1
 
 
-def test_a_job_that_changes_is_diagnosed_without_the_others(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_job_that_changes_is_diagnosed_without_the_others(tmp_path: Path) -> None:
     slow = make_world(**SMALL, steps=STEPS, slow=SLOW, name="a")
     steady = make_world(**SMALL, steps=STEPS, name="b", forward_ns=22_000_000, seed=1)
     one, seen = _watched(join_worlds(slow, steady), tmp_path)
@@ -78,9 +76,7 @@ def test_a_job_that_changes_is_diagnosed_without_the_others(
     _have_all_steps(seen, tmp_path / "state" / "history")
 
 
-def test_a_job_that_begins_is_found_while_another_one_is_followed(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_job_that_begins_is_found_while_another_one_is_followed(tmp_path: Path) -> None:
     first = make_world(**SMALL, steps=STEPS, name="a")
     start_ns = int(first.flows["start_ns"].median())
     second = make_world(**SMALL, steps=STEPS // 2, name="b", start_ns=start_ns, seed=1)
@@ -92,9 +88,7 @@ def test_a_job_that_begins_is_found_while_another_one_is_followed(
 
 
 @pytest.mark.slow
-def test_a_slow_rank_of_jobs_that_share_switches_is_looked_at_alone(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_slow_rank_of_jobs_that_share_switches_is_looked_at_alone(tmp_path: Path) -> None:
     """Only a finding about the network brings the jobs that cross the same switches."""
     wide = {**SMALL, "dp": 4, "steps": 2 * STEPS}
     late = {(1, step): 1.4 for step in range(64, 70)}

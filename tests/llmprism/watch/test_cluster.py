@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -12,13 +11,14 @@ import pytest
 
 from dask_clusters import dask_cluster
 from llmprism.watch.state import State
+from small_jobs import join_worlds, make_world
 from watching import SETTINGS, Watched, pieces, put
 
 SLOW = {(1, step): 1.5 for step in range(14, 18)}
 
 
 @pytest.fixture
-def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> Any:
+def tenants() -> Any:
     """Two jobs, of which one has a slow replica."""
     slow = make_world(name="a", steps=34, slow=SLOW, jitter=0.01)
     return join_worlds(slow, make_world(name="b", dp=5, steps=30, seed=4, jitter=0.01))

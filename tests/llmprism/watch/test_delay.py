@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,6 +14,7 @@ from llmprism.pipeline import diagnose
 from llmprism.watch.alerts.alertmanager import Alertmanager
 from llmprism.watch.settings import SECOND_NS
 from receivers import Posted, receiver
+from small_jobs import make_world
 from watching import SETTINGS, Watched, put
 
 FIRST, LAST, STEPS = 50, 75, 90  # step 50 is the first slow one
@@ -43,9 +42,7 @@ def _posted_at(posted: Posted, deadline_s: float, found: list[float]) -> None:
 
 
 @pytest.mark.slow
-def test_the_post_comes_two_steps_and_ten_seconds_after_a_slow_step(
-    make_world: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_post_comes_two_steps_and_ten_seconds_after_a_slow_step(tmp_path: Path) -> None:
     slow = {(1, step): 1.5 for step in range(FIRST, LAST)}
     world = make_world(steps=STEPS, slow=slow, jitter=0.01)
     ends = diagnose(*world.save(tmp_path / "whole")).steps.groupby("step")["end_ns"].median()

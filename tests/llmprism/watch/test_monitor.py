@@ -7,7 +7,6 @@ import math
 import os
 import resource
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -28,6 +27,7 @@ from llmprism.watch.state import State
 from llmprism.watch.state_folder import StateFolder
 from prism_common.errors import UserError
 from processes import started, wait_until
+from small_jobs import join_worlds, make_world
 from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces, put
 
 DAY_NS = 86_400 * SECOND_NS
@@ -195,9 +195,7 @@ def test_a_folder_belongs_to_one_monitor(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_on_other_servers_gets_its_own_name(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_job_on_other_servers_gets_its_own_name(tmp_path: Path) -> None:
     worlds = [make_world(steps=14, name="a"), make_world(steps=14, name="b")]
     both = join_worlds(*worlds)
     watched = Watched(tmp_path)
@@ -225,9 +223,7 @@ def test_windows_that_show_no_steps_yet_stop_nothing(world: Any, watched: Watche
 
 
 @pytest.fixture(scope="module")
-def arriving(
-    make_world: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Any, set[Any]]:
+def arriving(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, set[Any]]:
     """A job with a slow replica, and what one diagnosis of all its records finds."""
     slow = {(1, step): 1.5 for step in range(24, 28)}
     world = make_world(dp=2, micro=4, steps=44, slow=slow, jitter=0.01)

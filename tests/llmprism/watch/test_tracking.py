@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS
 from llmprism.watch.state import State
 from llmprism.watch.view import View
+from small_jobs import make_world
 from watching import SETTINGS, Watched
 
 STEPS = 60
@@ -46,7 +46,7 @@ def _watched(world: Any, folder: Path) -> tuple[Watched, Counted]:
 
 
 @pytest.fixture
-def steady(make_world: Callable[..., Any]) -> Any:
+def steady() -> Any:
     """A job whose steps are all alike."""
     return make_world(steps=STEPS, jitter=0.01)
 
@@ -72,9 +72,7 @@ def test_a_lost_record_here_and_there_does_not_matter(steady: Any, tmp_path: Pat
     assert one.events == []
 
 
-def test_a_slow_gpu_is_found_while_its_job_is_followed(
-    make_world: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_slow_gpu_is_found_while_its_job_is_followed(tmp_path: Path) -> None:
     slow = {(1, step): 1.3 for step in range(40, 46)}
     world = make_world(steps=STEPS, slow=slow, jitter=0.01)
     one, counted = _watched(world, tmp_path)

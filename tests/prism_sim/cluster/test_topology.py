@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fabrics import clusters
@@ -42,7 +42,6 @@ def test_a_core_that_no_link_reaches_is_no_part_of_the_network() -> None:
 
 
 @given(clusters(), st.data())
-@settings(deadline=None)
 def test_every_cable_joins_neighbouring_tiers_and_every_switch_has_one(
     cluster: Cluster, data: st.DataObject
 ) -> None:
@@ -66,7 +65,6 @@ def test_every_cable_joins_neighbouring_tiers_and_every_switch_has_one(
 
 
 @given(clusters(), st.integers(0, 2**32), st.data())
-@settings(deadline=None)
 def test_every_path_is_a_walk_along_cables_of_the_graph(
     cluster: Cluster, seed: int, data: st.DataObject
 ) -> None:
@@ -126,7 +124,6 @@ def _refuse_to_open(cluster: Cluster) -> None:
 
 
 @given(clusters(), st.data())
-@settings(deadline=None)
 def test_a_refused_change_leaves_everything_as_it_was(
     cluster: Cluster, data: st.DataObject
 ) -> None:
@@ -155,7 +152,6 @@ def test_a_refused_change_leaves_everything_as_it_was(
 
 
 @given(clusters(), st.data())
-@settings(deadline=None)
 def test_no_connection_uses_a_failed_uplink_and_repair_brings_all_back(
     cluster: Cluster, data: st.DataObject
 ) -> None:

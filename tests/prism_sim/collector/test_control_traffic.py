@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.loading.checks import errors
-from prism_sim.toolkit import Scenario
 from records import EPOCH, MS, collected, effects, many
-from tiny import TINY_MODEL, simulate_one
+from tiny import simulate_one
 
 ROCE = {"kind": "headers"}
 OVER_TCP = {
@@ -56,12 +54,6 @@ def test_the_set_up_of_each_queue_pair_uses_a_tcp_connection(tmp_path):
     # three full segments: SYN, two ACKs; SYN-ACK
     sizes = {(60 + 5 * 52 + 3500, 6), (60 + 3 * 52 + 3500, 4)}
     assert set(zip(beside["bytes"], beside["packets"], strict=True)) == sizes
-
-
-def test_batches_do_not_open_a_connection_twice(tmp_path):
-    batches = [[(k * MS, k * MS + 10, 50_000, k % 2)] for k in range(1, 7)]
-    frame = collected(tmp_path, effects(ROCE, {"kind": "connections"}), batches, lines=2)
-    assert (frame["protocol"] == 6).sum() == 2 * 2
 
 
 @pytest.mark.parametrize("headers", [ROCE, OVER_TCP])
@@ -218,19 +210,6 @@ def test_acknowledgements_make_pairs_of_the_kind_that_they_answer(tmp_path):
     assert couples == {(b, a) for a, b in couples}
 
 
-@pytest.mark.parametrize(
-    ("at", "complaint"), [("s0009", "neither a server nor an address"), ("nowhere", "neither")]
-)
-def test_a_service_must_be_somewhere(at, complaint):
-    scenario = {
-        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1,
-        "collector": effects(ROCE, {"kind": "dns", "at": at}),
-    }  # fmt: skip
-    remarks = list(errors(Scenario.model_validate(scenario)))
-    assert [remark.loc for remark in remarks] == [("collector", "effects", 1, "at")]
-    assert complaint in remarks[0].what
-
-
 def test_times_before_zero_are_written(tmp_path):
     frame = collected(tmp_path, effects(ROCE, {"kind": "connections"}), many(1))
     assert frame["start_ns"].min() == -MS
@@ -251,13 +230,3 @@ def test_every_server_pings_one_and_gets_an_answer(tmp_path):
     end_ns = frame["end_ns"].max() - 1_767_225_600 * 10**9
     each = pings.groupby(["src", "dst"]).size()  # requests of one server, and answers to the other
     assert (each - 2 * end_ns / (10 * MS)).abs().max() <= 2
-
-
-def test_a_server_cannot_ping_itself():
-    listed = [{"kind": "headers"}, {"kind": "pings", "ahead": 4}]
-    values = {
-        "name": "t", "cluster": {"servers": 4}, "collector": {"effects": listed},
-        "jobs": [{"name": "a", "model": TINY_MODEL, "micro_batches": 1, "steps": 1}],
-    }  # fmt: skip
-    found = [str(problem) for problem in errors(Scenario.model_validate(values))]
-    assert any("4 places after a server is the same one" in text for text in found)

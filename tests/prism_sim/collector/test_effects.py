@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from llmprism.pipeline import diagnose
 from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
-from prism_sim.toolkit import Draws, load_scenario
+from prism_sim.toolkit import Draws
 from records import MS, as_records, collected, effects, many, rows
 from tiny import simulate_one
 
@@ -49,21 +49,13 @@ def test_a_record_older_than_the_timeout_ends_with_its_last_packet(tmp_path):
     assert rows(frame) == [(0, 2 * MS, 3), (2 * MS + 500, 3 * MS, 4)]
 
 
-def test_a_full_table_exports_its_oldest_record(tmp_path):
-    batches = [[(0, 10, 1, 0), (20, 30, 2, 1), (40, 50, 4, 0)]]
-    frame = collected(tmp_path, merging(cache_entries=1), batches, lines=2)
-    assert rows(frame) == [(0, 10, 1), (20, 30, 2), (40, 50, 4)]
-    frame = collected(tmp_path, merging(cache_entries=2), batches, lines=2)
-    assert rows(frame) == [(20, 30, 2), (0, 50, 5)]
-
-
 flows = st.lists(
     st.tuples(st.integers(0, 50 * MS), st.integers(0, 20 * MS), st.integers(0, 10**6),
               st.integers(0, 1)), min_size=1, max_size=30,
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(flows, st.integers(1, 5), st.sampled_from([None, 0.001, 0.007]), st.sampled_from([None, 1]))
 def test_cutting_conserves_bytes(tmp_path_factory, flows, batches, timeout_s, entries):
     flows = [(start, start + length, size, route) for start, length, size, route in flows]
@@ -185,18 +177,6 @@ def test_each_effect_once():
         Model.model_validate({"effects": [effect, effect]})
 
 
-def test_an_unknown_leaf_is_refused_at_its_line(tmp_path):
-    from prism_common.errors import UserError
-
-    path = tmp_path / "s.yaml"
-    path.write_text(
-        "cluster: {servers: 2}\njobs: []\nduration_s: 1\ncollector:\n  effects:\n"
-        "    - {kind: silent_switches, switches: [leaf999]}\n"
-    )
-    with pytest.raises(UserError, match="leaf999"):
-        load_scenario(path)
-
-
 def test_effects_change_records_and_never_the_truth(tmp_path):
     plain = simulate_one(tmp_path / "a", dp=4, placement="spread")
     effects = [{"kind": "loss", "probability": 0.5}, {"kind": "headers"}]
@@ -262,7 +242,7 @@ def test_every_effect_is_tried():
     ]
 
 
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(max_examples=25)
 @given(st.sets(st.sampled_from(range(1, len(EFFECTS)))), CUTS)
 def test_records_stay_possible_and_are_taken(tmp_path_factory, chosen, cuts):
     run = simulate_one(

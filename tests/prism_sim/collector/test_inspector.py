@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prism_sim as ps
@@ -118,7 +118,7 @@ def test_without_the_section_the_run_is_the_same_to_the_byte(run, tmp_path):
         assert (plain.folder / name).read_bytes() == (run.folder / name).read_bytes()
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4)
 @given(
     interval_s=st.sampled_from([0.0005, 0.05, 3.0, None]),
     ring=st.sampled_from([1, 7, 1024]),

@@ -144,7 +144,7 @@ transfers = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(transfers, st.integers(1, 4))
 def test_a_full_table_evicts_its_oldest_record(tmp_path_factory, transfers, limit):
     batch = [(at * MS, (at + length) * MS, size, line) for at, length, size, line in transfers]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
-from prism_sim.collector.effects.paths import Paths
-from prism_sim.loading.checks import errors
-from prism_sim.toolkit import Scenario
 from records import collected, effects, many
 from tiny import simulate_one
 
@@ -82,22 +78,6 @@ def test_all_at_once_and_paths_of_one_hop(tmp_path):
     known = paths.dropna().str.split("|")
     assert set(known.str[2].dropna()) == {"?"}
     assert_share(paths.str.count("[|]") == 2, 0.8 * 0.6)
-
-
-def test_an_unknown_switch_is_refused():
-    effect = {"kind": "paths", "hidden": ["spine99"]}
-    scenario = {
-        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1, "collector": effects(effect),
-    }  # fmt: skip
-    (remark,) = errors(Scenario.model_validate(scenario))
-    assert remark.loc == ("collector", "effects", 0, "hidden", 0)
-    assert "spine99" in remark.what
-
-
-@pytest.mark.parametrize("field", ["unknown_hop", "truncated", "missing"])
-def test_shares_are_shares(field):
-    with pytest.raises(ValidationError, match="less than or equal to 1"):
-        Paths.model_validate({field: 1.5})
 
 
 @pytest.mark.parametrize(
@@ -213,34 +193,3 @@ def test_new_names_move_no_draw_and_no_truth(tmp_path):
     times = ["start_ns", "end_ns", "bytes"]
     pd.testing.assert_frame_equal(plain[times], frame[times])
     pd.testing.assert_frame_equal(was.truth("pairs"), run.truth("pairs"))
-
-
-def test_records_of_different_ports_are_not_merged(tmp_path):
-    nat = {"kind": "nat", "servers": ["s0001", "s0003"]}
-    merged = {"message_boundary": False, "idle_gap_us": 15_000, **effects(nat)}
-    run = simulate_one(tmp_path, dp=4, cluster=ONE_EACH, collector=merged)
-    frame = pd.read_parquet(run.flows)
-    sent = run.truth("pairs")["bytes"].sum()
-    assert frame["bytes"].sum() == sent
-
-
-@pytest.mark.parametrize(
-    ("effect", "loc"),
-    [
-        ({"kind": "nat", "servers": ["s0009"]}, ("servers", 0)),
-        (
-            {"kind": "moved_addresses", "moves": [{"address_of": "s9", "to": "s0000", "at_s": 0}]},
-            ("moves", 0, "address_of"),
-        ),
-        (
-            {"kind": "moved_addresses", "moves": [{"address_of": "s0", "to": "s0", "at_s": 0}]},
-            ("moves", 0, "to"),
-        ),
-    ],
-)
-def test_servers_must_exist(effect, loc):
-    scenario = {
-        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1, "collector": effects(effect),
-    }  # fmt: skip
-    remarks = list(errors(Scenario.model_validate(scenario)))
-    assert ("collector", "effects", 0, *loc) in [remark.loc for remark in remarks]

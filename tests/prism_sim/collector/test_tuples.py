@@ -156,46 +156,30 @@ def train(start, burst, period, bursts, early=None):
         count, begin, end = early
         each = (end - begin) / count
         trains.insert(0, (begin, each, each, count, 100, 0, False, False, 0, 0))
-    return np.array(trains, TRAIN)
+    return trains
 
 
-def test_waits_within_the_gap_stay_one_record(collect):
-    assert collect(1, train(50, 2_000, 3_000, 3)) == [(50, 8_050, 300)]
-
-
-def test_waits_beyond_the_gap_cut_burst_from_burst(collect):
-    records = collect(1, train(50, 2_000, 3_001, 3))
-    assert records == [(50, 2_050, 100), (3_051, 5_051, 100), (6_052, 8_052, 100)]
-
-
-def test_early_bytes_join_the_first_record_within_the_gap(collect):
-    assert collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 4_000))) == [(0, 9_000, 500)]
-
-
-def test_early_bytes_are_a_record_of_their_own_beyond_the_gap(collect):
-    records = collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 3_999)))
-    assert records == [(0, 3_999, 300), (5_000, 9_000, 200)]
-
-
-def test_early_bursts_and_waits_between_regular_ones(collect):
-    records = collect(1, train(5_000, 1_000, 4_000, 2, early=(1, 3_500, 4_500)))
-    assert records == [(3_500, 6_000, 200), (9_000, 10_000, 100)]
-
-
-def test_a_message_with_a_change_of_pace_is_one_record_without_a_silence(collect):
-    slow, fast = (
-        (0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
-        (8_500, 1_000, 1_500, 3, 100, 0, False, True, 0, 0),
-    )
-    assert collect(1, np.array([slow, fast], TRAIN)) == [(0, 12_500, 500)]
-
-
-def test_two_messages_in_a_row_are_two_records(collect):
-    messages = [
-        (0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
-        (8_000, 1_000, 1_000, 3, 100, 0, False, False, 0, 0),
-    ]
-    assert collect(1, np.array(messages, TRAIN)) == [(0, 8_000, 200), (8_000, 11_000, 300)]
+@pytest.mark.parametrize(
+    ("trains", "records"),
+    [
+        (train(50, 2_000, 3_000, 3), [(50, 8_050, 300)]),
+        (train(50, 2_000, 3_001, 3), [(50, 2_050, 100), (3_051, 5_051, 100), (6_052, 8_052, 100)]),
+        (train(5_000, 2_000, 2_000, 2, early=(3, 0, 4_000)), [(0, 9_000, 500)]),
+        (train(5_000, 2_000, 2_000, 2, early=(3, 0, 3_999)),
+         [(0, 3_999, 300), (5_000, 9_000, 200)]),
+        (train(5_000, 1_000, 4_000, 2, early=(1, 3_500, 4_500)),
+         [(3_500, 6_000, 200), (9_000, 10_000, 100)]),
+        ([(0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
+          (8_500, 1_000, 1_500, 3, 100, 0, False, True, 0, 0)], [(0, 12_500, 500)]),
+        ([(0, 4_000, 4_000, 2, 100, 0, False, False, 0, 0),
+          (8_000, 1_000, 1_000, 3, 100, 0, False, False, 0, 0)],
+         [(0, 8_000, 200), (8_000, 11_000, 300)]),
+    ],
+    ids=["waits within the gap", "waits beyond it", "early bytes join", "early bytes apart",
+         "early bursts", "a change of pace", "two messages"],
+)  # fmt: skip
+def test_a_silence_of_a_train_beyond_the_gap_ends_a_record(collect, trains, records):
+    assert collect(1, np.array(trains, TRAIN)) == records
 
 
 def test_an_interrupted_collection_is_closed_without_open_records(tmp_path):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from prism_sim.collector import collecting
 from records import MS, collected, effects, many, rows
 
 TCP = {"kind": "headers", "mtu_payload_bytes": 1000, "header_bytes": 52, "transport": "tcp"}
@@ -47,14 +45,6 @@ def test_packets_sent_during_a_delay_are_acknowledged_together(tmp_path):
     batch = [(0, 0, 48, 0), (10 * MS, 11 * MS, 4000, 0)]
     frame = collected(tmp_path, effects(TCP, answers(4, delay_ms=40, one_by_one=True)), [batch])
     assert bare(frame) == [11 * MS + HOP_NS]
-
-
-def test_batches_do_not_matter_for_the_delay(tmp_path):
-    batch = [(at * MS, at * MS, 48, 0) for at in (0, 30, 200, 290)]
-    model = effects(TCP, answers(delay_ms=40))
-    whole = collected(tmp_path / "a", model, [batch])
-    apart = collected(tmp_path / "b", model, [[row] for row in batch])
-    assert bare(whole) == bare(apart) == [at * MS + HOP_NS for at in (30, 240, 330)]
 
 
 def test_small_packets_wait_behind_the_data_of_their_host(tmp_path):
@@ -102,11 +92,10 @@ REFILLS = {"kind": "waiting", "line_bytes": 60_000, "refills": True}
 SLOW = {"nic_gbps": 0.4}  # 50,000 bytes in 1 ms
 
 
-def words(folder, data, at, batches=1, **cluster):
+def words(folder, data, at, **cluster):
     """When words that come at the times ``at`` [ns] leave, beside ``data``."""
     batch = [*data, *((when, when, 48, 1) for when in at)]
-    apart = [batch] if batches == 1 else [[row] for row in sorted(batch)]
-    frame = collected(folder, effects(TCP, REFILLS), apart, lines=2, **(SLOW | cluster))
+    frame = collected(folder, effects(TCP, REFILLS), [batch], lines=2, **(SLOW | cluster))
     return sorted(frame[frame["payload"] == 48]["start_ns"])
 
 
@@ -143,14 +132,6 @@ def test_a_connection_has_its_limit_and_another_one_its_own(tmp_path):
     assert words(tmp_path, data, [MS]) == [MS + 2_400_000]
 
 
-def test_batches_do_not_matter_for_the_queue(tmp_path):
-    data = [(0, 6 * MS, 300_000, 0), (4000 * MS, 4006 * MS, 300_000, 0)]
-    at = [MS, 5 * MS, 4001 * MS, 8000 * MS]
-    once = words(tmp_path / "once", data, at)
-    assert words(tmp_path / "apart", data, at, batches=2) == once
-    assert once[2] == 4002 * MS + 200_000
-
-
 N = 20_000
 
 
@@ -185,18 +166,3 @@ def test_late_records_come_after_younger_ones(tmp_path):
     ends = frame["end_ns"].to_numpy()
     behind = ends < np.maximum.accumulate(ends)
     assert behind.mean() == pytest.approx(0.1, abs=0.03)  # those within the run's 20 ms are few
-
-
-def test_pieces_are_written_in_the_order_of_arrival(tmp_path, monkeypatch):
-    batches = [many(1000)[0][i : i + 20] for i in range(0, 1000, 20)]
-    whole = collected(tmp_path, effects(late(delay_ms=1, late=0.2, late_s=0.002)), batches)
-    monkeypatch.setattr(collecting, "PIECE", 50)
-    pieces = collected(tmp_path, effects(late(delay_ms=1, late=0.2, late_s=0.002)), batches)
-    pd.testing.assert_frame_equal(whole, pieces)
-
-
-def test_no_other_draw_moves(tmp_path):
-    loss = {"kind": "loss", "probability": 0.5}
-    plain = collected(tmp_path, effects(loss), many(2000))
-    frame = collected(tmp_path, effects(loss, late(late=0.5, late_s=1)), many(2000))
-    assert sorted(rows(frame)) == rows(plain)

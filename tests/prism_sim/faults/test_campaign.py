@@ -113,12 +113,6 @@ def test_a_campaign_that_makes_no_sense_is_refused(campaign, what):
         scenario(**campaign)
 
 
-def test_a_campaign_needs_an_end_and_a_limit():
-    assert [remark.what for remark in errors(scenario())] == ["the campaign has no end"]
-    (remark,) = errors(scenario(until_s=1e8, acceleration=1e6))
-    assert "at most 10,000" in remark.what
-
-
 FAULTS = [
     {"kind": "slow_gpu", "job": "a", "rank": 9, "factor": 0.5, "from_step": 1, "to_step": 3},
     {"kind": "slow_nic", "server": "s0000", "nic": 0, "factor": 1e-4, "job": "a", "from_step": 5},

@@ -11,9 +11,7 @@ import pytest
 from faulty import fault_of, run_with, step_ms
 from llmprism.conclusion import CALM
 from llmprism.pipeline import diagnose
-from prism_sim.loading.checks import errors
 from prism_sim.toolkit import Run, Scenario, simulate
-from tiny import TINY_MODEL
 
 PLANES: dict[str, Any] = {
     "servers": 8, "gpus_per_server": 1, "nics_per_server": 1, "nic_ports": 2,
@@ -80,21 +78,6 @@ def test_the_truth_calls_a_nic_by_one_address(tmp_path, addresses) -> None:
     assert {*pairs["src"], *pairs["dst"]} <= ranks
     seen = set(pd.read_parquet(run.flows)["src"])
     assert len(seen) == (8 if addresses == "shared" else 16)
-
-
-@pytest.mark.parametrize(
-    ("fault", "fabric", "complaint"),
-    [
-        ({"kind": "failed_leaf", "leaf": "leaf000"}, {"planes": 1}, "NICs have a single port"),
-        ({"kind": "failed_plane", "plane": 0}, {"planes": 1}, "the fabric has a single plane"),
-        ({"kind": "failed_plane", "plane": 2}, {"planes": 2}, "there is no plane 2 among 2"),
-    ],
-)
-def test_what_cannot_fail_is_refused(fault, fabric, complaint) -> None:
-    of = {**PLANES, "nic_ports": fabric["planes"], "fabric": {**PLANES["fabric"], **fabric}}
-    job = {"name": "a", "model": TINY_MODEL, "dp": 8, "micro_batches": 1, "steps": 8}
-    world = {"cluster": of, "jobs": [job], "faults": [fault | WINDOW]}
-    assert complaint in next(one.what for one in errors(Scenario.model_validate(world)))
 
 
 MODEL = {"layers": 4, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from faulty import CLUSTER, compute_ms, fault_of, run_with, step_ms
-from prism_sim.loading.checks import errors, warnings
+from prism_sim.loading.checks import errors
 from prism_sim.toolkit import Run, Scenario, simulate
 from tiny import TINY_MODEL
 
@@ -195,30 +195,3 @@ def test_slow_storage_is_noticed_at_checkpoints_only(tmp_path):
     np.testing.assert_allclose(faulty[[0, 1, 2, 5, 6]], healthy[[0, 1, 2, 5, 6]], rtol=1e-9)
     truth = fault_of(runs[1])
     assert (truth["culprit_kind"], truth["culprit"]) == ("server", "s0008")
-
-
-@pytest.mark.parametrize(
-    ("fault", "what"),
-    [
-        ({"kind": "slow_server", "server": "s0099", "factor": 0.5}, "no server 's0099'"),
-        ({"kind": "uneven_stage", "job": "a", "stage": 2, "factor": 0.5}, "stage 2 is not one of"),
-        ({"kind": "polarised_hashing", "leaf": "leaf000", "used": 4}, "4 uplinks are used"),
-        ({"kind": "job_congestion", "leaf": "leaf000", "between": ["a", "b"]}, "unknown job 'b'"),
-        ({"kind": "job_congestion", "leaf": "leaf000", "between": ["a", "a"]}, "meet itself"),
-        ({"kind": "incast_burst", "server": "s0001", "senders": 8, "burst_bytes": 1, "every_s": 1},
-         "8 servers cannot send"),
-        ({"kind": "expert_imbalance", "job": "a", "spread": 0.5}, "share no experts"),
-    ],
-)  # fmt: skip
-def test_impossible_scenarios_are_refused(fault, what):
-    job = {"name": "a", "model": TINY_MODEL, "dp": 4, "pp": 2, "micro_batches": 4, "steps": 6}
-    content = {"cluster": FLAT, "jobs": [job], "faults": [{**fault, "from_s": 0}]}
-    found = [remark.what for remark in errors(Scenario.model_validate(content))]
-    assert any(what in one for one in found), found
-
-
-def test_a_storage_fault_of_another_server_is_doubted():
-    job = {"name": "a", "model": TINY_MODEL, "dp": 4, "pp": 2, "micro_batches": 4, "steps": 6}
-    fault = {"kind": "slow_storage", "server": "s0001", "factor": 0.5, "from_s": 0}
-    scenario = Scenario.model_validate({"cluster": FLAT, "jobs": [job], "faults": [fault]})
-    assert any("s0001 is no storage server" in remark.what for remark in warnings(scenario))

@@ -8,8 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prism_sim.faults import KINDS
-from prism_sim.loading.checks import errors, warnings
 from prism_sim.toolkit import Run, Scenario, simulate
 
 K = 8
@@ -95,15 +93,6 @@ def test_a_paused_port_holds_up_what_shares_its_upstream_queue(tmp_path, kind, w
     assert (own["end_ns"] - own["start_ns"]).max() > 10_000_000
     back = table[table["dst"].str.startswith("10.0.0.") & (table["src"] == "10.0.1.2")]
     assert (back["end_ns"] - back["start_ns"]).max() < 1_000_000
-
-
-def test_what_cannot_be_is_refused():
-    whole = {"kind": "uneven_spraying", "leaf": "leaf000", "preferred": K}
-    (error,) = [one for one in errors(scenario(whole)) if one.loc[0] == "faults"]
-    assert "only 8" in error.what
-    hashed = scenario({"kind": "uneven_spraying", "leaf": "leaf000"}, "ecmp")
-    assert "ecmp sends no message over several uplinks" in [one.what for one in warnings(hashed)]
-    assert {"uneven_spraying", "paused_port", "lossy_link"} <= {*KINDS}
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "spray", "adaptive", "flowlet", PER_MESSAGE], ids=str)

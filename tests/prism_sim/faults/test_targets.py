@@ -55,7 +55,7 @@ def _link(a: str, b: str) -> SlowLink:
 
 
 @given(clusters())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_switch_of_the_topology_can_be_slow_and_no_other(cluster: Cluster) -> None:
     content = Layout(cluster).topology.to_json()
     there = {switch["name"] for switch in content["switches"]}
@@ -69,7 +69,7 @@ def test_every_switch_of_the_topology_can_be_slow_and_no_other(cluster: Cluster)
 
 
 @given(clusters(), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_link_of_the_topology_can_be_slow_and_no_other(
     cluster: Cluster, data: st.DataObject
 ) -> None:
@@ -120,6 +120,8 @@ def test_an_unknown_link_is_refused_with_a_list_of_existing_ones(
         ({"kind": "slow_link", "a": "leaf000", "b": "spine01", "factor": 0.5}, "through spine01"),
         ({"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1}, "nothing crosses its uplinks"),
         ({"kind": "slow_switch", "switch": "leaf000", "factor": 1}, "factor 1 changes nothing"),
+        ({"kind": "uneven_spraying", "leaf": "leaf000"}, "ecmp sends no message over several"),
+        ({"kind": "slow_storage", "server": "s0001", "factor": 0.5}, "s0001 is no storage server"),
     ],
 )
 def test_a_fault_that_no_traffic_can_meet_is_doubted(fault: dict[str, Any], doubt: str) -> None:
@@ -128,8 +130,7 @@ def test_a_fault_that_no_traffic_can_meet_is_doubted(fault: dict[str, Any], doub
     content = {"cluster": cluster, "jobs": [], "duration_s": 9, "faults": [{**fault, "from_s": 1}]}
     scenario = Scenario.model_validate(content)
     assert list(errors(scenario)) == []
-    (remark,) = warnings(scenario)
-    assert doubt in remark.what
+    assert any(doubt in remark.what for remark in warnings(scenario))
 
 
 def test_every_kind_of_fault_is_measured() -> None:

@@ -6,13 +6,12 @@ import gzip
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from evaluation.attacks.targets import damaged, edits
 from prism_common.errors import UserError
 from prism_sim.importers import KINDS
-from prism_sim.scenario.graph import Graph, Task, task_of
+from prism_sim.scenario.graph import Graph
 from prism_sim.scenario.timings import Timings
 from prism_sim.toolkit import Scenario, load_scenario
 from traces import as_json, as_messages, coll, comp, node, recv, send, simai, write_chakra
@@ -73,48 +72,13 @@ def test_a_file_cut_at_any_byte_is_refused_or_read(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", FILES)
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80)
 @given(drawn=edits())
 def test_a_damaged_file_is_refused_or_read(tmp_path, form, drawn):
     made = outcome(tmp_path, form, damaged(FILES[form][2], drawn))
     for problem in made.problems if isinstance(made, UserError) else ():
         assert problem.what
         assert problem.where
-
-
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"], exclude_characters="#"),
-                min_size=1)  # fmt: skip
-NUMBERS = st.integers(0, 2**62)
-
-
-def _work(kind, amount):
-    return Task(kind, amount)
-
-
-def _message(kind, amount, peer, tag):
-    return Task(kind, amount, peer=peer, tag=tag)
-
-
-def _collective(amount, operation, family):
-    return Task("collective", amount, operation=operation, family=family)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.one_of(
-        st.builds(_work, st.sampled_from(["compute", "host", "wait"]), NUMBERS),
-        st.builds(_message, st.sampled_from(["send", "recv"]), NUMBERS, NUMBERS, NUMBERS),
-        st.builds(_collective, NUMBERS, WORDS, WORDS),
-    ),
-    st.lists(NUMBERS, max_size=4),
-    NUMBERS,
-    st.lists(WORDS, max_size=3),
-)
-def test_a_task_is_the_line_that_it_is_written_as(task, after, step, names):
-    task = task._replace(after=tuple(after), step=step, name=" ".join(names))
-    assert task_of(task.line()) == task
 
 
 RESOLVED = "trace: {kind: chakra, file: t, graph: {%s}}"

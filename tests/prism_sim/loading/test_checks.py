@@ -148,23 +148,6 @@ def test_a_fault_must_name_something_that_exists(
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "kind: slow_gpu, job: alpha, rank: 7, from_step: 9, to_step: 10",
-        "kind: slow_nic, server: s0001, nic: 3, from_s: 0, to_s: 0.5",
-        "kind: slow_nic, job: beta, rank: 3, to_step: 1",
-        "kind: slow_link, a: spine01, b: leaf003, from_s: 1",
-        "kind: slow_link, a: leaf001, b: 10.0.1.2, from_step: 1, job: beta",
-        "kind: slow_switch, switch: leaf003, from_s: 59.9",
-    ],
-)
-def test_a_fault_may_name_anything_that_exists(tmp_path: Path, fault: str) -> None:
-    text = f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n"
-    (kept,) = _loaded(text, tmp_path).faults
-    assert fault.startswith(f"kind: {kept.kind}, ")
-
-
-@pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ("schedule: interleaved, chunks: 2", "4 micro-batches cannot be interleaved over 1 stages"),
@@ -249,3 +232,54 @@ def test_an_outage_ends_after_it_begins(complaints: Complaints, to_s: int) -> No
     ((line, what),) = complaints(f"{text}        - {{from_s: 2, to_s: {to_s}}}\n")
     assert line == 13
     assert f"the window from 2.0 s to {to_s}.0 s is empty" in what
+
+
+PLANES = WORLD.replace("leaf_ports: 8", "leaf_ports: 8, planes: 2").replace(
+    "nics_per_server: 4", "nics_per_server: 4\n  nic_ports: 2"
+)
+EFFECTS = {"silent_switches", "paths", "nat", "moved_addresses", "dns", "pings"}
+
+
+@pytest.mark.parametrize(
+    ("world", "part", "complaint"),
+    [
+        (WORLD, "kind: slow_server, server: s0099, factor: 0.5", "no server 's0099'"),
+        (WORLD, "kind: uneven_stage, job: alpha, stage: 2, factor: 0.5", "stage 2 is not one of"),
+        (WORLD, "kind: polarised_hashing, leaf: leaf000, used: 8", "8 uplinks are used"),
+        (WORLD, "kind: job_congestion, leaf: leaf000, between: [alpha, b]", "unknown job 'b'"),
+        (WORLD, "kind: job_congestion, leaf: leaf000, between: [beta, beta]", "meet itself"),
+        (WORLD, "kind: incast_burst, server: s0001, senders: 8, burst_bytes: 1, every_s: 1",
+         "8 servers cannot send"),
+        (WORLD, "kind: expert_imbalance, job: beta, spread: 0.5", "share no experts"),
+        (WORLD, "kind: failed_leaf, leaf: leaf000", "NICs have a single port"),
+        (WORLD, "kind: failed_plane, plane: 0", "the fabric has a single plane"),
+        (PLANES, "kind: failed_plane, plane: 2", "there is no plane 2 among 2"),
+        (WORLD, "kind: uneven_spraying, leaf: leaf000, preferred: 8", "only 8"),
+        (WORLD, "kind: silent_switches, switches: [leaf999]", "leaf999"),
+        (WORLD, "kind: paths, hidden: [spine99]", "spine99"),
+        (WORLD, "kind: nat, servers: [s0009]", "s0009"),
+        (WORLD, "kind: moved_addresses, moves: [{address_of: s9, to: s0000, at_s: 0}]", "'s9'"),
+        (WORLD, "kind: moved_addresses, moves: [{address_of: s0000, to: s0, at_s: 0}]", "'s0'"),
+        (WORLD, "kind: dns, at: s0009", "neither a server nor an address"),
+        (WORLD, "kind: dns, at: nowhere", "neither"),
+        (WORLD, "kind: pings, ahead: 2", "2 places after a server is the same one"),
+    ],
+)  # fmt: skip
+def test_a_fault_or_an_effect_must_be_possible(
+    complaints: Complaints, world: str, part: str, complaint: str
+) -> None:
+    is_effect = part.split()[1][:-1] in EFFECTS
+    above = "collector:\n  effects:\n  - kind: headers" if is_effect else "duration_s: 60\nfaults:"
+    text = f"{world}{above}\n  - {{{part}{'' if is_effect else ', from_s: 0'}}}\n"
+    found = complaints(text)
+    assert {line for line, _ in found} == {text.count("\n")}
+    assert any(complaint in what for _, what in found), found
+
+
+def test_a_campaign_needs_an_end_and_a_limit(complaints: Complaints) -> None:
+    for keys, complaint in (
+        ("{}", "the campaign has no end"),
+        ("{until_s: 1.0e+8, acceleration: 1.0e+6}", "at most 10,000"),
+    ):
+        ((_, what),) = complaints(f"{WORLD}campaign: {keys}\n")
+        assert complaint in what

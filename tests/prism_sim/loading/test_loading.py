@@ -190,32 +190,6 @@ faults:
     assert "did you mean nic?" in found[9][1]
 
 
-def test_misspelt_keys_and_impossible_values_are_reported_together(complaints: Complaints) -> None:
-    found = complaints(
-        """\
-cluster:
-  servers: 2
-  nvlnk_gbps: 100
-jobs:
-  - {name: big, model: llama-7b, dp: 64, micro_batches: 8, steps: 10}
-  - {name: odd, model: llama-7b, pp: 5, micro_batches: 8, steps: ten}
-faults:
-  - {kind: slow_gpu, job: nobody, rank: 0, factor: 0.5, from_step: 0}
-  - {kind: slow_gpu, job: big, rank: 0, factor: 5, from_step: 0}
-  - {kind: slow_switch, switch: leaf099, factor: 0.5, from_s: 0}
-"""
-    )
-    assert [(line, what.split(" (")[0]) for line, what in found] == [
-        (3, "unknown key 'nvlnk_gbps' in cluster"),
-        (5, "job big needs 64 free groups of 1 GPUs, 16 are left"),
-        (6, "jobs.1.steps is 'ten', and should be a whole number"),
-        (6, "32 layers of llama-7b cannot be cut into 5 equal stages"),
-        (8, "the fault names the unknown job 'nobody'"),
-        (9, "faults.1.factor is 5, and should be less than or equal to 1"),
-        (10, "there is no switch 'leaf099' in the cluster"),
-    ]  # fmt: skip
-
-
 def test_consequences_of_a_wrong_value_are_not_reported(complaints: Complaints) -> None:
     """The mistake of each line is reported, but not its consequences."""
     found = complaints(

@@ -94,7 +94,7 @@ def _mutate(tree: Any, way: Way, how: str, key: str, junk: Any) -> None:
 
 
 @given(MUTATIONS)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 def test_a_damaged_scenario_is_read_or_refused_line_by_line(
     mutations: list[tuple[Way, str, str, Any]],
 ) -> None:

@@ -34,20 +34,6 @@ def test_the_estimate_of_rows_is_good_to_a_factor_of_three(
     assert measured / 3 < estimate(scenario).rows < measured * 3
 
 
-HUGE = [2**63 - 1, 9 * 10**18, 1e300, 1e19]
-TINY = [1e-300, 5e-324]
-NEVER_ZERO = {
-    "cluster.nic_gbps", "cluster.nvlink_gbps", "cluster.gpu.peak_tflops", "jobs.0.mfu",
-    "duration_s", "faults.0.factor", "background.0.flows_per_s", "background.0.median_bytes",
-}  # fmt: skip
-PLACES = [
-    "cluster.fabric.spines", "cluster.fabric.leaf_ports", "cluster.fabric.uplinks",
-    "cluster.servers", "cluster.nic_gbps", "cluster.nvlink_gbps", "cluster.gpu.peak_tflops",
-    "cluster.fabric.hop_latency_ns", "jobs.0.model.hidden", "jobs.0.model.layers", "jobs.0.steps",
-    "jobs.0.micro_batches", "jobs.0.start_s", "jobs.0.mfu", "jobs.0.dp", "jobs.0.tp", "epoch_ns",
-    "jobs.0.step_overhead_ms", "duration_s", "faults.0.factor", "faults.0.from_s",
-    "background.0.flows_per_s", "background.0.median_bytes", "jobs.0.sequence_length",
-]  # fmt: skip
 WORLD = """\
 cluster: {servers: 4}
 jobs:
@@ -69,15 +55,6 @@ def world(tmp_path: Path) -> Path:
     path.write_text(WORLD)
     load_scenario(path)
     return path
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_absurd_numbers_are_refused_at_once(place: str, world: Path) -> None:
-    began = time.monotonic()
-    for value in HUGE + (TINY if place in NEVER_ZERO else []):
-        with pytest.raises(UserError, match=r"--set " + place):
-            load_scenario(world, {place: value})
-    assert time.monotonic() - began < 5
 
 
 _LIMITS: dict[str, float] = {

@@ -82,14 +82,6 @@ def test_no_text_is_cut_off(drawn, name):
         assert box.y1 <= sheet.y1 + 1, text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
-def test_the_same_run_gives_the_same_bytes(run, name):
-    one, other = (FIGURES[name].draw(run) for _ in range(2))
-    assert paint.svg(one) == paint.svg(other)
-    assert paint.png(one) == paint.png(other)
-
-
 def test_pictures_follow_the_theme_of_the_page(drawn):
     markup = paint.svg(drawn["step_durations"])
     assert "var(--ink)" in markup

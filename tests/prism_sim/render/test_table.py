@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from prism_common.quantities import duration, percent
+from prism_common.quantities import percent
 from prism_sim.render.comparison import COLUMN_INCHES, as_latex, draw, escaped, latex_table
 from prism_sim.render.paint import pdf
 from prism_sim.render.table import score_table
@@ -84,22 +84,6 @@ def test_every_line_of_the_summary_is_one_line(run):
 )
 def test_percent(fraction, words):
     assert percent(fraction) == words
-
-
-@pytest.mark.parametrize(
-    ("ns", "words"),
-    [
-        (None, "-"),
-        (float("nan"), "-"),
-        (12, "12 ns"),
-        (43_500, "43.5 us"),
-        (1_500_000, "1.50 ms"),
-        (23.6e9, "23.6 s"),
-        (-2_000_000, "-2.00 ms"),
-    ],
-)
-def test_duration(ns, words):
-    assert duration(ns) == words
 
 
 def test_every_table_fits_80_columns_with_its_titles_whole(run):

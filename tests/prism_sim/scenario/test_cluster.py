@@ -106,19 +106,6 @@ def job(**fields: object) -> Job:
     return Job.model_validate(base | fields)
 
 
-@pytest.mark.parametrize(
-    ("fields", "transport"),
-    [
-        ({}, "roce"),
-        ({"library": {}}, "tcp"),
-        ({"transport": "tcp"}, "tcp"),
-        ({"library": {}, "transport": "roce"}, "roce"),
-    ],
-)
-def test_socket_libraries_use_tcp_by_default(fields, transport):
-    assert job(**fields).wire_transport == transport
-
-
 @pytest.mark.parametrize("written", [{}, {"transport": "tcp"}])
 def test_a_job_that_follows_a_trace_has_one_too(written):
     trace = {"kind": "simai", "file": "workload.txt"}

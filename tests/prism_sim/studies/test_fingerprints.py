@@ -98,31 +98,3 @@ def test_a_changed_part_or_setting_of_a_method_changes_the_key(written: Callable
     assert key_of(Staged(stage, 0.6)) != first
     assert key_of(partial(stage, progress=3)) != key_of(partial(stage, progress=4))
     assert key_of(Staged(written({"outside.py": FUNCTION + "K = 1\n"}, "outside"))) != first
-
-
-def test_the_version_of_its_distribution_is_part_of_the_key(
-    written: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method = written({"outside.py": FUNCTION}, "outside")
-    first = key_of(method)
-    monkeypatch.setattr(fingerprints, "_version", lambda _: "outside 2.0")
-    assert key_of(method) != first
-
-
-def test_code_that_cannot_be_read_is_never_taken_for_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names: dict[str, Any] = {"__name__": "outside_of_nowhere"}
-    exec(FUNCTION, names)
-    methods.names()
-    monkeypatch.setattr(methods, "_methods", dict(methods._methods))
-    first = key_of(names["diagnose"])
-    fingerprints._sources.cache_clear()
-    monkeypatch.setattr(fingerprints, "_UNKNOWN", "as in another process")
-    assert key_of(names["diagnose"]) != first
-    fingerprints._sources.cache_clear()
-
-
-def test_own_methods_are_covered_by_the_sources_of_the_project() -> None:
-    plain = fingerprints.method_fingerprint("paper")
-    assert plain == fingerprints.method_fingerprint("paper")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from prism_common.errors import UserError
-from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import RunCase
 from prism_sim.studies.pool import Remaining
@@ -90,47 +89,6 @@ def test_a_key_covers_only_the_inputs_of_a_result(study: Path) -> None:
     assert RunCase(case.name, case.scenario, "paper").key != case.key
 
 
-def test_a_result_of_another_version_does_not_count(
-    study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, source = read_study(study)
-    before = [point.case.key for point in points_of(read, source) if point.case]
-    monkeypatch.setattr("prism_sim.studies.cases.fingerprint", lambda: "newer")
-    after = [point.case.key for point in points_of(read, source) if point.case]
-    assert not set(before) & set(after)
-
-
-def test_a_failed_run_is_recorded_and_the_others_continue(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    healthy = sweep.figures_of
-
-    def fragile(case: RunCase) -> dict[str, float | None]:
-        if case.scenario.seed == 2:
-            raise ValueError("too large")
-        return healthy(case)
-
-    monkeypatch.setattr(sweep, "figures_of", fragile)
-    _, table = swept(study, tmp_path / "out")
-    failed = table["error"].notna()
-    assert list(table["seed"][failed].unique()) == [2]
-    assert failed.sum() == 4
-    assert table["error"][failed].str.startswith("ValueError: too large").all()
-    assert table.loc[failed, "truth.gpu_hours"].isna().all()
-    assert table.loc[~failed, "truth.gpu_hours"].notna().all()
-    monkeypatch.undo()
-    assert swept(study, tmp_path / "out")[0] == (0, 8)
-    counts, table = swept(study, tmp_path / "out", retry=True)
-    assert (counts, table["error"].isna().all()) == ((4, 4), True)
-
-
-def test_a_corner_of_the_grid_that_cannot_be_is_a_failed_run(study: Path, tmp_path: Path) -> None:
-    study.write_text(STUDY.replace("jobs.0.steps: [2, 3]", "jobs.0.dp: [4, 8]"))
-    counts, table = swept(study, tmp_path / "out")
-    assert counts == (4, 0)
-    assert (table["error"].notna() == (table["jobs.0.dp"] == 8)).all()
-
-
 def test_values_that_are_no_numbers_are_text(study: Path, tmp_path: Path) -> None:
     grid = "jobs.0.placement: [packed, {servers: [s0001, s0000]}]"
     study.write_text(STUDY.replace("jobs.0.steps: [2, 3]", grid))
@@ -156,12 +114,6 @@ def test_a_wrong_study_is_refused_at_its_line(
         list(points_of(*read_study(study)))
     reported = [(problem.where, problem.what) for problem in caught.value.problems]
     assert any(where == f"{study}:{line}" and what in text for where, text in reported), reported
-
-
-def test_a_figure_that_no_run_has_is_refused_with_the_nearest(study: Path, tmp_path: Path) -> None:
-    study.write_text(STUDY.replace("truth.gpu_hours", "truth.gpu_hour"))
-    with pytest.raises(UserError, match=r"did you mean truth\.gpu_hours\?"):
-        swept(study, tmp_path / "out")
 
 
 def test_each_design_fills_its_columns_and_changes_the_scenario(
@@ -282,10 +234,3 @@ def test_the_bundled_studies_are_ones() -> None:
         assert "?" in question, path
         assert {point.refused for point in points_of(study, source)} == {None}, path
         assert runs_of(study) <= 80, path
-
-
-def test_flat_figures_go_by_name() -> None:
-    matches = [{"fault": 0, "detected": True, "culprit": "10.0.0.1", "jobs": ["a"]}]
-    assert flatten({"faults": {"matches": matches, "recall": None, "true_findings": [4, 5]}}) == {
-        "faults.matches.0.detected": 1, "faults.recall": None,
-    }  # fmt: skip

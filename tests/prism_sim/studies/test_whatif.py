@@ -108,11 +108,6 @@ def test_only_steps_that_every_rank_completed_count(tmp_path: Path) -> None:
     assert _ends_s(run).to_dict() == {0: pytest.approx(20e-9)}
 
 
-def test_without_faults_there_is_nothing_to_compare() -> None:
-    with pytest.raises(UserError, match="no faults to remove"):
-        plan_faults(scenario())
-
-
 def test_the_figure_has_a_bar_for_each_cost_and_a_panel_for_each_job_hit(tmp_path: Path) -> None:
     plan = plan_faults(scenario(SLOW, SLOW | {"from_step": 3, "to_step": 4}))
     run_plan(plan, tmp_path, processes=1)

@@ -121,12 +121,6 @@ def test_fused_kernels_keep_scores_on_the_chip_and_skip_masked_ones() -> None:
     assert step_flops(fused) < step_flops(unfused)
 
 
-def test_experts_are_paid_for_by_how_many_a_token_meets() -> None:
-    job = _job(moe={"experts": 8, "top_k": 2, "shared": 1, "hidden": 32}, kernels="fused")
-    inside = 4 * 32 * 3 + 8 * 2 * 64
-    assert _bytes(job, moe=True) == pytest.approx(32 * (2 * (4 + 6) * 64 + inside))
-
-
 @pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("selective", 1), ("full", 2)])
 def test_backward_moves_twice_the_bytes_and_those_of_recomputation(
     recompute: str, again: int

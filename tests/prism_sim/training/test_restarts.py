@@ -254,12 +254,6 @@ def test_two_jobs_meet_on_one_server_and_are_apart_otherwise(tmp_path):
     assert spoken["large"] & spoken["small"] == set(both.index)
 
 
-def test_a_job_inside_one_server_sends_nothing(tmp_path):
-    _, run = simulated_file("single-server", tmp_path)
-    assert set(run.truth("steps")["job"]) == {"inside", "across"}
-    assert set(run.truth("pairs")["job"]) == {"across"}
-
-
 def test_jobs_come_and_go_inside_the_window(tmp_path):
     scenario, run = simulated_file("come-and-go", tmp_path)
     steps = run.truth("steps").groupby("job").agg({"start_ns": "min", "end_ns": "max"})
@@ -268,12 +262,6 @@ def test_jobs_come_and_go_inside_the_window(tmp_path):
     assert begin["late"] > end["early"]
     flows = pd.read_parquet(run.flows)
     assert flows["end_ns"].max() - scenario.epoch_ns > end.max()  # background goes on
-
-
-def test_an_idle_cluster_has_no_flows_and_lasts(tmp_path):
-    scenario, run = simulated_file("idle", tmp_path)
-    assert len(pd.read_parquet(run.flows)) == len(run.truth("pairs")) == 0
-    assert run.read_json(run.manifest)["simulated_ns"] == scenario.duration_s * 1e9
 
 
 def background(tmp_path, **given):

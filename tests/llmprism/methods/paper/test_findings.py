@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,9 @@ from llmprism.io.topology import parse_topology
 from llmprism.methods.paper.alarms import COLUMNS, stretches
 from llmprism.methods.paper.findings import diagnose_faults
 from llmprism.model import Finding, Groups, Jobs, Pairs, Spans, Steps, Timeline
-from llmprism.pipeline import diagnose
+from small_jobs import found, join_worlds, make_world, rows_world
 
-Diagnose = Callable[[Any], Diagnosis]
 STEP_NS = (8 + 2 - 1) * 60_000_000  # (m + p - 1)(tf + tb) of the default plan
-
-
-@pytest.fixture
-def found(read_world: Callable[..., Any]) -> Diagnose:
-    """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world), method="paper")
 
 
 def changed(world: Any, flows: pd.DataFrame) -> Any:
@@ -33,13 +25,11 @@ def changed(world: Any, flows: pd.DataFrame) -> Any:
     return type(world)(ordered, world.topology, world.ranks, world.steps, world.kinds)
 
 
-def test_a_healthy_job_has_no_finding(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_a_healthy_job_has_no_finding() -> None:
     assert found(make_world(steps=30)).findings.empty
 
 
-def test_a_slow_replica_is_one_finding_about_its_steps(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_a_slow_replica_is_one_finding_about_its_steps() -> None:
     """Replica 2 computes at half speed in steps 12 and 13; all ranks of the job wait."""
     world = make_world(steps=30, slow={(2, 12): 2.0, (2, 13): 2.0})
     findings = found(world).findings
@@ -124,32 +114,24 @@ def test_two_ranks_with_the_same_loss_are_not_distinguished() -> None:
     assert one.evidence["addresses"] == ["n3", "n9"]
 
 
-def test_separate_episodes_are_separate_findings(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_separate_episodes_are_separate_findings() -> None:
     world = make_world(steps=40, slow={(0, 10): 2.0, (0, 30): 2.0})
     findings = found(world).findings
     assert findings[["first_step", "last_step"]].to_numpy().tolist() == [[10, 10], [30, 30]]
 
 
 @pytest.mark.parametrize(("steps", "fires"), [(10, False), (11, True)])
-def test_trap_2_a_short_job_is_a_blind_spot(
-    steps: int, fires: bool, make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_trap_2_a_short_job_is_a_blind_spot(steps: int, fires: bool) -> None:
     world = make_world(steps=steps, slow={(0, 5): 10.0})
     assert (not found(world).findings.empty) == fires
 
 
-def test_trap_2_a_fault_in_an_eighth_of_the_steps_is_a_blind_spot(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_trap_2_a_fault_in_an_eighth_of_the_steps_is_a_blind_spot() -> None:
     slow = {(0, step): 3.0 for step in range(10, 15)}
     assert found(make_world(steps=40, slow=slow)).findings.empty
 
 
-def test_faults_of_one_job_are_not_laid_to_another(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], found: Diagnose
-) -> None:
+def test_faults_of_one_job_are_not_laid_to_another() -> None:
     slow_rank = make_world(name="b", steps=30, slow={(1, 20): 2.0})
     well = make_world(name="a", steps=30, start_ns=1_700_000_000_100_000_000)
     diagnosis = found(join_worlds(slow_rank, well))
@@ -174,7 +156,7 @@ def slow_group(world: Any, stage: int, steps: range, factor: float) -> Any:
     return changed(world, flows)
 
 
-def test_a_slow_dp_group_is_named(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_a_slow_dp_group_is_named() -> None:
     world = slow_group(make_world(pp=12, dp=2, micro=12), 7, range(5, 8), 3.0)
     findings = found(world).findings.query("level == 'group'")
     assert len(findings) == 1
@@ -192,7 +174,7 @@ def test_a_slow_dp_group_is_named(make_world: Callable[..., Any], found: Diagnos
     assert set(groups[groups["name"] == one["culprit"]]["address"]) == set(members)
 
 
-def test_trap_2_ten_groups_are_too_few(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_trap_2_ten_groups_are_too_few() -> None:
     world = slow_group(make_world(pp=10, dp=2, micro=10), 7, range(5, 8), 3.0)
     assert found(world).findings.query("level == 'group'").empty
 
@@ -217,12 +199,11 @@ def star(leaves: int, slow: int | None, gbps: float | None = 400) -> tuple[Any, 
     return topology, [row for row in rows if row[3] != f"a{leaves}"]
 
 
-@pytest.fixture
-def found_rows(read_rows: Callable[..., Any]) -> Callable[..., Diagnosis]:
-    return lambda topology, rows: diagnose(*read_rows(rows, topology), method="paper")
+def found_rows(topology: dict[str, Any], rows: list[Any]) -> Diagnosis:
+    return found(rows_world(rows, topology))
 
 
-def test_a_switch_with_slow_flows_is_named(found_rows: Callable[..., Diagnosis]) -> None:
+def test_a_switch_with_slow_flows_is_named() -> None:
     findings = found_rows(*star(leaves=12, slow=5)).findings.query("level == 'switch'")
     assert findings[["symptom", "culprit_kind", "culprit"]].to_numpy().tolist() == [
         ["low_switch_bandwidth", "switch", "leaf5"]
@@ -236,9 +217,7 @@ def test_a_switch_with_slow_flows_is_named(found_rows: Callable[..., Diagnosis])
 
 
 @pytest.mark.parametrize("leaves", [6, 10])
-def test_trap_2_few_switches_are_a_blind_spot(
-    leaves: int, found_rows: Callable[..., Diagnosis]
-) -> None:
+def test_trap_2_few_switches_are_a_blind_spot(leaves: int) -> None:
     assert found_rows(*star(leaves=leaves, slow=5)).findings.query("level == 'switch'").empty
 
 
@@ -263,9 +242,7 @@ def crowd(pairs: int, gbps: float | None) -> tuple[Any, list[Any]]:
 
 
 @pytest.mark.parametrize(("pairs", "crowded"), [(4, False), (5, True)])
-def test_a_switch_with_more_flows_than_it_can_carry_is_named(
-    pairs: int, crowded: bool, found_rows: Callable[..., Diagnosis]
-) -> None:
+def test_a_switch_with_more_flows_than_it_can_carry_is_named(pairs: int, crowded: bool) -> None:
     findings = found_rows(*crowd(pairs, gbps=400)).findings
     contended = findings[findings["symptom"] == "switch_contention"]
     assert contended["culprit"].tolist() == (["spine"] if crowded else [])
@@ -275,16 +252,14 @@ def test_a_switch_with_more_flows_than_it_can_carry_is_named(
         assert (one["first_step"], one["last_step"]) == (0, 5)
 
 
-def test_overlapping_flows_of_one_pair_count_once(found_rows: Callable[..., Diagnosis]) -> None:
+def test_overlapping_flows_of_one_pair_count_once() -> None:
     topology, rows = crowd(4, gbps=400)
     half = [(start + 500_000, end + 500_000, *rest) for start, end, *rest in rows]
     findings = found_rows(topology, [*rows, *half]).findings
     assert findings[findings["symptom"] == "switch_contention"].empty
 
 
-def test_without_a_known_rate_the_limit_comes_from_the_data(
-    found_rows: Callable[..., Diagnosis],
-) -> None:
+def test_without_a_known_rate_the_limit_comes_from_the_data() -> None:
     """Pairs below leaves 6 to 11 cross leaf 5 as well: it has seven pairs at once, others one."""
     topology, rows = star(leaves=12, slow=None, gbps=None)
     detour = {f"leaf{i}": f"leaf{i}|leaf5" for i in range(6, 12)}
@@ -295,7 +270,7 @@ def test_without_a_known_rate_the_limit_comes_from_the_data(
     assert contended["magnitude"].tolist() == [7.0]
 
 
-def test_without_paths_no_switch_is_accused(found_rows: Callable[..., Diagnosis]) -> None:
+def test_without_paths_no_switch_is_accused() -> None:
     topology, rows = star(leaves=12, slow=5)
     bare = [row[:5] for row in rows]
     assert found_rows(topology, bare).findings.query("level == 'switch'").empty

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from llmprism import Diagnosis
-from llmprism.pipeline import diagnose
-
-Diagnose = Callable[[Any], Diagnosis]
-
-
-@pytest.fixture
-def found(read_world: Callable[..., Any]) -> Diagnose:
-    """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world), method="paper")
+from small_jobs import found, join_worlds, make_world, rows_world, simple_topology
 
 
 def members(groups: pd.DataFrame, kind: str) -> set[frozenset[str]]:
@@ -26,9 +16,7 @@ def members(groups: pd.DataFrame, kind: str) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.03])
-def test_groups_and_pipelines_are_those_of_the_plan(
-    jitter: float, make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_groups_and_pipelines_are_those_of_the_plan(jitter: float) -> None:
     world = make_world(dp=3, pp=4, tp=2, jitter=jitter)
     groups = found(world).groups
     ranks = world.ranks
@@ -39,25 +27,19 @@ def test_groups_and_pipelines_are_those_of_the_plan(
 
 
 @pytest.mark.parametrize("plan", [{"pp": 2}, {"pp": 4, "jitter": 0.03}, {"pp": 8, "dp": 2}])
-def test_stages_are_put_in_order(
-    plan: dict[str, Any], make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_stages_are_put_in_order(plan: dict[str, Any]) -> None:
     world = make_world(**plan)
     stages = world.ranks.set_index("address")["stage"]
     pipelines = found(world).groups.query("kind == 'pp'")
     assert pipelines["position"].tolist() == stages[pipelines["address"]].tolist()
 
 
-def test_the_order_around_a_ring_is_not_guessed(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_the_order_around_a_ring_is_not_guessed() -> None:
     groups = found(make_world(pp=1, dp=4)).groups
     assert groups["position"].isna().all()
 
 
-def test_a_window_that_opens_in_mid_step_does_not_turn_a_pipeline_round(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_a_window_that_opens_in_mid_step_does_not_turn_a_pipeline_round() -> None:
     """The first flow of the record is a gradient: it alone would name the wrong first stage."""
     world = make_world(pp=2, dp=2)
     stage = world.ranks.set_index("address")["stage"]
@@ -71,34 +53,26 @@ def test_a_window_that_opens_in_mid_step_does_not_turn_a_pipeline_round(
     assert pipelines["position"].tolist() == stage[pipelines["address"]].tolist()
 
 
-def test_without_steps_the_record_as_a_whole_is_one_vote(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_without_steps_the_record_as_a_whole_is_one_vote() -> None:
     world = make_world(dp=1, pp=3)
     pipelines = found(world).groups.query("kind == 'pp'")
     assert pipelines["position"].tolist() == [0, 1, 2]
     assert pipelines["address"].tolist() == ["a.0.0.0", "a.1.0.0", "a.2.0.0"]
 
 
-def test_pairs_that_form_no_chain_have_no_order(
-    read_rows: Callable[..., Any], simple_topology: Callable[..., Any]
-) -> None:
+def test_pairs_that_form_no_chain_have_no_order() -> None:
     """Four addresses that pass one size around in a circle."""
     rows = [
         (k * 100 + i, k * 100 + i + 5, src, dst, 5)
         for k in range(12)
         for i, (src, dst) in enumerate(["ab", "bc", "cd", "da"])
     ]
-    groups = diagnose(
-        *read_rows(rows, simple_topology(list("abcd"), list("1234"))), method="paper"
-    ).groups
+    groups = found(rows_world(rows, simple_topology(list("abcd"), list("1234")))).groups
     assert set(groups["kind"]) == {"pp"}
     assert groups["position"].isna().all()
 
 
-def test_groups_are_numbered_within_job_and_kind(
-    make_world: Callable[..., Any], join_worlds: Callable[..., Any], found: Diagnose
-) -> None:
+def test_groups_are_numbered_within_job_and_kind() -> None:
     first = make_world(name="z")
     second = make_world(name="a", start_ns=1_700_000_000_700_000_000)
     groups = found(join_worlds(first, second)).groups

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from llmprism.pipeline import diagnose
+from small_jobs import World, found, make_world
 
 
-@pytest.fixture
-def layout(read_world: Callable[..., Any]) -> Callable[[Any], dict[str, Any]]:
-    return lambda world: diagnose(*read_world(world), method="paper").layouts.iloc[0].to_dict()
+def layout(world: World) -> dict[str, Any]:
+    return dict(found(world).layouts.iloc[0])
 
 
-def test_sizes_and_period_of_a_job(
-    make_world: Callable[..., Any], layout: Callable[[Any], dict[str, Any]]
-) -> None:
+def test_sizes_and_period_of_a_job() -> None:
     world = make_world(dp=4, pp=3)
     found = layout(world)
     assert (found["job"], found["dp"], found["pp"]) == ("job-0", 4, 3)
@@ -31,17 +27,13 @@ def test_sizes_and_period_of_a_job(
     }
 
 
-def test_layouts_of_the_published_method_are_unknown_beyond_its_output(
-    make_world: Callable[..., Any], layout: Callable[[Any], dict[str, Any]]
-) -> None:
+def test_layouts_of_the_published_method_are_unknown_beyond_its_output() -> None:
     found = layout(make_world(tp=2))
     assert [found[name] for name in ("tp", "ep", "cp", "micro_batches")] == [-1] * 4
     assert (found["schedule"], found["sharding"]) == ("unknown", "unknown")
 
 
-def test_an_axis_without_traffic_has_size_one(
-    make_world: Callable[..., Any], layout: Callable[[Any], dict[str, Any]]
-) -> None:
+def test_an_axis_without_traffic_has_size_one() -> None:
     assert layout(make_world(dp=5, pp=1))["pp"] == 1
     alone = layout(make_world(dp=1, pp=4))
     assert (alone["dp"], alone["pp"], alone["period_ns"]) == (1, 4, -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,7 @@ import pandas as pd
 import pytest
 
 from llmprism import Diagnosis
-from llmprism.pipeline import diagnose
-
-Diagnose = Callable[[Any], Diagnosis]
-
-
-@pytest.fixture
-def found(read_world: Callable[..., Any]) -> Diagnose:
-    """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world), method="paper")
+from small_jobs import found, make_world
 
 
 def errors(world: Any, diagnosis: Diagnosis) -> pd.Series:
@@ -42,9 +33,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_without_noise_every_step_is_exact(
-    plan: str, make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_without_noise_every_step_is_exact(plan: str) -> None:
     world = make_world(**PLANS[plan])
     diagnosis = found(world)
     error = errors(world, diagnosis)
@@ -55,36 +44,28 @@ def test_without_noise_every_step_is_exact(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_with_jitter_every_step_is_found(
-    seed: int, make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_with_jitter_every_step_is_found(seed: int) -> None:
     world = make_world(pp=4, dp=4, micro=12, jitter=0.03, seed=seed)
     error = errors(world, found(world))
     assert error.notna().all()
     assert error.mean() < 0.003
 
 
-def test_a_step_starts_where_the_one_before_ended(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_a_step_starts_where_the_one_before_ended() -> None:
     steps = found(make_world()).steps.sort_values(["address", "step"])
     later = steps["step"].to_numpy() > 0
     before = steps["end_ns"].shift(1).to_numpy()
     np.testing.assert_array_equal(steps["start_ns"].to_numpy()[later], before[later])
 
 
-def test_unconfirmed_boundaries_lower_the_confidence(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_unconfirmed_boundaries_lower_the_confidence() -> None:
     steps = found(make_world(steps=6)).steps
     sure = steps.groupby("step")["confidence"].agg(["min", "max"])
     assert (sure.loc[1:4, "min"] > 0.9).all()
     assert (sure.loc[[0, 5], "max"] <= 0.5).all()
 
 
-def test_traffic_after_the_last_dp_traffic_is_not_a_step(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_traffic_after_the_last_dp_traffic_is_not_a_step() -> None:
     """The record ends in the middle of step 5, before its DP traffic."""
     world = make_world(steps=8)
     cut_off = world.steps.query("step == 5")["start_ns"].max() + 150_000_000
@@ -107,9 +88,7 @@ def merged(intervals: pd.DataFrame) -> list[tuple[int, int]]:
     return union
 
 
-def test_spans_are_the_union_of_a_ranks_flows(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_spans_are_the_union_of_a_ranks_flows() -> None:
     world = make_world(jitter=0.02)
     diagnosis = found(world)
     kinds = pd.Series(
@@ -122,7 +101,7 @@ def test_spans_are_the_union_of_a_ranks_flows(
             assert merged(spans) == merged(world.flows[own & (kinds == kind)])
 
 
-def test_compute_is_the_time_between(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_compute_is_the_time_between() -> None:
     diagnosis = found(make_world(pp=3))
     spans = diagnosis.spans
     for key, own in spans.groupby(["address", "step"]):
@@ -134,9 +113,7 @@ def test_compute_is_the_time_between(make_world: Callable[..., Any], found: Diag
             assert not ((free["start_ns"] < end) & (free["end_ns"] > start)).any()
 
 
-def test_compute_and_waiting_follow_the_closed_form(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_compute_and_waiting_follow_the_closed_form() -> None:
     """Uniform 1F1B takes (m + p - 1)(tf + tb); time without traffic is "compute"."""
     world = make_world(pp=4, message=50)  # messages of 1 ns
     spans = found(world).spans.query("kind == 'compute' and step > 0")
@@ -145,7 +122,7 @@ def test_compute_and_waiting_follow_the_closed_form(
     np.testing.assert_allclose(length, passes + 3_000_000, atol=100)
 
 
-def test_a_rank_without_dp_has_no_steps(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_a_rank_without_dp_has_no_steps() -> None:
     diagnosis = found(make_world(dp=1, pp=4))
     assert set(diagnosis.pairs["kind"]) == {"pp"}
     assert diagnosis.steps.empty
@@ -153,17 +130,13 @@ def test_a_rank_without_dp_has_no_steps(make_world: Callable[..., Any], found: D
     assert diagnosis.findings.empty
 
 
-def test_trap_5_a_job_that_looks_pp_throughout_has_no_steps(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_trap_5_a_job_that_looks_pp_throughout_has_no_steps() -> None:
     diagnosis = found(make_world(buckets=(100_000_000,) * 4))
     assert set(diagnosis.pairs["kind"]) == {"pp"}
     assert diagnosis.steps.empty
 
 
-def test_a_silence_inside_a_collective_looks_like_a_step_gap(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_a_silence_inside_a_collective_looks_like_a_step_gap() -> None:
     """Known weakness: records cut where ranks waited for a slow neighbour split the step."""
     world = make_world(pp=1, dp=4)
     flows = world.flows.copy()

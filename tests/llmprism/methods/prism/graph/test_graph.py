@@ -78,37 +78,3 @@ def test_the_critical_path_fills_the_step(rank: int) -> None:
     times = times_on_path(graph, normal, 2, rendezvous_of(graph.nodes, np.arange(2), 0.0))
     whole = times.compute.sum(axis=0) + times.transfer.sum(axis=0)
     assert whole[1:] == pytest.approx(np.diff(done))
-
-
-def exchanges(slow: int) -> StepGraph:
-    """Two ranks work and then exchange messages, twice in a step; messages wait for both ranks.
-
-    Before the first exchange only rank 0 works. Rank ``slow`` takes twice as long in steps 4 to 6.
-    """
-    work = np.full((2, STEPS), PASS) * LONGER[:2]
-    work[slow, 4:7] *= 2
-    joins, ends, end = np.zeros((2, STEPS)), np.zeros((2, STEPS)), 0.0
-    for step in range(STEPS):
-        joins[0, step] = end + work[0, step]
-        ends[0, step] = joins[0, step] + WIRE
-        joins[1, step] = ends[0, step] + work[:, step].max()
-        end = ends[1, step] = joins[1, step] + WIRE
-    none = np.full((2, STEPS), np.nan)
-    of = tuple(Communicator("pp", np.array([one]), 1.0) for one in (0, 1))
-    nodes = Nodes(
-        of,
-        np.array([0, 0, 1, 1]),
-        np.concatenate((joins, joins)),
-        np.concatenate((ends, ends)),
-        np.array([0, 1, 0, 1, 2, 3, 2, 3]),
-        np.array([0, 0, 1, 1, 1, 1, 0, 0]),
-        np.concatenate((joins, none, joins, none)),
-        np.concatenate((none, ends, none, ends)),
-    )
-    return with_durations(nodes, np.arange(2), np.array([0]), 0.0)
-
-
-def test_messages_of_both_directions_that_begin_together_are_one_rendezvous() -> None:
-    rendezvous = rendezvous_of(exchanges(0).nodes, np.arange(2), 0.0)
-    assert rendezvous.of[:2].tolist() == rendezvous.of[2:].tolist()
-    assert rendezvous.of[0] != rendezvous.of[1]

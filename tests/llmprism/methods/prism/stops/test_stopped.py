@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from llmprism import diagnose
+from small_jobs import simple_topology
 
 STEP_NS, MS = 100_000_000, 1_000_000
 CHUNK = 10_000_000  # bytes, in a millisecond
@@ -34,22 +35,18 @@ def broken(servers: int, step: int, begin_ms: int) -> list[Any]:
     ]
 
 
-@pytest.fixture
-def stopped_in(simple_topology):
-    def found(rows: list[Any], servers: int) -> pd.DataFrame:
-        columns = ["start_ns", "end_ns", "src", "dst", "bytes"]
-        frame = pd.DataFrame(rows, columns=columns).sort_values("start_ns").assign(path=None)
-        attempt = (frame["start_ns"] - EPOCH) // (100 * STEP_NS)  # each one has its own ports
-        frame = frame.assign(src_port=5000 + attempt, dst_port=4791)
-        names = [f"a{i}" for i in range(servers)]
-        findings = diagnose(frame, simple_topology(names, names), method="prism").findings
-        return findings[findings["symptom"] == "stopped"]
-
-    return found
+def stopped_in(rows: list[Any], servers: int) -> pd.DataFrame:
+    columns = ["start_ns", "end_ns", "src", "dst", "bytes"]
+    frame = pd.DataFrame(rows, columns=columns).sort_values("start_ns").assign(path=None)
+    attempt = (frame["start_ns"] - EPOCH) // (100 * STEP_NS)  # each one has its own ports
+    frame = frame.assign(src_port=5000 + attempt, dst_port=4791)
+    names = [f"a{i}" for i in range(servers)]
+    findings = diagnose(frame, simple_topology(names, names), method="prism").findings
+    return findings[findings["symptom"] == "stopped"]
 
 
 @pytest.mark.parametrize("bridged", [0, 1, 4])
-def test_a_hop_whose_records_are_merged_is_of_the_same_ring(stopped_in, bridged):
+def test_a_hop_whose_records_are_merged_is_of_the_same_ring(bridged):
     rows = []
     for step in range(16):
         for begin_ms in (60, 72):
@@ -60,20 +57,20 @@ def test_a_hop_whose_records_are_merged_is_of_the_same_ring(stopped_in, bridged)
     assert found["culprit"].tolist() == [f"a{MISSING}"]
 
 
-def test_a_long_record_of_many_bytes_hides_no_rank_that_is_late(stopped_in):
+def test_a_long_record_of_many_bytes_hides_no_rank_that_is_late():
     rows = [row for step in range(10) for row in whole(12, step, 10, 66, 66)]
     found = stopped_in(rows + broken(12, 10, 60), 12)
     assert found["culprit"].tolist() == [f"a{MISSING}"]
 
 
-def test_first_chunks_that_are_little_beside_a_record_of_a_whole_step_count(stopped_in):
+def test_first_chunks_that_are_little_beside_a_record_of_a_whole_step_count():
     steps = [*range(16), *range(216, 232)]  # it goes on after 20 s
     rows = [row for step in steps for row in whole(4, step, 10, 600, 40)]
     found = stopped_in(rows + broken(4, 16, 10), 4)
     assert found["culprit"].tolist() == [f"a{MISSING}"]
 
 
-def test_a_rank_that_never_joins_the_first_collective_of_a_job_is_named(stopped_in):
+def test_a_rank_that_never_joins_the_first_collective_of_a_job_is_named():
     rows = [row for step in range(200, 216) for row in whole(6, step, 60, 20, 22)]
     assert stopped_in(rows, 6).empty
     found = stopped_in(broken(6, 0, 60) + rows, 6)
@@ -81,9 +78,7 @@ def test_a_rank_that_never_joins_the_first_collective_of_a_job_is_named(stopped_
 
 
 @pytest.mark.parametrize("silent", [1, 2])
-def test_a_rank_of_the_only_pipeline_that_got_a_message_and_passed_none_on_is_named(
-    stopped_in, silent
-):
+def test_a_rank_of_the_only_pipeline_that_got_a_message_and_passed_none_on_is_named(silent):
     """Three stages pass messages on, and back; the job begins again after 20 s."""
     hops = [(0, 1), (1, 2), (2, 1), (1, 0)]
     sent = [(step, hop) for step in [*range(16), *range(216, 232)] for hop in range(4)]

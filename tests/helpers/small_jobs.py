@@ -8,7 +8,6 @@ a lognormal jitter on every pass.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from llmprism.io.flows import FlowTable, read_flows
-from llmprism.io.topology import Topology, read_topology
+from llmprism import Diagnosis
+from llmprism.io.flows import FlowTable, place
+from llmprism.io.loading import adopt
+from llmprism.io.topology import Topology, parse_topology
+from llmprism.pipeline import diagnose
 
 BYTES_PER_NS = 50  # 400 Gbit/s
 EPOCH = 1_700_000_000_000_000_000
@@ -121,8 +122,9 @@ def follow(
     return clock, messages
 
 
-def build(plan: Plan) -> World:
-    """Run the whole job."""
+def make_world(**fields: Any) -> World:
+    """The world of one job; ``fields`` are those of its plan."""
+    plan = Plan(**fields)
     rng = np.random.default_rng(plan.seed)
     rows: list[tuple[float, float, int, int, int, int, int]] = []
     begin = [[0.0] * plan.pp for _ in range(plan.dp)]
@@ -227,7 +229,7 @@ def _topology(plan: Plan, ranks: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def together(*worlds: World) -> World:
+def join_worlds(*worlds: World) -> World:
     """Several jobs with one collector."""
     switches: dict[str, Any] = {}
     links: dict[str, Any] = {}
@@ -248,52 +250,31 @@ def together(*worlds: World) -> World:
     )
 
 
-@pytest.fixture(scope="session")
-def make_world() -> Callable[..., World]:
-    """Make the world of one job; arguments are the fields of Plan."""
-    return lambda **fields: build(Plan(**fields))
+def read_world(world: World) -> tuple[FlowTable, Topology]:
+    """The flow table and the topology, as a method gets them."""
+    topology = parse_topology(world.topology)
+    return place(adopt(world.flows), topology)[0], topology
 
 
-@pytest.fixture
-def join_worlds() -> Callable[..., World]:
-    """Combine several worlds with one collector."""
-    return together
+def found(world: World) -> Diagnosis:
+    """What the published method finds."""
+    return diagnose(world.flows, world.topology, method="paper")
 
 
-@pytest.fixture
-def read_world(tmp_path: Path) -> Callable[[World], tuple[FlowTable, Topology]]:
-    """Write a world to files and read them, as for a user."""
-
-    def read(world: World) -> tuple[FlowTable, Topology]:
-        flows, topology = world.save(tmp_path / "world")
-        known = read_topology(topology)
-        return read_flows(flows, known)[0], known
-
-    return read
-
-
-@pytest.fixture
-def simple_topology() -> Callable[..., dict[str, Any]]:
+def simple_topology(addresses: list[str], servers: list[str] | None = None) -> dict[str, Any]:
     """A topology with addresses only, by default two for each server."""
-
-    def make(addresses: list[str], servers: list[str] | None = None) -> dict[str, Any]:
-        homes = servers or [f"s{i // 2}" for i in range(len(addresses))]
-        ends = [{"address": a, "server": s} for a, s in zip(addresses, homes, strict=True)]
-        return {"endpoints": ends, "switches": [], "links": []}
-
-    return make
+    homes = servers or [f"s{i // 2}" for i in range(len(addresses))]
+    ends = [{"address": a, "server": s} for a, s in zip(addresses, homes, strict=True)]
+    return {"endpoints": ends, "switches": [], "links": []}
 
 
-@pytest.fixture
-def read_rows(
-    read_world: Callable[[World], tuple[FlowTable, Topology]],
-) -> Callable[..., tuple[FlowTable, Topology]]:
-    """Make a flow table of rows (start, end, src, dst, bytes[, path]) and read it."""
+def rows_world(rows: list[Any], topology: dict[str, Any]) -> World:
+    """A world of rows (start, end, src, dst, bytes[, path]), of which no truth is known."""
+    padded = [row if len(row) == 6 else (*row, None) for row in rows]
+    frame = pd.DataFrame(padded, columns=SCHEMA.names)
+    return World(frame, topology, pd.DataFrame(), pd.DataFrame(), {})
 
-    def read(rows: list[Any], topology: dict[str, Any]) -> tuple[FlowTable, Topology]:
-        padded = [row if len(row) == 6 else (*row, None) for row in rows]
-        columns = ["start_ns", "end_ns", "src", "dst", "bytes", "path"]
-        frame = pd.DataFrame(padded, columns=columns)
-        return read_world(World(frame, topology, pd.DataFrame(), pd.DataFrame(), {}))
 
-    return read
+def read_rows(rows: list[Any], topology: dict[str, Any]) -> tuple[FlowTable, Topology]:
+    """The flow table and the topology of such rows."""
+    return read_world(rows_world(rows, topology))

@@ -136,14 +136,6 @@ def alerts(
 
 
 @app.command()
-def newcomer() -> None:
-    """Measure the time from a clone to a finding: a part of results/reference/monitor.md."""
-    from evaluation.monitoring.page import write_newcomer
-
-    typer.echo(write_newcomer())
-
-
-@app.command()
 def delay(
     jobs: Annotated[list[int] | None, typer.Option(help="Of 128 GPUs; may be repeated.")] = None,
 ) -> None:

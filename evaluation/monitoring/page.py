@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
-from evaluation.monitoring import alerts, delay, newcomer, rate
+from evaluation.monitoring import alerts, delay, rate
 from evaluation.monitoring.comparing import Comparison, compare
 from evaluation.monitoring.soak import soak
 from evaluation.paths import REFERENCE, TEMPLATES
@@ -48,12 +48,6 @@ def write_delay(jobs: Sequence[int]) -> Path:
     with TemporaryDirectory() as folder:
         found = [delay.measure(count, Path(folder) / f"{count}") for count in jobs]
     return _put("delay", jobs=jobs, found=found, late_s=delay.LATE_S)
-
-
-def write_newcomer() -> Path:
-    """Follow the README from a clone to a finding, and write that part of the page."""
-    with TemporaryDirectory() as folder:
-        return _put("newcomer", found=newcomer.measure(Path(folder) / "clone"))
 
 
 def write_alerts(seconds: int, share: float) -> Path:

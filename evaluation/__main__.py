@@ -101,13 +101,11 @@ def fuzz(
 
 
 @app.command()
-def monitor(
-    number: Annotated[int, typer.Option("--worlds", min=1, help="Of each family.")] = 1,
-) -> None:
-    """Compare a monitor with one diagnosis of all records: results/reference/monitor.md."""
+def monitor() -> None:
+    """Measure how many records a second suffice: a part of results/reference/monitor.md."""
     from evaluation.monitoring.page import write
 
-    typer.echo(write(number))
+    typer.echo(write())
 
 
 @app.command()

@@ -67,7 +67,8 @@ def conclude(
         others = [name for name in left_out if name != "findings"]
         rest = f" Neither are: {', '.join(others)}." if others else ""
         return Conclusion(PARTLY, f"{what}{rest}")
-    slow = [str(one) for one in stretches[:_MOST]]
+    paused = {one.job: one.paused for one in scopes}
+    slow = [one.because(paused.get(one.job, {})) for one in stretches[:_MOST]]
     if len(stretches) > _MOST:
         slow.append(f"{len(stretches) - _MOST} more stretches of steps")
     slow += [f"{one.job}: {text}" for one in scopes for text in one.slow]

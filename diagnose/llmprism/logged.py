@@ -62,6 +62,18 @@ class Course:
             and start_ns >= one.start_ns - step_ns and end_ns <= one.end_ns + step_ns
         ), None)  # fmt: skip
 
+    def paused(self, steps: pd.DataFrame) -> dict[str, str]:
+        """The save or evaluation that explains what a step is longer by, by its number."""
+        spans = steps.groupby("step")[["start_ns", "end_ns"]].median()
+        length_ns = spans["end_ns"] - spans["start_ns"]
+        explains_ns = (EXPLAINS * (length_ns - length_ns.median())).clip(lower=0)
+        found: dict[str, str] = {}
+        for one in (one for one in self.rows if one.what != "iteration"):
+            begin_ns, end_ns = spans["start_ns"].clip(one.start_ns), spans["end_ns"]
+            inside = spans.index[end_ns.clip(upper=one.end_ns) - begin_ns > explains_ns]
+            found |= dict.fromkeys(map(str, inside), f"{one.what} after iteration {one.number}")
+        return found
+
     def differs(self, job: str, steps: pd.DataFrame) -> Iterator[str]:
         """Where its iterations and the ``steps`` of a job differ, in words."""
         ends_ns = sorted({one.number: one.end_ns for one in self.rows if one.what == "iteration"}

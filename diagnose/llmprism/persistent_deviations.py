@@ -8,7 +8,7 @@ the findings: which comparisons these records allow, and the reason why others a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -39,12 +39,14 @@ class Scope:
     compared : what was compared, in words.
     not_judged : what the records do not show, in words, with the reason.
     slow : what is slow in all steps, in words, if nothing tells which part is.
+    paused : for a number of a step, the save or evaluation in it, as logs of the job say.
     """
 
     job: str
     compared: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
+    paused: Mapping[str, str] = field(default_factory=dict)
 
 
 def scopes_of(
@@ -131,13 +133,12 @@ def scopes_from(content: object) -> tuple[Scope, ...]:
     """Read scopes as JSON has them; what is no scope is passed over."""
     rows = content if isinstance(content, list) else []
     return tuple(
-        Scope(str(row.get("job")), *(_texts(row.get(name)) for name in _LISTS))
+        Scope(str(row.get("job")), _texts(row.get("compared")), _texts(row.get("not_judged")),
+              _texts(row.get("slow")),
+              paused if isinstance(paused := row.get("paused"), dict) else {})
         for row in rows
         if isinstance(row, dict)
-    )
-
-
-_LISTS = ("compared", "not_judged", "slow")
+    )  # fmt: skip
 
 
 def _texts(content: object) -> tuple[str, ...]:

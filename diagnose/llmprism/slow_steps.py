@@ -8,7 +8,7 @@ and the first and the last step of a recording are often cut: neither is listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +47,11 @@ class SlowSteps:
     addresses: int
     of: int
 
-    def __str__(self) -> str:
-        """In words, such as ``steps 5 to 6 of job-0: 40 % slower on all servers``."""
+    def because(self, paused: Mapping[str, str]) -> str:
+        """In words, such as ``steps 5 to 6 of job-0: 40 % slower on all servers``.
+
+        ``paused`` has the save or evaluation in a step, by its number.
+        """
         steps = (
             f"step {self.first}"
             if self.first == self.last
@@ -56,7 +59,9 @@ class SlowSteps:
         )
         everywhere = self.addresses >= NEARLY_ALL * self.of
         where = "all servers" if everywhere else f"{self.addresses} of {self.of} addresses"
-        return f"{steps} of {self.job}: {percent(self.longer, 0)} slower on {where}, cause unknown"
+        known = [paused.get(str(step)) for step in range(self.first, self.last + 1)]
+        cause = f"its log says: {known[0]}" if all(known) else "cause unknown"
+        return f"{steps} of {self.job}: {percent(self.longer, 0)} slower on {where}, {cause}"
 
 
 def slow_steps(steps: pd.DataFrame, findings: pd.DataFrame) -> list[SlowSteps]:

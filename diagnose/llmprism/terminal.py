@@ -118,7 +118,7 @@ def _sure(layout: dict[str, Any]) -> str:
 
 def findings_table(found: list[dict[str, Any]], method: str) -> Table:
     """Return one row per finding. Its magnitude is what the method says it is (`Finding`)."""
-    lost = method == "prism"
+    lost = method in ("prism", "collectives")
     rows = [
         [
             str(one["finding"]),

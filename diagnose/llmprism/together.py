@@ -158,7 +158,11 @@ def together(
     table = pd.DataFrame(rows, columns=[*DIAGNOSIS["findings"].names])
     table = table.sort_values("confidence", ascending=False, kind="stable", ignore_index=True)
     found = table.assign(finding=range(len(table))) if rows else first.findings
-    return replace(first, findings=found, jobs=pd.concat(jobs, ignore_index=True).drop_duplicates())
+    every_job = pd.concat(jobs, ignore_index=True).drop_duplicates()
+    verdict = first.verdict
+    for name, course in _courses(first, courses, server_of):
+        verdict = verdict.with_pauses(name, course.paused(first.steps[first.steps["job"] == name]))
+    return replace(first, findings=found, jobs=every_job, verdict=verdict)
 
 
 def of_several_jobs(found: Diagnosis, topology: Topology) -> Diagnosis:
@@ -222,11 +226,19 @@ def _pause(
 
 def differences(first: Diagnosis, courses: Sequence[Course], topology: Topology) -> Iterator[str]:
     """Where iterations in logs and the steps of records differ, in words."""
-    jobs = _jobs(first, {end.address: end.server for end in topology.endpoints})
+    server_of = {end.address: end.server for end in topology.endpoints}
+    for job, course in _courses(first, courses, server_of):
+        yield from course.differs(job, first.steps[first.steps["job"] == job])
+
+
+def _courses(
+    first: Diagnosis, courses: Sequence[Course], server_of: Mapping[str, str]
+) -> Iterator[tuple[str, Course]]:
+    """Each course, with the name of its job."""
+    jobs = _jobs(first, server_of)
     for one in courses:
-        job = _same_job(one.servers, jobs)
-        if job is not None:
-            yield from one.differs(job, first.steps[first.steps["job"] == job])
+        if name := _same_job(one.servers, jobs):
+            yield name, one
 
 
 def _jobs(one: Diagnosis, server_of: Mapping[str, str]) -> dict[str, frozenset[str]]:

@@ -94,6 +94,11 @@ class RecordsVerdict:
         """Return the verdict with the scopes of the jobs that can be diagnosed."""
         return replace(self, scopes=tuple(one for one in scopes if not self.doubted(one.job)))
 
+    def with_pauses(self, job: str, paused: Mapping[str, str]) -> RecordsVerdict:
+        """Return the verdict with the pauses of one job, by the numbers of its steps."""
+        scopes = [replace(one, paused=paused) if one.job == job else one for one in self.scopes]
+        return replace(self, scopes=tuple(scopes))
+
     def lines(self) -> list[str]:
         """Return the lines to print: none if every job can be diagnosed."""
         if not self.reasons:

@@ -7,7 +7,6 @@ of the source is in the state of the monitor: a run that was interrupted goes on
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +25,36 @@ from llmprism.watch.sources import Taken
 from llmprism.watch.state_folder import StateFolder
 
 
-class Pieces:
-    """Records in the order in which they end: a source that gives a piece of them at a time.
+class Strides:
+    """Records in the order in which they end: a source that gives a stride of them at a time.
 
     Attributes
     ----------
-    table : the records.
-    borders : the first record of each piece, and the number of all.
+    borders : the first record of each stride, and the number of all.
     """
 
-    def __init__(self, flows: Path, folder: Path) -> None:
+    def __init__(self, flows: Path, folder: Path, stride_ns: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         table = pq.read_table(flows)
         order = np.argsort(table["end_ns"].to_numpy(), kind="stable")
-        self.table = table.take(pa.array(order))
-        self.borders = np.array([0, table.num_rows])
-        self._path = folder / "piece.parquet"
+        self._table, self._path = table.take(pa.array(order)), folder / "stride.parquet"
+        ends = self._table["end_ns"].to_numpy()
+        self.begin_ns, self.stride_ns = int(ends[0]), stride_ns
+        number = (ends - self.begin_ns) // stride_ns
+        self.borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
 
     def __len__(self) -> int:
         return self.borders.size - 1
 
     def take(self, position: Any, _wait_s: float) -> Taken:
-        """The next piece; after the last one, the end."""
+        """The next stride, which says until when it has everything; after the last one, the end."""
         number = int(position or 0)
         if number >= len(self):
             return Taken([], number, is_end=True)
         first, last = self.borders[number : number + 2].tolist()
-        pq.write_table(self.table.slice(first, last - first), self._path)
-        return Taken([File(self._path, point="")], number + 1)
+        pq.write_table(self._table.slice(first, last - first), self._path)
+        until_ns = self.begin_ns + (number + 1) * self.stride_ns
+        return Taken([File(self._path, point="")], number + 1, watermark_ns=until_ns)
 
     def stored(self, taken: Taken) -> None:
         """Keep nothing."""
@@ -62,26 +63,8 @@ class Pieces:
         """Nothing is open."""
 
 
-class Strides(Pieces):
-    """The records of a recording, stride by stride."""
-
-    def __init__(self, flows: Path, folder: Path, stride_ns: int) -> None:
-        super().__init__(flows, folder)
-        ends = self.table["end_ns"].to_numpy()
-        self.begin_ns, self.stride_ns = int(ends[0]), stride_ns
-        number = (ends - self.begin_ns) // stride_ns
-        self.borders = np.searchsorted(number, np.arange(int(number[-1]) + 2))
-
-    def take(self, position: Any, wait_s: float) -> Taken:
-        """The next stride, which says until when it has everything."""
-        taken = super().take(position, wait_s)
-        if taken.is_end:
-            return taken
-        return replace(taken, watermark_ns=self.begin_ns + taken.position * self.stride_ns)
-
-
 def watch(
-    source: Pieces,
+    source: Strides,
     topology: Path,
     folder: Path,
     settings: Settings,

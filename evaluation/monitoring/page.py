@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.exam.worlds import RESULTS, World, scenario_of, simulated, worlds
 from evaluation.monitoring import alerts, delay, rate
-from evaluation.monitoring.comparing import Comparison, compare
 from evaluation.monitoring.soak import soak
 from evaluation.paths import REFERENCE, TEMPLATES
 from llmprism.watch.settings import SECOND_NS, Settings
@@ -23,11 +21,8 @@ PAGE = REFERENCE / "monitor.md"
 _STRETCHES = 12
 
 
-def write(number: int) -> Path:
-    """Compare ``number`` worlds of each family, and write the page."""
-    _put(
-        "head", number=number, compared=[(one, _compared(one)) for one in worlds("develop", number)]
-    )
+def write() -> Path:
+    """Measure how many records a second one core keeps up with, and write that part of the page."""
     with TemporaryDirectory() as folder:
         found = rate.measure(Path(folder) / "rate")
     return _put("rate", found=found, calm=CALM, **_seconds(rate.SETTINGS))
@@ -79,9 +74,3 @@ def _put(part: str, **values: Any) -> Path:
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     PAGE.write_text(with_part(page, text), encoding="utf-8")
     return PAGE
-
-
-def _compared(world: World) -> Comparison:
-    run = simulated(scenario_of(world), RESULTS / "worlds")
-    with TemporaryDirectory() as folder:
-        return compare(run.flows, run.topology, Path(folder) / "world")

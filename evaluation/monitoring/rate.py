@@ -7,7 +7,7 @@ diagnoses its window or follows the job.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
-from evaluation.monitoring.lockstep import Pieces, Strides, watch
+from evaluation.monitoring.lockstep import Strides, watch
 from llmprism.watch.listening import Listener
 from llmprism.watch.settings import SECOND_NS, Settings
 from llmprism.watch.sources import Taken
@@ -43,7 +43,7 @@ class Rounds(Strides, Listener):
         """The next stride; the round before is over."""
         if self._times_s is not None:
             self._times_s.append(time.process_time() - self._began_s)
-        taken = Pieces.take(self, position, wait_s)
+        taken = replace(super().take(position, wait_s), watermark_ns=None)
         self._began_s = time.process_time()
         return taken
 

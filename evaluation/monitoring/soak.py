@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 
 from evaluation.exam.worlds import RESULTS, simulated
-from evaluation.monitoring.comparing import rows_of
 from evaluation.monitoring.judging import Incident, Truth, incidents_of, is_stop, true_jobs
 from evaluation.monitoring.process import Watching, stored, used_s, watching
 from llmprism.batches.chains import members_of
@@ -223,7 +222,8 @@ def _of_one_diagnosis(run: Run) -> Iterator[Incident]:
     whole, servers = diagnose(run.flows, run.topology), Network(run.topology).servers
     members = members_of(whole).items()
     jobs = true_jobs(run, {job: [servers[one] for one in own] for job, own in members})
-    for row in rows_of(whole):
+    for one in whole.findings.to_dict("records"):
+        row = {str(name): value for name, value in one.items()}
         cause, begin_ns = alert_name(row), int(row["start_ns"])
         yield Incident(
             cause, "", jobs[str(row["job"])], "", begin_ns, int(row["end_ns"]), begin_ns,

@@ -1,16 +1,14 @@
-"""The page of operations has every bundled study, every published figure, and theory's tables."""
+"""The page of operations has every published figure, measured ones, and theory's tables."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from evaluation.operations import page
-from evaluation.operations.page import ACME_GPU_TIME, ACME_INFRASTRUCTURE, BY_NAME
+from evaluation.operations.page import BY_NAME
 from evaluation.paths import REFERENCE
 from prism_sim.operations import theory
 from prism_sim.operations.reading import read_operations
@@ -19,7 +17,6 @@ from prism_sim.toolkit import scenarios_folder
 
 PAGE = (REFERENCE / "operations.md").read_text(encoding="utf-8")
 MEASURED = json.loads((scenarios_folder() / "operations/measured.json").read_text())
-STUDIES = sorted((scenarios_folder() / "operations").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -29,24 +26,6 @@ def test_published_figures_stand_beside_ours(name: str) -> None:
     published, simulated = row.split("|")[2:4]
     assert published.strip() == figure["value"]
     assert any(letter.isdigit() for letter in simulated)
-
-
-def test_shares_of_acme_stand_beside_ours() -> None:
-    rows = [line.strip("| ").split(" | ") for line in PAGE.splitlines()]
-    shares = {row[0]: row[3:] for row in rows if row[0] in ACME_GPU_TIME and len(row) == 5}
-    assert {name: float(of[0]) for name, of in shares.items()} == pytest.approx(
-        {name: 100 * time / ACME_INFRASTRUCTURE for name, time in ACME_GPU_TIME.items()}, abs=0.5
-    )
-    assert all(float(simulated) > 0 for _, simulated in shares.values())
-
-
-def test_windows_are_on_the_page() -> None:
-    study = yaml.safe_load(
-        (scenarios_folder() / "operations/what-diagnosis-brings.yaml").read_text()
-    )
-    for place in study["windows"]["around"]:
-        what = rf"\d+ \| {place}" if isinstance(place, str) else str(place)
-        assert re.search(rf"^\| {what} \|", PAGE, re.MULTILINE)
 
 
 def test_methods_have_the_figures_of_their_pages(tmp_path: Path) -> None:
@@ -84,13 +63,6 @@ def test_methods_are_on_the_page_at_their_measured_figures(method: str) -> None:
     shown = {row[1]: float(row[2]) for row in rows}
     labels = {LABELS[name]: MEASURED[method][name] for name in LABELS if name in MEASURED[method]}
     assert shown == pytest.approx(labels, rel=1e-4)
-
-
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_policies_of_all_studies_are_on_the_page(path: Path) -> None:
-    study = yaml.safe_load(path.read_text())
-    names = [policy["name"] for policy in study.get("policies", [])]
-    assert [name for name in names if f"| {name} |" not in PAGE] == []
 
 
 def test_closed_forms_on_the_page_are_those_of_the_code() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmprism.logged import Course, Pause
 from llmprism.slow_steps import least_shown, slow_steps
 
 STEP_NS = 500_000_000
@@ -30,7 +31,18 @@ def test_a_stretch_is_listed_with_its_size_and_cost():
     assert (found.first, found.last) == (5, 6)
     assert found.longer == pytest.approx(0.4)
     assert found.lost_ns == pytest.approx(0.8 * STEP_NS)
-    assert str(found) == "steps 5 to 6 of job-0: 40 % slower on all servers, cause unknown"
+    assert found.because({}) == "steps 5 to 6 of job-0: 40 % slower on all servers, cause unknown"
+
+
+@pytest.mark.parametrize(("what", "share", "cause"), [
+    ("evaluation", 1.0, "its log says: evaluation after iteration 8"),
+    ("evaluation", 0.2, "cause unknown"), ("iteration", 1.0, "cause unknown"),
+])  # fmt: skip
+def test_a_pause_in_the_logs_that_lasts_long_enough_is_the_cause(what, share, cause):
+    steps = table([1] * 9 + [2.5] + [1] * 11)
+    pause = Pause(what, 8, 9 * STEP_NS, round((9 + 1.5 * share) * STEP_NS))
+    (found,) = slow_steps(steps, NO_FINDING)
+    assert found.because(Course(frozenset(), (pause,)).paused(steps)).endswith(cause)
 
 
 def test_steps_of_a_finding_and_beside_it_are_not_listed():

@@ -60,6 +60,7 @@ def collectives_command(
         from llmprism.ingest.options import parse_pairs
         from llmprism.ingest.scheduler_jobs import read_names
         from llmprism.io.topology import Topology, read_topology
+        from llmprism.terminal import print_diagnosis
         from prism_common.files import replacing
 
         if out is not None:
@@ -72,42 +73,13 @@ def collectives_command(
         if late is not None:
             with replacing(late) as partial:
                 result.write_late(partial)
-        summary = {**result.diagnosis.summary(), "notes": result.notes}
-        text = json.dumps(summary, indent=1) if as_json else "\n".join(_lines(result))
-        typer.echo(text)
+        if as_json:
+            typer.echo(json.dumps(result.diagnosis.summary() | {"notes": result.notes}, indent=1))
+        else:
+            print_diagnosis(result.diagnosis, topology or Path())
         for line in () if quiet or as_json else _remarks(result):
             typer.echo(line, err=True)
     raise typer.Exit(result.diagnosis.verdict.exit_code)
-
-
-def _lines(result: CollectiveDiagnosis) -> Iterator[str]:
-    """Jobs with their layouts and steps, and findings."""
-    from prism_common.quantities import counted, duration, percent
-
-    diagnosis = result.diagnosis
-    for row in diagnosis.layouts.to_dict("records"):
-        jobs = diagnosis.jobs[diagnosis.jobs["job"] == row["job"]]
-        steps = diagnosis.steps[diagnosis.steps["job"] == row["job"]]
-        axes = ", ".join(
-            f"{axis} {row[axis] if row[axis] > 0 else '?'}"
-            for axis in ("dp", "pp", "tp", "ep", "cp")
-            if row[axis] != 1
-        )
-        servers = jobs["server"].nunique()
-        where = f" on {counted(servers, 'server')}" if servers else ""
-        length = duration(row["period_ns"]) if row["period_ns"] > 0 else "unknown"
-        yield (
-            f"{row['job']}: {counted(len(jobs), 'process', 'processes')}{where}, {axes or 'dp 1'},"
-            f" step {length} ({counted(steps['step'].nunique(), 'step')})"
-        )
-    for row in diagnosis.findings.to_dict("records"):
-        yield (
-            f"finding {row['finding']}: {row['job']}, steps {row['first_step']} to"
-            f" {row['last_step']}, {row['cause'].replace('_', ' ')} at {row['culprit']}, sure:"
-            f" {percent(row['confidence'], 0)}"
-        )
-    if diagnosis.verdict.can_tell:
-        yield from diagnosis.conclusion.lines()
 
 
 def _remarks(result: CollectiveDiagnosis) -> Iterator[str]:

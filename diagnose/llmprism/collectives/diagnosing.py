@@ -18,11 +18,19 @@ from numpy.typing import NDArray
 from llmprism.collectives.judging import as_judged, context_of, durations_of, rings_of, view_of
 from llmprism.collectives.operations import US, Operations, clock_offsets_ns
 from llmprism.collectives.reading import Records
-from llmprism.collectives.structure import Shape, Stepped, shapes_of, steps_of
+from llmprism.collectives.structure import (
+    Shape,
+    Stepped,
+    connected,
+    first_attempts,
+    shapes_of,
+    steps_of,
+)
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.io.flows import Intake
 from llmprism.io.topology import Endpoint, Topology
 from llmprism.job_names import members_of
+from llmprism.methods.prism.culprits.network import unnamed
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Explanation, row_of
 from llmprism.methods.prism.findings import always_row, cost_of, numbered
@@ -39,6 +47,8 @@ from prism_common.quantities import counted, duration
 METHOD = "collectives"
 JUDGE = "prism"
 """The method that judges what collectives show: a finding is worth what its findings were."""
+SET_OF_THREE = 1 / 3
+"""A part that is less likely, where others are as likely, has no name."""
 CLOCKS_NS = 1e6
 """Clocks that differ by less are those of one cluster with NTP."""
 NO_LINK = "which link or switch a slow transfer crosses (collectives name none; flow records do)"
@@ -86,18 +96,25 @@ class CollectiveDiagnosis:
 def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     """Diagnose records; on a host that is not in ``topology``, a process is HOST/NUMBER."""
     operations = Operations(records)
-    network, endpoints = _placed(records, topology)
+    home_of = {end.server: end.home for end in topology.endpoints}
+    sets = connected(operations, [home_of.get(one.host, one.host) for one in records.processes])
+    places = first_attempts(records, sets)
+    network, endpoints = _placed(records, topology, places)
     given = _given(network, endpoints, records.rows)
-    homes = [network.endpoints[code].home for code in endpoints.tolist()]
-    shapes, rings = shapes_of(operations, given, homes), rings_of(operations)
-    found = [(shape, steps_of(operations, shape)) for shape in shapes]
+    shapes, rings = shapes_of(operations, sets, given, places), rings_of(operations)
+    found = [*_stepped(operations, shapes)]
+    longest = {
+        shape.name: (shape, steps)
+        for shape, steps in sorted(found, key=lambda one: one[1].end_ns.shape[1] if one[1] else 0)
+    }
+    whole = [longest[name] for name in dict.fromkeys(shape.name for shape in shapes)]
     known = [(shape, as_judged(steps)) for shape, steps in found if steps is not None]
     origin_ns = operations.origin_us * US
     views = [view_of(shape, steps, endpoints[shape.processes], origin_ns)
              for shape, steps in known]  # fmt: skip
     context = context_of(network, views, rings, endpoints)
     rows = [
-        row
+        row | {name: row[name] + steps.first for name in ("first_step", "last_step")}
         for (shape, steps), view in zip(known, views, strict=True)
         for row in _findings(durations_of(operations, shape, steps, rings, context, view))
     ]
@@ -105,17 +122,17 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     addresses = [network.addresses[code] for code in endpoints.tolist()]
     tables = {
         "jobs": pd.concat([_jobs(records, addresses, shape) for shape in shapes]),
-        "layouts": pd.DataFrame([_layout(*one) for one in found]),
-        "groups": pd.concat([_groups(operations, addresses, shape) for shape in shapes]),
+        "layouts": pd.DataFrame([_layout(*one) for one in whole]),
+        "groups": pd.concat([_groups(operations, addresses, shape) for shape, _ in whole]),
         "findings": numbered(rows),
     }
     if known:
         steps = [_steps(operations, addresses, offsets, *one) for one in known]
         tables["steps"] = pd.concat(steps, ignore_index=True)
     plain, spans = conform(JUDGE, tables)
-    reasons = tuple(_unknown(shape) for shape, steps in found if steps is None)
+    reasons = tuple(_unknown(shape) for shape, steps in whole if steps is None)
     verdict = RecordsVerdict(bool(known), reasons, {"records": len(records.rows)})
-    verdict = verdict.with_scopes(Scope(s.name, (COMPARED,), (NO_LINK,)) for s, _ in known)
+    verdict = verdict.with_scopes(Scope(name, (COMPARED,), (NO_LINK,)) for name in longest)
     aside = dict(records.set_aside)
     intake = Intake(len(records.rows) + sum(aside.values()), len(records.rows), aside, {})
     diagnosis = Diagnosis(
@@ -128,10 +145,24 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     return CollectiveDiagnosis(diagnosis, operations, addresses, notes)
 
 
-def _placed(records: Records, topology: Topology) -> tuple[Topology, Ints]:
-    """The topology with all processes, and the endpoint of each: processes of a host in order."""
-    order = sorted(range(len(records.processes)), key=lambda code: _natural(records, code))
-    hosts = Counter(process.host for process in records.processes)
+def _stepped(operations: Operations, shapes: list[Shape]) -> Iterator[tuple[Shape, Stepped | None]]:
+    """The steps of each attempt, numbered through all attempts of a job."""
+    begun: Counter[str] = Counter()
+    for shape in shapes:
+        steps = steps_of(operations, shape)
+        if steps is not None:
+            steps = replace(steps, first=begun[shape.name])
+            begun[shape.name] += steps.end_ns.shape[1]
+        yield shape, steps
+
+
+def _placed(records: Records, topology: Topology, places: Ints) -> tuple[Topology, Ints]:
+    """The topology with all processes, and the endpoint of each: processes of a host in order.
+
+    Processes have the endpoint of that whose place they have.
+    """
+    order = sorted(np.unique(places).tolist(), key=lambda code: records.processes[code].order)
+    hosts = Counter(records.processes[code].host for code in order)
     theirs: dict[str, list[Endpoint]] = {}
     for end in topology.endpoints:
         theirs.setdefault(end.server, []).append(end)
@@ -150,7 +181,7 @@ def _placed(records: Records, topology: Topology) -> tuple[Topology, Ints]:
             chosen[code] = Endpoint(address=f"{host}/{number}", server=host, nic=number)
     ports = dict.fromkeys((*topology.ports, *chosen.values()))
     network = replace(topology, ports=tuple(ports))
-    codes = [network.codes[chosen[code].address] for code in range(len(records.processes))]
+    codes = [network.codes[chosen[code].address] for code in places.tolist()]
     return network, np.array(codes, np.int64)
 
 
@@ -160,11 +191,6 @@ def _given(network: Topology, endpoints: Ints, rows: NDArray[Any]) -> Ints:
     ends = rows["end_us"] * US
     first, last = (int(ends.min()), int(ends.max())) if ends.size else (0, 0)
     return members_of(network, first, last, (no.astype(np.int32),) * 2, no)[endpoints]
-
-
-def _natural(records: Records, code: int) -> tuple[str, int, str]:
-    host, pid = records.processes[code]
-    return host, int(pid) if pid.isdigit() else 0, pid
 
 
 def _jobs(records: Records, addresses: list[str], shape: Shape) -> pd.DataFrame:
@@ -211,7 +237,7 @@ def _steps(
     count = end.shape[1]
     start = np.concatenate((np.full((len(end), 1), np.nan), end[:, :-1]), axis=1)
     table = pd.DataFrame({
-        "job": shape.name, "step": np.tile(np.arange(count), len(end)),
+        "job": shape.name, "step": np.tile(steps.first + np.arange(count), len(end)),
         "address": np.repeat([addresses[code] for code in shape.processes.tolist()], count),
         "start_ns": start.ravel(), "end_ns": end.ravel(), "waited_ns": steps.waited_ns.ravel(),
         "late_ns": steps.late_ns.ravel(), "confidence": 1.0 if steps.is_measured else 0.5,
@@ -236,6 +262,8 @@ def _findings(durations: Durations) -> Iterator[dict[str, Any]]:
 
 def _row(durations: Durations, culprit: LocatedCulprit) -> dict[str, Any]:
     named, window = culprit.attribution, culprit.scene.window
+    if named.level == "network" and named.sure < SET_OF_THREE:
+        named = unnamed(named, durations.job)
     explanation = Explanation(
         durations.job, named.level, named.symptom, named.cause, named.kind, named.name,
         window.first, window.last, window.level / (1 + window.level),

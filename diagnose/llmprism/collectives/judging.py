@@ -172,12 +172,15 @@ def _own_work(stepped: Stepped, reference: Reference) -> Floats:
 
     Kernels also wait while their process computes, so waits that are longer may exceed what a step
     is longer by. Who waits longer than usual by most has lost nothing; others have lost what they
-    wait less. What nobody waits for, all have lost.
+    wait less. What nobody waits for, and no transfer takes, all have lost.
     """
-    longer = stepped.waited_ns - reference.normal(stepped.waited_ns)
+    longer, moved = (
+        one - reference.normal(one) for one in (stepped.waited_ns, np.nan_to_num(stepped.moved_ns))
+    )
     most = nanquantile(longer.T, MOST_WAIT)
     lengths = reference.normal(stepped.length_ns[None])
-    unseen = np.maximum(np.nan_to_num(stepped.length_ns - lengths[0] - most), 0.0)
+    unseen = np.nan_to_num(stepped.length_ns - lengths[0] - most) - moved.max(axis=0, initial=0.0)
+    unseen = np.maximum(unseen, 0.0)
     usual = np.maximum(lengths - reference.normal(stepped.waited_ns), SHORTEST * lengths)
     work: Floats = usual + most - longer + unseen
     return work
@@ -197,17 +200,24 @@ def as_judged(stepped: Stepped) -> Stepped:
     """``stepped`` from its first whole step to its last one, each as long as waiting explains.
 
     From step to step, all processes are slower or faster together by more than a culprit makes one
-    of them. So a step is longer than usual by what most processes wait longer in it.
+    of them. So a step is longer than usual by what most processes wait longer in it, and what it is
+    longer by besides if transfers take so much longer. The judge takes the first step for one that
+    was cut, so an unknown one is put before it.
     """
     known = np.flatnonzero(np.isfinite(nanmedian(stepped.waited_ns, axis=0)))
     if not known.size:
         return stepped
-    part = slice(int(known[0]), int(known[-1]) + 1)
-    waited, length = stepped.waited_ns[:, part], stepped.length_ns[part]
-    if np.isfinite(length).any():
-        most = nanquantile((waited - nanmedian(waited, axis=1)[:, None]).T, MOST_WAIT)
-        length = np.where(np.isfinite(length), np.nanmedian(length) + most, np.nan)
-    return replace(
-        stepped, end_ns=stepped.end_ns[:, part], waited_ns=waited, length_ns=length,
-        late_ns=stepped.late_ns[:, part], transfer_ns=stepped.transfer_ns[:, part],
-    )  # fmt: skip
+    first, last = int(known[0]), int(known[-1]) + 1
+    judged = replace(stepped, first=stepped.first + first - 1, **{
+        name: np.insert(getattr(stepped, name)[..., first:last], 0, np.nan, axis=-1)
+        for name in ("end_ns", "waited_ns", "moved_ns", "late_ns", "transfer_ns", "length_ns")
+    })  # fmt: skip
+    if not np.isfinite(judged.length_ns).any():
+        return judged
+    waits, slower = (one - nanmedian(one, axis=1)[:, None]
+                     for one in (judged.waited_ns, judged.moved_ns))  # fmt: skip
+    usual, most = np.nanmedian(judged.length_ns), nanquantile(waits.T, MOST_WAIT)
+    besides = np.nan_to_num(judged.length_ns - usual - most) if stepped.is_measured else 0.0
+    length = usual + most + np.clip(besides, 0.0, np.maximum(nanquantile(slower.T, 1.0), 0.0))
+    judged.end_ns[:, 0] = judged.end_ns[:, 1] - length[1]
+    return replace(judged, length_ns=length)

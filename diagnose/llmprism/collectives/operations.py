@@ -27,7 +27,7 @@ class Operations:
     waited_ns : of each row, what it takes longer than the shortest of its operation; of a receive,
         than a usual transfer [ns].
     late_ns : of each row, what the longest of its operation takes longer; 0 for messages [ns].
-    transfer_ns : of each row, the shortest time of its operation [ns].
+    transfer_ns : of each row, the shortest time of its operation, of a message at both ends [ns].
     origin_us : the first end.
     tick_ns : by how much ends may be wrong: the time between dumps, 0 for exact ones.
     """
@@ -51,14 +51,32 @@ class Operations:
             most = np.maximum.reduceat(exec_ns[order], first)
             self.transfer_ns[order] = np.repeat(least, count)
             self.late_ns[order] = np.repeat(most, count) - exec_ns[order]
+        self.is_message: Bools = is_message
         for one in np.unique(rows["communicator"][is_message]).tolist():
             members = self.rows_of(one)
             members = members[is_message[members]]
-            sends = members[rows["operation"][members] == self.code("send")]
-            usual = np.median(exec_ns[sends]) if sends.size else exec_ns[members].min()
-            self.transfer_ns[members] = np.minimum(exec_ns[members], usual)
+            sends = rows["operation"][members] == self.code("send")
+            usual = np.median(exec_ns[members[sends]]) if sends.any() else exec_ns[members].min()
+            both = np.fmin(exec_ns[members], self._other_end_ns(members, sends, exec_ns))
+            self.transfer_ns[members] = np.fmin(exec_ns[members], np.fmax(both, usual))
         self.waited_ns: Floats = exec_ns - self.transfer_ns
-        self.is_message: Bools = is_message
+
+    def _other_end_ns(self, members: Ints, sends: Bools, exec_ns: Floats) -> Floats:
+        """What each message took at its other end [ns]; NaN if records do not show that end.
+
+        Between two places, messages have one order at both ends; with lost records it is unknown.
+        """
+        rows = self.rows[members]
+        src, dst = (np.where(sends == at, rows["place"], rows["peer"]) for at in (True, False))
+        pair = src.astype(np.int64) << 32 | dst
+        order = np.lexsort((rows["number"], sends, pair))
+        first = np.flatnonzero(np.diff(pair[order], prepend=-1))
+        other = np.full(members.size, np.nan)
+        for own in np.split(order, first[1:]):
+            received, sent = own[~sends[own]], own[sends[own]]
+            if received.size == sent.size:
+                other[received], other[sent] = exec_ns[members[sent]], exec_ns[members[received]]
+        return other
 
     def ends_ns(self, mine: Ints) -> Floats:
         """When operations of some rows end, after the first end of all [ns]."""

@@ -56,6 +56,10 @@ class Process(NamedTuple):
     host: str
     pid: str
 
+    @property
+    def order(self) -> tuple[str, int, str]:
+        return self.host, int(self.pid) if self.pid.isdigit() else 0, self.pid
+
 
 class Communicator(NamedTuple):
     """A communicator: its name in the records, and what they say of it."""

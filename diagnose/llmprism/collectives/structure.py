@@ -2,7 +2,8 @@
 
 Communicators that share processes are one job. So are sets of processes on the same hosts, or
 in the same NVLink domains, whose communicators do exactly the same: the ranks of tensor groups,
-which share no recorded communicator if their own traffic stays inside and is too small for records.
+which share no recorded communicator if their own traffic stays inside and is too small for records,
+and those of a restart, which begin when all others have ended.
 
 A communicator does the same in every step. The sequence of its operations and sizes repeats, and a
 step is one repetition; where every so many repetitions are followed by a pause that the others do
@@ -16,13 +17,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from llmprism.collectives.operations import US, Operations
+from llmprism.collectives.reading import Records
 from llmprism.model import CANNOT_TELL
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.graph import components
 from llmprism.numerics.missing import nanmedian
 
@@ -74,65 +75,115 @@ class Shape:
     missing: int
 
 
-def shapes_of(operations: Operations, given: Ints, homes: Sequence[str]) -> list[Shape]:
-    """The jobs, in the order of their first process.
+@dataclass(frozen=True)
+class Connected:
+    """Processes that communicators join, directly or through others.
 
-    Of each process, ``given`` is the number of the job that an operator gives, or -1, and ``homes``
-    the server or NVLink domain.
+    Attributes
+    ----------
+    processes, communicators : codes; processes of a server are in the order of their numbers.
+    does : where they are, and what their communicators do.
+    ends_ns : of all operations, in order.
     """
-    records = operations.records
-    many = len(records.communicators)
+
+    processes: list[int]
+    communicators: list[int]
+    does: object
+    ends_ns: Floats
+
+
+def connected(operations: Operations, homes: Sequence[str]) -> list[Connected]:
+    """All sets of processes; ``homes`` is the server or NVLink domain of each process."""
+    records, rows = operations.records, operations.rows
+    count, many = len(records.processes), len(records.communicators)
     process, communicator, _ = records.members.T
-    count = len(records.processes)
     label = components(
         process.astype(np.int32), (count + communicator).astype(np.int32), count + many
     )
-    job = _with_siblings(operations, label[:count], label[count:], given, homes)
+    columns = rows["communicator"].astype(np.int64), rows["operation"], rows["size_bytes"]
+    does: dict[int, Counter[tuple[object, ...]]] = {}
+    for one, operation, size in np.unique(np.stack(columns), axis=1).T.tolist():
+        what = (records.communicators[one].ranks, operation, size)
+        does.setdefault(int(label[count + one]), Counter())[what] += 1
+    of_row = label[count + rows["communicator"]]
+    found = []
+    for code in dict.fromkeys(label[:count].tolist()):
+        own = sorted(np.flatnonzero(label[:count] == code).tolist(),
+                     key=lambda one: records.processes[one].order)  # fmt: skip
+        key = (frozenset(homes[one] for one in own), frozenset(does.get(code, Counter()).items()))
+        ends_ns = np.sort(operations.ends_ns(np.flatnonzero(of_row == code)))
+        joined = np.flatnonzero(label[count:] == code).tolist()
+        found.append(Connected(own, joined, key, ends_ns))
+    return found
+
+
+def first_attempts(records: Records, sets: Sequence[Connected]) -> Ints:
+    """Of each process, that of the first attempt of its job whose place it has; or itself."""
+    alike: dict[object, list[Connected]] = {}
+    for one in sorted((one for one in sets if one.ends_ns.size), key=lambda one: one.ends_ns[0]):
+        alike.setdefault((one.does, len(one.processes)), []).append(one)
+    place = np.arange(len(records.processes))
+    for group in alike.values():
+        attempts: list[list[Connected]] = []
+        until_ns = -np.inf
+        for one in group:
+            if one.ends_ns[0] > until_ns:
+                attempts.append([])
+            attempts[-1].append(one)
+            until_ns = max(until_ns, one.ends_ns[-1])
+        first, *others = (
+            sorted(each, key=lambda one: records.processes[one.processes[0]].order)
+            for each in attempts
+        )
+        for each in (each for each in others if len(each) == len(first)):
+            for own, before in zip(each, first, strict=True):
+                place[own.processes] = before.processes
+    return place
+
+
+def shapes_of(
+    operations: Operations, sets: Sequence[Connected], given: Ints, places: Ints
+) -> list[Shape]:
+    """The jobs, in the order of their first process; of each, its attempts one after the other.
+
+    Of each process, ``given`` is the number of the job that an operator gives, or -1, and
+    ``places`` the process of :func:`first_attempts`.
+    """
+    job = _with_siblings(sets, given)
+    process, communicator, _ = operations.records.members.T
+    begin_us = np.full(job.size, np.iinfo(np.int64).max)
+    np.minimum.at(begin_us, operations.rows["process"], operations.rows["end_us"])
+    names: dict[int, str] = {}
     shapes: list[Shape] = []
-    for number in dict.fromkeys(job[:count].tolist()):
-        inside = job[process] == number
-        shapes.append(_shape(operations, f"job-{len(shapes)}", process[inside],
-                             communicator[inside]))  # fmt: skip
+    for first in job[places].tolist():
+        names.setdefault(first, f"job-{len(names)}")
+    for first, name in names.items():
+        own = np.flatnonzero(job[places] == first)
+        for number in dict.fromkeys(job[own[np.argsort(begin_us[own], kind="stable")]].tolist()):
+            inside = job[process] == number
+            shapes.append(_shape(operations, name, process[inside], communicator[inside]))
     return shapes
 
 
-def _with_siblings(
-    operations: Operations, of_process: Any, of_communicator: Any, given: Ints, homes: Sequence[str]
-) -> Any:
-    """The number of the job of each process: components that do the same in the same homes.
+def _with_siblings(sets: Sequence[Connected], given: Ints) -> Ints:
+    """The number of the job of each process: sets that do the same at the same time.
 
-    Components with processes of one given job, and of no other, are that job.
+    Sets with processes of one given job, and of no other, are that job.
     """
-    records, rows = operations.records, operations.rows
-    hosts: dict[int, set[str]] = {}
-    for code, home in zip(of_process.tolist(), homes, strict=True):
-        hosts.setdefault(code, set()).add(home)
-    columns = rows["communicator"].astype(np.int64), rows["operation"], rows["size_bytes"]
-    does: dict[int, Counter[tuple[object, ...]]] = {}
-    for communicator, operation, size in np.unique(np.stack(columns), axis=1).T.tolist():
-        what = (records.communicators[communicator].ranks, operation, size)
-        does.setdefault(int(of_communicator[communicator]), Counter())[what] += 1
     alike: dict[object, list[int]] = {}
-    job: dict[int, int] = {}
     listed: dict[int, int] = {}
-    for code, names in hosts.items():
-        theirs = np.unique(given[of_process == code])
+    job = np.full(given.size, -1)
+    for code, one in enumerate(sets):
+        theirs = np.unique(given[one.processes])
         if theirs.size == 1 and theirs[0] >= 0:
-            job[code] = listed.setdefault(int(theirs[0]), code)
+            job[one.processes] = listed.setdefault(int(theirs[0]), code)
             continue
-        key = (frozenset(names), frozenset(does.get(code, Counter()).items()))
-        siblings = alike.setdefault(key, [])
-        ends = _ends(operations, of_communicator == code)
-        job[code] = next((job[other] for other in siblings if _in_step(
-            _ends(operations, of_communicator == other), ends)), code)  # fmt: skip
+        siblings = alike.setdefault(one.does, [])
+        same = (other for other in siblings if _in_step(sets[other].ends_ns, one.ends_ns))
+        job[one.processes] = code
+        job[one.processes] = job[sets[next(same, code)].processes[0]]
         siblings.append(code)
-    return np.array([job[code] for code in of_process.tolist()])
-
-
-def _ends(operations: Operations, communicators: Bools) -> Floats:
-    """The ends of all operations of some communicators, in order [ns]."""
-    own = communicators[operations.rows["communicator"]]
-    return np.sort(operations.ends_ns(np.flatnonzero(own)))
+    return job
 
 
 def _in_step(ends: Floats, others: Floats) -> bool:
@@ -244,20 +295,24 @@ class Stepped:
     ----------
     end_ns : end of the last operation of its main communicator, by the clock of its host.
     waited_ns : how long it waited for others.
+    moved_ns : what the transfers took in which it took part.
     transfer_ns : what transfers took of each communicator, (communicators, steps).
     late_ns : sum of how late it joined collectives.
     length_ns : of each step, shape (steps,); NaN where unknown.
     is_measured : whether lengths are those between ends; otherwise they follow from waiting.
     micro_batches : messages that a first stage sends in a step; -1 without a pipeline.
+    first : the number of the first of these steps.
     """
 
     end_ns: Floats
     waited_ns: Floats
+    moved_ns: Floats
     late_ns: Floats
     transfer_ns: Floats
     length_ns: Floats
     is_measured: bool
     micro_batches: int
+    first: int = 0
 
 
 def steps_of(operations: Operations, shape: Shape) -> Stepped | None:
@@ -268,7 +323,8 @@ def steps_of(operations: Operations, shape: Shape) -> Stepped | None:
     step = np.full(len(rows), -1)
     for communicator in np.unique(main[main >= 0]).tolist():
         mine = inside[rows["communicator"][inside] == communicator]
-        step[mine] = _numbered(operations, mine)
+        of_messages = operations.is_message[mine].all()
+        step[mine] = (_numbered_messages if of_messages else _numbered)(operations, mine)
     known = step[inside][step[inside] >= 0]
     if not known.size or np.unique(known).size < 3:
         return None
@@ -307,9 +363,7 @@ def _numbered(operations: Operations, mine: Ints) -> Ints:
     lead = np.bincount(rows["process"]).argmax()
     at = np.flatnonzero(rows["process"] == lead)
     leading = rows[at]
-    token = leading["operation"].astype(np.int64) * (1 << 48) + leading["size_bytes"]
-    ends = leading["end_us"].astype(np.float64)
-    period, first = _period(token, ends - leading["exec_us"], ends, operations.tick_ns / US)
+    period, first = _repeated(operations, mine[at])
     step = np.full(mine.size, -1)
     if not period:
         return step
@@ -325,6 +379,31 @@ def _numbered(operations: Operations, mine: Ints) -> Ints:
         place = np.searchsorted(leading["number"][ours], rows["number"][theirs], side="right") - 1
         step[theirs] = of_lead[ours][np.maximum(place, 0)]
     return step
+
+
+def _numbered_messages(operations: Operations, mine: Ints) -> Ints:
+    """The step of each message: each process numbers its own, and has as many in each step.
+
+    Where a process does the same for each micro-batch, the sequence of another one shows the steps.
+    """
+    step, steps = np.full(mine.size, -1), np.inf
+    own = [np.flatnonzero(operations.rows["process"][mine] == one)
+           for one in np.unique(operations.rows["process"][mine])]  # fmt: skip
+    for at in own:
+        period, _ = _repeated(operations, mine[at])
+        steps = min(steps, at.size / period) if period else steps
+    number = operations.rows["number"][mine]
+    for at in own if np.isfinite(steps) and (number >= 0).all() else ():
+        step[at] = (number[at] - (number.min() > 0)) // max(round(at.size / steps), 1)
+    return step
+
+
+def _repeated(operations: Operations, mine: Ints) -> tuple[int, int]:
+    """The operations of a step in rows of one process, and the place of the first; see _period."""
+    rows = operations.rows[mine]
+    token = rows["operation"].astype(np.int64) * (1 << 48) + rows["size_bytes"]
+    ends = rows["end_us"].astype(np.float64)
+    return _period(token, ends - rows["exec_us"], ends, operations.tick_ns / US)
 
 
 def _period(token: Ints, begin: Floats, end: Floats, tick: float) -> tuple[int, int]:
@@ -379,8 +458,10 @@ def _summed(
     number = np.bincount(cell, minlength=shaped[0] * count).reshape(shaped).astype(np.float64)
     number[number == 0] = np.nan
     is_whole = number >= nanmedian(number, axis=1)[:, None]
-    waited, late = (np.where(is_whole, added(one), np.nan)
-                    for one in (operations.waited_ns, operations.late_ns))  # fmt: skip
+    waited, moved, late = (
+        np.where(is_whole, added(one), np.nan)
+        for one in (operations.waited_ns, operations.transfer_ns, operations.late_ns)
+    )
     transfers = np.full((len(shape.communicators), count), np.nan)
     which = np.searchsorted(shape.communicators, rows["communicator"][stepped])
     total = np.zeros_like(transfers)
@@ -403,4 +484,4 @@ def _summed(
     sent = np.bincount(step[sends & (step >= 0)], minlength=count)
     senders = np.unique(process[sends]).size
     micro_batches = int(np.median(sent) / senders) if senders else CANNOT_TELL
-    return Stepped(end_ns, waited, late, transfers, lengths, is_measured, micro_batches)
+    return Stepped(end_ns, waited, moved, late, transfers, lengths, is_measured, micro_batches)

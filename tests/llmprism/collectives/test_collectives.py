@@ -36,7 +36,7 @@ def record(group: int, rank: int, number: int, exec_us: float, end_us: int, **ch
 
 
 def job(group: int = 0, late_us: int = LATE_US, slow: int = 2, **changed) -> Iterator[dict]:
-    """One data-parallel job: in some steps a rank comes late to the first bucket."""
+    """One data-parallel job: in some steps a rank comes late to the first bucket; -1: nobody."""
     now_us = BEGIN_US + 17 * group
     for step in range(STEPS):
         late = late_us if step in SLOW else 0
@@ -68,7 +68,7 @@ def summary(*arguments: object) -> dict:
 def test_layout_steps_and_the_exact_lateness_of_the_late_rank_are_in_the_tables(tmp_path):
     path, out, late = written(tmp_path, [*job()]), tmp_path / "tables", tmp_path / "late.parquet"
     _, text, _ = answered(path, "--out", out, "--late", late)
-    assert "4 processes on 2 servers, dp 4, step 100 ms" in text
+    assert "job-0: 2 servers: node[0-1]" in text
     table = pd.read_parquet(late)
     assert (table["transfer_ns"] == TRANSFER_US * 1000).all()
     slow = (table["number"] % BUCKETS == 0) & (table["number"] // BUCKETS).isin(list(SLOW))
@@ -89,6 +89,21 @@ def test_a_process_that_is_late_is_found_under_what_slows_all(tmp_path):
         line["metadata"]["dump_timestamp_us"] += later_us
     found = summary(written(tmp_path, lines))["findings"]
     assert [(one["culprit"], one["first_step"]) for one in found] == [("node1/0", 6)]
+
+
+def test_a_restart_with_new_processes_is_the_same_job_and_goes_on_with_its_steps(tmp_path):
+    again = [*job(group=1)]
+    for line in again:
+        line["metadata"]["dump_timestamp_us"] += 10**8
+    found = summary(written(tmp_path, [*job(late_us=0), *again]))
+    assert [one["steps"] for one in found["jobs"]] == [2 * STEPS]
+    places = [(one["culprit"], one["first_step"] - STEPS) for one in found["findings"]]
+    assert places == [("node1/0", SLOW[0])]
+
+
+def test_transfers_that_are_longer_for_all_are_slow_and_name_nobody(tmp_path):
+    (found,) = summary(written(tmp_path, [*job(slow=-1)]))["findings"]
+    assert (found["symptom"], found["culprit_kind"]) == ("slow_transfers", "job")
 
 
 def as_version_43(lines: list[dict]) -> list[dict]:
@@ -159,7 +174,7 @@ def test_prometheus_files_show_jobs_and_no_steps(tmp_path):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     code, text, errors = answered(path)
     assert code == 4
-    assert "4 processes on 2 servers, dp 4, step unknown" in text
+    assert "job-0: 2 servers: node[0-1]" in text
     assert "its steps are unknown" in errors
 
 
@@ -213,9 +228,8 @@ def test_dumps_without_times_show_the_layout(tmp_path):
         text = text.replace(f'"desc": "group {group}"', f'"desc": "{kind}_MODEL_PARALLEL_GROUP"')
     path = tmp_path / "all.json"
     path.write_text(text, encoding="utf-8")
-    code, text, _ = answered(path)
-    assert code == 4
-    assert "4 processes, pp 2, tp 2, step unknown" in text
+    (found,) = summary(path)["jobs"]
+    assert [found["layout"][axis] for axis in ("dp", "pp", "tp")] == [1, 2, 2]
 
 
 GOOD = json.dumps(record(0, 0, 0, 1.0, BEGIN_US))
@@ -260,16 +274,17 @@ def test_a_pipeline_that_writes_messages_only_is_read(tmp_path) -> None:
     path = tmp_path / "one.yaml"
     path.write_text(SCENARIO.replace("dp: 4, pp: 2, tp: 4", "dp: 1, pp: 4, tp: 8"), "utf-8")
     run = ps.simulate(path, out=tmp_path / "run").folder
-    code, _, errors = answered(run / "collectives", "--topology", run / "topology.json")
-    assert code == 4  # what repeats in each step are collectives, and there are none
-    assert "set aside" not in errors
+    found = summary(run / "collectives", "--topology", run / "topology.json")
+    assert [one["steps"] for one in found["jobs"]] == [12]
+    assert found["findings"][0]["culprit"] == "s0000"  # of the first stage, whose steps are longer
+    assert found["findings"][0]["first_step"] == 5
 
 
 def test_a_simulated_job_is_found_with_layout_steps_and_the_slow_server(simulated, tmp_path):
     run, out = simulated.folder, tmp_path / "tables"
     topology = run / "topology.json"
     _, text, _ = answered(run / "collectives", "--topology", topology, "--out", out)
-    assert "32 processes on 4 servers, dp 4, pp 2, tp 4" in text
+    assert "job-0: 4 servers: s[0000-0003]" in text
     ranks = simulated.truth("ranks")
     assert set(pd.read_parquet(out / "jobs.parquet")["address"]) == set(ranks["address"])
     steps = pd.read_parquet(out / "steps.parquet")

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from llmlog.streams import Intake
     from llmlog.tables import Results
 
-HELP = """Find the cause, the first node and rank, the stage and the iteration of failed jobs.
-
-LOGS are folders or files: a folder with index.json (jobs of a scheduler), or the output of one
-job, dumps of PyTorch's flight recorder among them. Files may be compressed (gzip, zstd, bzip2,
-xz) and rotated (.log.1, .log.2, ...).
-
-Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read;
-2 wrong usage; 4 no failure is stated, or the logs are not understood.
-"""
 TOLD_NOTHING = 4
 _NOTES, _LIKE = 20, 4
 """Notes that are printed, and lines that are shown of a job that is not understood."""
@@ -55,7 +46,7 @@ class LogCommand(Command):
 app = new_app()
 
 
-@app.command(help=HELP, cls=LogCommand)
+@app.command(cls=LogCommand)
 def run(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", show_default=False)],
     out: Tables = None,
@@ -68,7 +59,15 @@ def run(
     debug: Debug = False,
     _version: Version = False,
 ) -> None:
-    """Diagnose logs."""
+    """Find the cause, the first node and rank, the stage and the iteration of failed jobs.
+
+    LOGS are folders or files: a folder with index.json (jobs of a scheduler), or the output of one
+    job, dumps of PyTorch's flight recorder among them. Files may be compressed (gzip, zstd, bzip2,
+    xz) and rotated (.log.1, .log.2, ...).
+
+    Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the logs cannot be read;
+    2 wrong usage; 4 no failure is stated, or the logs are not understood.
+    """
     with user_errors(debug):
         from llmlog.page import write_page
         from llmlog.streams import Intake

@@ -24,6 +24,7 @@ from llmlog.records import Lines, Record
 from llmlog.streams import Intake, decoded, lines
 from llmlog.summaries import learn, rank_in, read_summary, read_tasks
 from llmlog.understanding import is_bad, is_bad_text, is_known
+from prism_common.quantities import LONE
 from prism_common.recorder import DumpError, looks_like_dump, read_dumps
 
 _APART, _EVERY = 1000, 64
@@ -53,7 +54,8 @@ def read_job(job: Job, intake: Intake) -> Evidence:
                 _read_dump(evidence, file, intake)
             else:
                 reader.read(file, lines(file.path, file.name, intake))
-    evidence.progress.settle()
+    if lone := evidence.progress.settle():
+        intake.notes.append(f"{job.name}: {LONE}: {lone}")
     statements.settle(evidence)
     place(evidence)
     if evidence.passed_over:

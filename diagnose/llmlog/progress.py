@@ -15,7 +15,8 @@ from statistics import median
 from typing import NamedTuple
 
 from llmlog.catalogue import MARK_WORDS, MARKS, READERS
-from llmlog.clocks import seconds
+from llmlog.clocks import seconds, since_1970_ns
+from prism_common.quantities import lone_times
 
 _CONTINUED = re.compile(
     r"(?i)(?:load\w*|resum\w*) .*(?:checkpoint|training)\b.*?\b(?:iteration|step)[ :=]*(\d+)"
@@ -146,8 +147,8 @@ class Progress:
         if len(self.iterations) < MOST:
             self.iterations.append(iteration)
 
-    def settle(self) -> None:
-        """All lines are read: take the bar of training if no line has numbers, and find lengths."""
+    def settle(self) -> int:
+        """All lines are read: find lengths, and set aside times far from all others; how many."""
         if not self.iterations and self._bars:
             total, bars = max(self._bars.items(), key=lambda item: (len(item[1]), item[0]))
             for one in bars:
@@ -155,12 +156,16 @@ class Progress:
             if bars[-1].number % total == 0:
                 self.ends.append((bars[-1].file, bars[-1].line))
         self._bars.clear()
-        self.iterations = timed(self.iterations)
+        times = [since_1970_ns(one.time) for one in self.iterations]
+        lone = lone_times(filter(None, times))
+        pairs = zip(self.iterations, times, strict=True)
+        self.iterations = timed(replace(one, time="") if at in lone else one for one, at in pairs)
         before: dict[str, int] = {}
         for one in self.iterations:  # numbers that fall are those of another attempt
             if one.number < before.get(one.file, 0) - 1:
                 self.launches[one.file].append(one.line)
             before[one.file] = one.number
+        return sum(at in lone for at in times)
 
     def begin_again(self, file: str, line: int) -> None:
         """Only what comes after ``line`` of ``file`` counts there."""

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from llmprism.defaults import MEMORY_LIMIT_GIB, METHOD, RECORDS_AT_ONCE, TIME_LIMIT_S
-from llmprism.options import AtOnce, Cluster, Collectives, Counters, Logs, MemoryLimit, TimeLimit
+from llmprism.options import (
+    HELP,
+    AtOnce,
+    Cluster,
+    Collectives,
+    Counters,
+    Logs,
+    MemoryLimit,
+    TimeLimit,
+)
 from prism_common.command import (
     AsJson,
     Command,
@@ -45,15 +54,6 @@ MEMBERS_DIFFER = {
 }
 """Messages about servers where a list of members and records differ, by the key of evidence."""
 
-HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
-
-llmprism FLOWS --topology FILE is short for llmprism diagnose FLOWS --topology FILE. Each command
-has its own --help.
-
-Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
-usage; 4 the records do not suffice for an answer, and the message gives the reason.
-"""
-
 
 class Commands(Group):
     """The commands; those of other packages are imported when they are needed."""
@@ -70,7 +70,7 @@ class Commands(Group):
     }
 
 
-app = new_app(cls=Commands, help=HELP, no_args_is_help=True)
+app = new_app(cls=Commands, help=HELP["diagnose"], no_args_is_help=True)
 
 
 @app.callback()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ import typer
 
 from prism_common.command import option
 
+HELP: dict[str, str] = tomllib.loads((files(__package__) / "help.toml").read_text(encoding="utf-8"))
 TimeLimit = Annotated[
     float, option("S", "Time of another package's method [s].", "--time-limit", min=0.1)
 ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 
 EVEN = 0.5  # a statement with less confidence is more likely wrong than right
+LONE = "time far from all others"
 CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
 
 
@@ -96,3 +99,20 @@ def clock_time(time_ns: int, dated: bool = False) -> str:
         return f"{time_ns} ns"
     day = f"{instant:%Y-%m-%d} " if dated else ""
     return f"{day}{instant:%H:%M:%S}.{rest_ns // 1_000_000:03d} UTC"
+
+
+def lone_times(times_ns: Iterable[int]) -> frozenset[int]:
+    """The first and the last time, if each is a day or more from the others, and a thousand times
+    as far from them as half of them are from each other at most.
+
+    >>> sorted(lone_times([*range(0, 10**10, 10**9), 86_500_000_000_000]))
+    [86500000000000]
+    """
+    known = sorted({*times_ns})
+    gaps = [after - before for before, after in pairwise(known)]
+    if len(gaps) < 2:
+        return frozenset()
+    day_ns = 86_400 * 10**9
+    most = max(day_ns, 1_000 * sorted(gaps)[(len(gaps) - 1) // 2])
+    ends = ((known[0], gaps[0]), (known[-1], gaps[-1]))
+    return frozenset(end for end, gap in ends if gap > most)

@@ -10,20 +10,15 @@ import json
 import typer
 
 from llmprism.ingest import arguments
+from llmprism.options import HELP
 from prism_common.command import Command, Quiet, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
 
-CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
-
-FLOWS is a flow table, as `llmprism ingest` writes it, or a Parquet table of counters. Without
---topology, what flow records show of the network is taken; counters need one.
-"""
-
 check_app = new_app()
 
 
-@check_app.command(help=CHECK_HELP, cls=Command)
+@check_app.command(help=HELP["check"], cls=Command)
 def check_command(
     flows: arguments.Flows,
     topology: arguments.PhysicalNetwork = None,

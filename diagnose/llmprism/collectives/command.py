@@ -14,25 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmprism.ingest import arguments
+from llmprism.options import HELP
 from prism_common.command import Command, Quiet, Tables, new_app, option, user_errors
 
 if TYPE_CHECKING:
     from llmprism.collectives.diagnosing import CollectiveDiagnosis
 
-HELP = """Find jobs, layouts, steps and slow parts in what communication libraries write.
-
-INPUTS are files or folders: lines of JSON of NCCL Inspector or RCCL Inspector (all versions, also
-compressed with gzip), their Prometheus files, dumps of PyTorch's flight recorder (pickles or JSON),
-or a table (CSV or Parquet) with --map.
-
-Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the records do not show steps, and the
-message gives the reason.
-"""
 
 collectives_app = new_app()
 
 
-@collectives_app.command(help=HELP, cls=Command)
+@collectives_app.command(help=HELP["collectives"], cls=Command)
 def collectives_command(
     inputs: arguments.Inputs,
     topology: Annotated[Path | None, option(

@@ -12,27 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from llmprism.ingest import arguments
+from llmprism.options import HELP
 from prism_common.command import Command, Quiet, Tables, new_app, user_errors
 
 if TYPE_CHECKING:
     from llmprism.counters.diagnosing import CounterDiagnosis
     from llmprism.counters.readers.options import Options
 
-HELP = """Find jobs, steps and slow ports from the byte counters of switch ports.
-
-INPUTS are files, or the URL of a Prometheus server: CSV or Parquet (a row a reading: time, port or
-address, bytes in and out), answers of Prometheus' query_range, JSON of gnmic, Telegraf and others,
-output of `perfquery -x`, `ethtool -S` or `snmpwalk` with its times. Counters are cumulative or
-differences.
-
-Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; 4 the counters do not suffice, and the
-message gives the interval that would.
-"""
 
 counters_app = new_app()
 
 
-@counters_app.command(help=HELP, cls=Command)
+@counters_app.command(help=HELP["counters"], cls=Command)
 def counters_command(
     inputs: arguments.Inputs,
     topology: arguments.PhysicalNetwork = None,

@@ -30,9 +30,11 @@ _DIRECTIONS: dict[str, tuple[str, Side]] = {
     for word in words.split()
 }
 _QUANTITIES: dict[str, str] = _ROWS["quantities"]
-PLACES: dict[str, str] = _ROWS["places"]
+PLACES: dict[str, list[str]] = {ours: row.split() for ours, row in _ROWS["places"].items()}
+WALKED: dict[str, list[str]] = {ours: row.split() for ours, row in _ROWS["walked"].items()}
 LINES: dict[str, str] = _ROWS["lines"]
 OIDS: dict[str, str] = _ROWS["oids"]
+SAMPLES: list[str] = [*_ROWS["samples"].values()]
 _SAME = frozenset({"ecn_marks", "pause_frames", "link_downs"})  # they need no direction
 _VOCABULARY = sorted(
     {*_DIRECTIONS, *" ".join(_QUANTITIES.values()).split(), *_ROWS["others"]["words"].split()},
@@ -45,6 +47,7 @@ _RATE = re.compile(
     r"bandwidth"
 )
 _PER_SECOND = re.compile(r"(?<![a-z])per[ _]?s(ec(ond)?)?\b|(b|bits?|bytes?)/s", re.IGNORECASE)
+_TIME = re.compile(PLACES["time"][0])
 WHY_NO_RATES = (
     "rates leave out what was between two readings, and hide resets and holes; export the counters"
     " themselves (ifHCInOctets and ifHCOutOctets, in-octets and out-octets)"
@@ -67,6 +70,26 @@ def plain(name: str) -> str:
     ('inoctets', 'ifhcinoctets')
     """
     return re.sub(r"[^a-z0-9]", "", name.lower().rsplit("/", 1)[-1].rsplit(":", 1)[-1])
+
+
+def is_time(name: str) -> bool:
+    """Whether a name is that of the time of a reading.
+
+    >>> [is_time(name) for name in ("counterRefreshTime", "time_ms", "StartTimeUnix", "uptime")]
+    [True, True, False, False]
+    """
+    return bool(_TIME.fullmatch(plain(name)))
+
+
+def port_above(path: str) -> str:
+    """The port in a path before a counter: its last element that is no word in between.
+
+    >>> port_above("/sys/class/infiniband/mlx5_0/ports/1/counters"), port_above("COUNTERS/Eth4")
+    ('mlx5_0/1', 'Eth4')
+    """
+    found = [one for one in path.split("/") if one.lower() not in ("", *WALKED["around"])]
+    last = -2 if found[-1:] and found[-1].isdecimal() else -1
+    return re.sub(r"^[A-Z_]+:", "", "/".join(found[last:]))
 
 
 @lru_cache(1 << 12)

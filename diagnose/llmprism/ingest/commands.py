@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from llmprism.ingest import arguments
+from llmprism.options import HELP
 from prism_common.command import Command, Quiet, new_app, user_errors
 from prism_common.escapes import printable
 from prism_common.progress import reporting
@@ -27,21 +28,11 @@ if TYPE_CHECKING:
 _NOTES = "ingest.json"
 _WRITTEN = ("flows.parquet", "topology.json", _NOTES)
 
-INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
-
-INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
-of goflow2, Akvorado and NetObserv, what nfdump and sflowtool print, Zeek conn.log, flow logs of
-AWS, Google Cloud and Azure, JSON of any exporter (--map start=flow.start,...), any CSV, table of
-text or Parquet. Files may be compressed.
-
-Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network), and what was
-set aside and why in FOLDER/ingest.json.
-"""
 
 ingest_app = new_app()
 
 
-@ingest_app.command(help=INGEST_HELP, cls=Command)
+@ingest_app.command(help=HELP["ingest"], cls=Command)
 def ingest_command(
     inputs: arguments.Inputs,
     out: arguments.Out = "ingested",

@@ -17,16 +17,17 @@ import pyarrow.compute as pc
 
 from llmprism.ingest import readers
 from llmprism.ingest.bounds import EARLIEST_NS, LARGEST
-from llmprism.ingest.options import Options
+from llmprism.ingest.options import UNITS_NS, Options
 from llmprism.ingest.points import Repetitions, SeveralPoints
 from llmprism.ingest.records import OPTIONAL, SCHEMA
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import each_once
 from llmprism.ingest.writing import Seen, TimeOrder, write_flows
 from llmprism.io.notes import Notes
-from llmprism.numerics.arrays import Bools
+from llmprism.numerics.arrays import Bools, Ints
 from prism_common.errors import Problem, UserError
 from prism_common.progress import Progress, silent
+from prism_common.quantities import LONE, lone_times
 from prism_common.scratch import working_folder
 
 _READING = 0.8  # of the time, about
@@ -199,13 +200,21 @@ def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
         "negative size": size < 0,
         OUTSIDE: _outside(start, options),
     }
-    for reason, bad in reasons.items():
+    for reason, bad in (*reasons.items(), (LONE, None)):
+        bad = _is_lone(start, keep) if bad is None else bad
         notes.drop(reason, int(np.count_nonzero(bad & keep)))
         keep &= ~bad
     table = table if keep.all() else table.filter(pa.array(keep))
     _remark_tunnels(table, notes)
     _remark_unit(table, notes)
     return table
+
+
+def _is_lone(start: Ints, keep: Bools) -> Bools:
+    """Whether records start far from all others of the same table."""
+    known = start[keep]
+    is_long = known.size and np.ptp(known) > 86_400 * UNITS_NS["s"]
+    return np.isin(start, [*lone_times(np.unique(known).tolist() if is_long else ())])
 
 
 def _remark_unit(table: pa.Table, notes: Notes) -> None:

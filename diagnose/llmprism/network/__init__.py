@@ -21,7 +21,7 @@ from llmprism.network.parts import Content, Parts
 from prism_common.errors import Problem, UserError
 
 _LIMIT_BYTES = 1 << 28
-_FORMATS = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "slurm_yaml", "containerlab")
+_FORMATS = ("cables_csv", "ibnetdiscover", "slurm", "slurm_yaml", "containerlab", "lldp")
 """Modules with ``recognises(text, name)`` and ``read(text, where, notes)``; the first counts."""
 
 

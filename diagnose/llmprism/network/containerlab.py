@@ -13,13 +13,11 @@ from typing import Any
 
 from llmprism.io.notes import Notes
 from llmprism.network.documents import load_yaml
-from llmprism.network.parts import Cable, Nic, Parts
+from llmprism.network.parts import SERVERS, SWITCHES, Cable, Nic, Parts
 from prism_common.errors import Problem, UserError
 
 OUTSIDE = "containerlab link that leaves the lab"
 _SERVER_KINDS = {"linux", "ext-container", "generic_vm", "k8s-kind"}
-_SERVER_GROUPS = re.compile(r"server|host|client|gpu|compute|worker", re.IGNORECASE)
-_SWITCH_GROUPS = re.compile(r"leaf|spine|switch|router|tor|core|fabric", re.IGNORECASE)
 _ROUTER_IMAGES = re.compile(r"frr|bird|gobgp|vyos|sonic|quagga|cumulus|openvswitch|crpd|holo")
 _SPECIAL = {"host", "mgmt-net", "macvlan"}
 _COMMANDS = re.compile(r"[&|;\n\"']+")
@@ -69,8 +67,8 @@ def _whole(topology: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 def _is_server(node: dict[str, Any]) -> bool:
     group = str(node.get("group", ""))
-    if _SERVER_GROUPS.search(group) or _SWITCH_GROUPS.search(group):
-        return not _SWITCH_GROUPS.search(group)
+    if SERVERS.search(group) or SWITCHES.search(group):
+        return not SWITCHES.search(group)
     if node["kind"] not in _SERVER_KINDS:
         return False
     return not _ROUTER_IMAGES.search(str(node.get("image", "")))

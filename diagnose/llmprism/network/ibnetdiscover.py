@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from llmprism.io.notes import Notes
-from llmprism.network.parts import Cable, Nic, Parts
+from llmprism.network.parts import Cable, Nic, Parts, plain_name
 from prism_common.errors import Problem, UserError
 
 _DEVICE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
@@ -90,7 +90,7 @@ def _gbps(comment: str) -> float | None:
 def _switch_names(devices: list[_Device]) -> dict[str, str]:
     """Return a name for each switch; the unit or GUID distinguishes those of one chassis."""
     switches = [one for one in devices if one.kind == "Switch"]
-    chosen = {one.guid: _plain(one.description) or one.guid for one in switches}
+    chosen = {one.guid: plain_name(one.description) or one.guid for one in switches}
     for finer in (_with_unit, _with_guid):
         count = Counter(chosen.values())
         for one in switches:
@@ -99,23 +99,13 @@ def _switch_names(devices: list[_Device]) -> dict[str, str]:
     return chosen
 
 
-def _plain(description: str) -> str:
-    """Return the name in ``MF0;leaf-1:MQM8700/U1``; another description as it is.
-
-    >>> _plain("MF0;leaf-1:MQM8700/U1"), _plain("ISR9024 Voltaire")
-    ('leaf-1', 'ISR9024 Voltaire')
-    """
-    found = re.fullmatch(r"\w+;([^;:]+):[^:]*", description)
-    return found[1] if found else description.replace("|", "/").strip()
-
-
 def _with_unit(device: _Device) -> str:
     _, _, unit = device.description.partition("/")
-    return f"{_plain(device.description)}/{unit}" if unit else _with_guid(device)
+    return f"{plain_name(device.description)}/{unit}" if unit else _with_guid(device)
 
 
 def _with_guid(device: _Device) -> str:
-    return f"{_plain(device.description)} {device.guid}"
+    return f"{plain_name(device.description)} {device.guid}"
 
 
 def _nics(device: _Device, switches: dict[str, str]) -> list[Nic]:

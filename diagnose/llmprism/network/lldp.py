@@ -1,173 +1,285 @@
-"""LLDP neighbours, one file a device, called by the device's name (``leaf1.json``).
+"""Links and neighbours in any document: JSON, tables and blocks of text, and lines with two ends.
 
-The file itself does not hold that name. What is known of each format is a line of :data:`_JSON` or
-:data:`_TABLES`:
+An object of JSON, a row of a table or a block of ``name: value`` is one link. The words in its keys
+tell of which end a value is, and whether it is the device, the port, an address or a role; they
+are in ``ends.toml``. So the neighbours of ``lldpcli -f json``, SONiC, EOS, NX-OS, Junos, napalm,
+OpenConfig and SNMP are read alike, and lists of cables of NetBox, Apstra, Batfish and RFC 8345.
 
-- JSON of ``lldpcli -f json`` (or ``json0``), of SONiC (``sonic-db-dump -n APPL_DB -y``, which has
-  the rates of ports as well), of ``show lldp neighbors | json`` (EOS, NX-OS; also with ``detail``,
-  which has the capabilities) and ``| display json`` (Junos), of napalm, and of the model
-  ``openconfig-lldp``. What a program puts around them is passed over. The media type that
-  ``lldpcli`` prints is not taken for a rate: many switches report a wrong one.
-- Tables of text, ``show lldp neighbors`` of EOS, IOS-XR, NX-OS and Junos. The line above the
-  neighbours tells the format. EOS and Junos align their columns with it. Cisco cuts long names, or
-  puts them on a line of their own, and has capabilities that may be missing: there, a neighbour is
-  the line that has a hold time.
+A link has two ends, or one: what a device reports of the device at the other end. Then the file is
+called by the device that reports (``leaf1.json``). The media type that ``lldpcli`` prints is not
+taken for a rate: many switches report a wrong one.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from llmprism.io.notes import Notes
-from llmprism.network.parts import Neighbour, Parts
+from llmprism.network.parts import SERVERS, SWITCHES, Neighbour, Parts, plain_name
 from prism_common.errors import Problem, UserError
 from prism_common.untrusted import OutsideError, parsed
 
 NAMELESS = "LLDP neighbour without a name"
-_SONIC, _SONIC_PORT = "LLDP_ENTRY_TABLE:", "PORT_TABLE:"
-_FORWARDS = 0x28  # bridge and router in the first byte of the capabilities that SONiC keeps
-_FORWARDING = {"bridge", "router", "mac_bridge"}
-_LETTERS = {"B", "R"}
-_NAPALM = ({"hostname", "port"}, {"remote_system_name", "remote_port"})
-_DEEPEST = 12  # objects around the neighbours
-_ROW = re.compile(
-    r"(?:(?P<name>\S+)\s+)?(?P<local>[A-Za-z][\w/.-]*\d|mgmt\d*)\s+(?P<hold>\d+)\s+"
-    r"(?:(?P<kinds>[A-Z](?:[, ]*[A-Z])*|N/A|-)\s+)?(?P<port>\S+)\s*"
+_ROWS = tomllib.loads((files(__package__) / "ends.toml").read_text(encoding="utf-8"))
+_SIDES, _KINDS, _ROLES = (
+    {word: name for name, words in _ROWS[table].items() for word in words.split()}
+    for table in ("sides", "kinds", "roles")
+)
+_NAMES, _LISTS = (_ROWS["names"][name].split() for name in ("names", "lists"))
+_LINES = [re.compile(line) for line in _ROWS["lines"].values()]
+_OWN, _OTHER = "own", "other"
+_DEEPEST = 16
+_ENDINGS = re.compile(r"(\.(json|txt|log|out|lldp))+$")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_JSON = re.compile(r"\s*[\[{]\s*[\[{\]}\"]")
+_MAC = re.compile(r"(?:[0-9a-f]{2}[: -]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.I)
+_PORT = re.compile(r"(?:[A-Z_]+:)?([A-Za-z][\w/.:-]*\d)")
+_BITS = re.compile(r"([0-9A-F]{2}) [0-9A-F]{2}\b.*", re.IGNORECASE)
+_FORWARDS = 0x28  # bridge and router in the first byte of the capabilities
+_HEAD = re.compile(r"(?:Switch: 0x\w+|CA:|RT:) (.+):")
+_OID = re.compile(
+    r"(?:[\w-]+::)?(lldpRem\w+)\.\d+\.(\d+)\.\d+ = (?:[A-Za-z-]+: )?\"?(.*?)\"?$", re.MULTILINE
 )
 
 
-def _is_json(text: str) -> bool:
-    if text.lstrip()[:1] not in ("{", "["):
-        return False
-    if any(f'"{key}"' in text for key in _JSON) or _SONIC in text or '"openconfig-lldp:' in text:
-        return True
-    return any(all(f'"{key}"' in text for key in keys) for keys in _NAPALM)
+class _End(NamedTuple):
+    """What is known of an end; ``ports`` and ``addresses`` in the order of the document."""
+
+    device: str
+    ports: Sequence[str]
+    roles: Sequence[Any]
+    addresses: Sequence[str] = ()
+
+    @property
+    def port(self) -> str:
+        """The name of the port rather than its hardware address or its number."""
+        order = sorted(self.ports, key=lambda one: (bool(_MAC.fullmatch(one)), one.isdigit()))
+        return next(iter(order), "")
+
+
+@dataclass
+class _Found:
+    """The links of a document, and what it says elsewhere of devices and ports."""
+
+    links: list[tuple[_End, _End, float | None]] = field(default_factory=list)
+    nameless: int = 0
+    device: str = ""
+    roles: dict[str, bool | None] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
 
 
 def recognises(text: str, _name: str) -> bool:
-    """Whether a text has neighbours in one of these formats."""
-    return _is_json(text) or any(head.search(text) for head, _ in _TABLES)
+    """Whether a text has links or neighbours."""
+    with suppress(OutsideError):
+        return '"lldp"' in text or bool(_found(text).links)
+    return False
 
 
 def read(text: str, where: str, notes: Notes) -> Parts:
-    """Return the neighbours of one device."""
-    device = device_of(where)
+    """Return the links of a document, or the neighbours of the device whose name the file has."""
     try:
-        if _is_json(text):
-            found = list(_of_json(parsed(text), device))
-        else:
-            match, of_table = next((m, read) for h, read in _TABLES if (m := h.search(text)))
-            found = list(of_table(text, match, device))
-        if not all(isinstance(each, str) for one in found for each in one[:5]):
-            raise TypeError
+        found = _found(text)
     except OutsideError as error:
         raise UserError(Problem(str(error), where)) from error
-    except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
-        how = "print them with lldpcli show neighbors -f json, show lldp neighbors | json or"
-        how += " sonic-db-dump -n APPL_DB -y; or write a CSV of cables (server, address, switch)"
-        what = "not the LLDP neighbours of lldpcli, SONiC, EOS, Junos, NX-OS, napalm or OpenConfig"
-        raise UserError(Problem(what, where, how)) from error
-    named = [one for one in found if one.name]
-    notes.drop(NAMELESS, len(found) - len(named))
-    return Parts(neighbours=named)
+    if not (found.links or found.nameless):
+        how = "print lldpcli show neighbors -f json, or a CSV of cables (server, address, switch)"
+        raise UserError(Problem("no neighbours of LLDP, and no links", where, how))
+    notes.drop(NAMELESS, found.nameless)
+    device = found.device or _ENDINGS.sub("", Path(where).name)
+    reports = (one for link in found.links for one in _reports(found, *link, device))
+    return Parts(neighbours=[*dict.fromkeys(reports)])  # both ends may list a link
 
 
-def device_of(where: str) -> str:
-    """The device whose neighbours a file has: the file is called by it.
+def _reports(
+    found: _Found, own: _End, other: _End, gbps: float | None, device: str
+) -> Iterator[Neighbour]:
+    """What the ends report of each other; one end that nobody names is the device of the file.
 
-    >>> device_of("lldp/leaf1.dc2.lldp.json")
-    'leaf1.dc2'
+    Of two ends, one whose role is unknown does not report a switch: it may be a server.
     """
-    name = Path(where).name
-    for ending in (".json", ".txt", ".log", ".out", ".lldp"):
-        name = name.removesuffix(ending)
-    return name
 
+    def names_of(end: _End) -> tuple[str, str]:
+        return found.names.get(end.device, end.device or device), end.port
 
-def _of_json(content: Any, device: str) -> Iterator[Neighbour]:
-    if isinstance(content, dict) and any(key.startswith(_SONIC) for key in content):
-        yield from _sonic(content, device)
-        return
-    for key, read_kind in _JSON.items():
-        if (found := _under(content, key)) is not None:
-            yield from read_kind(found, device)
-            return
-    yield from _napalm(content.get("get_lldp_neighbors", content), device)
-
-
-def _under(content: Any, *keys: str, depth: int = _DEEPEST) -> Any:
-    """The first value with one of the keys, in whatever is around it."""
-    if isinstance(content, list) and depth:
-        inside = content[:1]
-    elif isinstance(content, dict) and depth:
-        for key in keys:
-            if key in content:
-                return content[key]
-        inside = [each for each in content.values() if isinstance(each, dict | list)]
+    known = [found.roles.get(end.device, _forwards(end.roles)) for end in (own, other)]
+    if not own.device:
+        gbps = found.rates.get(own.port, gbps)
     else:
-        return None
-    found = (_under(each, *keys, depth=depth - 1) for each in inside)
-    return next((one for one in found if one is not None), None)
+        for k, end in enumerate((own, other)):
+            if known[k] is None and (SWITCHES.search(end.device) or SERVERS.search(end.device)):
+                known[k] = bool(SWITCHES.search(end.device))
+    pairs = ((own, other, known[0], known[1]), (other, own, known[1], known[0]))
+    for one, two, role, of_two in pairs if own.device else pairs[:1]:
+        if not own.device or role is not None or not of_two:
+            address = _address_of(two.addresses)
+            yield Neighbour(*names_of(one), *names_of(two), address, of_two, gbps)
 
 
-def _lldpcli(found: Any, device: str) -> Iterator[Neighbour]:
-    for root in _listed(found):
-        for port, body in _interfaces(root.get("interface", [])):
-            name, chassis = _chassis(body["chassis"])
-            remote = _listed(body.get("port", {}))[0]
-            kinds = _listed(chassis.get("capability", []))
-            active = {one["type"] for one in kinds if one.get("enabled")}
-            yield Neighbour(
-                device,
-                port,
-                name,
-                _port_name(remote),
-                address_of(texts_of(chassis.get("mgmt-ip", []))),
-                bool({str(one).lower() for one in active} & _FORWARDING) if active else None,
-            )
+_Value = tuple[str, str, int, Any]
+"""Side (own, other or unknown), kind (device, port, ...), rank (0 is the surest) and value."""
 
 
-def _interfaces(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and content of each interface: by key, or under ``name`` in ``json0``."""
-    for one in _listed(node):
-        if isinstance(one.get("name"), str):
-            yield one["name"], one
+@lru_cache(1)
+def _found(text: str) -> _Found:
+    found = _Found()
+    if _JSON.match(text):
+        content = parsed(text)
+        if not (isinstance(content, dict) and isinstance(content.get("endpoints"), list)):
+            _walk(content, "", found, _DEEPEST)
+    else:
+        for row in (*_blocks(text), *_tables(text)):
+            _take(row, "", found)
+        found.links += _of_lines(text)
+    return found
+
+
+def _walk(node: Any, port: str, found: _Found, depth: int) -> None:
+    """Take all links below a node; ``port`` is named by a key or an object around it."""
+    if isinstance(node, list) and depth:
+        for one in node:
+            _walk(one, port, found, depth - 1)
+    if not isinstance(node, dict) or not depth:
+        return
+    node = {key: _leaf(value, key) for key, value in node.items()}
+    if _take(node, port, found):
+        return
+    own = str(node.get("name") or "")
+    for key, value in node.items():
+        named = _PORT.fullmatch(key)
+        _walk(value, named[1] if named else own if _PORT.fullmatch(own) else port, found, depth - 1)
+
+
+def _leaf(value: Any, key: str = "") -> Any:
+    """A value, also where it is written as an object or as a list of one; a chassis by its name."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, dict):
+        return value
+    if key == "chassis" and "id" not in value and len(value) == 1:
+        ((name, inner),) = value.items()
+        return {"name": name, **inner} if isinstance(inner, dict) else value
+    return next((value[one] for one in ("value", "data") if one in value), value)
+
+
+def _take(node: dict[str, Any], port: str, found: _Found) -> bool:
+    """Take what an object says of a link, if it is one; else of a device or of a port."""
+    values = sorted(_values(node, ()), key=lambda one: one[2])
+    name = next((str(value) for side, kind, _, value in values if not side and not kind), "")
+    rates = [gbps for _, kind, _, value in values if kind == "rate" and (gbps := _gbps(str(value)))]
+    own, other = _ends(values)
+    if not (own.device or other.device) and port:
+        other, name = other._replace(device=name), ""
+    own = own._replace(ports=[*own.ports, *(one for one in (name, port) if _PORT.fullmatch(one))])
+    if own.device and not other.device and len(own.ports) < 2:
+        own, other = other, own
+    if other.device and (own.device or own.ports):
+        found.links.append((own, other, next(iter(rates), None)))
+        return True
+    if (other.ports and port) or "chassis" in node:
+        found.nameless += 1
+        return True
+    if port and rates:
+        found.rates[port] = rates[0]
+    found.device = str(node.get("hostname") or found.device)
+    name = other.device or name
+    if identity := str(node.get("id") or name):
+        found.names.setdefault(identity, name or identity)
+        found.roles.setdefault(identity, _forwards(other.roles))
+    return False
+
+
+def _ends(values: Sequence[_Value]) -> tuple[_End, _End]:
+    """Both ends of a link, of what an object says; what names no end is of the one without words.
+
+    A role that names no end is of the other one, unless that has its own.
+    """
+    sides = {side for side, kind, _, _ in values if side and kind in ("device", "port", "")}
+    unsided = _OWN if _OTHER in sides else _OTHER
+    of_other = _OTHER if ("role" not in {one[1] for one in values if one[0] == _OTHER}) else unsided
+    found = []
+    for end in (_OWN, _OTHER):
+        own: dict[str, list[Any]] = defaultdict(list)
+        for side, kind, rank, value in values:
+            if end == (side or (of_other if kind == "role" else unsided)) and (side or kind):
+                is_port = kind == "port" or (rank and not kind)
+                own["port" if is_port else kind or "device"].append(value)
+        devices = (str(one).split("|")[0] for one in own["device"] if not _MAC.fullmatch(str(one)))
+        found.append(_End(next(devices, ""), own["port"], own["role"], own["address"]))
+    return found[0], found[1]
+
+
+def _values(node: Any, path: tuple[str, ...]) -> Iterator[_Value]:
+    """Side, kind, rank and value of all that an object says itself."""
+    for key, raw in node.items():
+        value, words = _leaf(raw, str(key)), [one.lower() for one in _WORD.findall(str(key))]
+        above = (*path, *words)
+        side = next((_SIDES[word] for word in above if word in _SIDES), "")
+        kinds = [_KINDS[word] for word in above if word in _KINDS]
+        kind = "nothing" if "nothing" in kinds else kinds[-1] if kinds else ""
+        if kind == "role":
+            yield side, kind, "enabled" not in above and "enable" not in above, value
+        elif isinstance(value, dict):
+            if {*words} <= {*_KINDS, *_SIDES} or not _PORT.fullmatch(str(key)):
+                yield from _values(value, above)
+        elif words[-1:] and words[-1] in _LISTS and isinstance(value, list) and len(value) == 2:
+            for end, one in zip((_OWN, _OTHER), value, strict=True):
+                yield from _values(one if isinstance(one, dict) else {"": one}, (end, *above))
         else:
-            yield from one.items()
+            rank = _rank(words, kind)
+            for one in value if isinstance(value, list) else [value]:
+                text = "" if isinstance(leaf := _leaf(one), dict | list) else str(leaf)
+                if rank is not None and kind != "nothing" and text not in ("", "-", "None"):
+                    yield side, kind, rank, text
 
 
-def _chassis(node: Any) -> tuple[str, dict[str, Any]]:
-    """Return name and content of the neighbour; it may have no name."""
-    one = _listed(node)[0]
-    if "id" in one:
-        return next(iter(texts_of(one.get("name", []))), ""), one
-    return next(iter(one.items()), ("", {}))
+def _rank(words: Sequence[str], kind: str) -> int | None:
+    """How surely a value is a name, 0 first; None if its last word says that it is none."""
+    last = next((word for word in reversed(words) if not word.isdigit()), "")
+    if (kind == "device" and last.startswith("desc")) or last in ("", *_KINDS, *_SIDES):
+        return None if last.startswith("desc") else 0
+    return _NAMES.index(last) + (not kind) if last in _NAMES else None
 
 
-def _port_name(port: dict[str, Any]) -> str:
-    """Return the neighbour's name of its port: what it calls it rather than its MAC address."""
-    number = _listed(port.get("id", {}))
-    if number and number[0].get("type") == "ifname":
-        return str(number[0].get("value", ""))
-    return next(iter(texts_of(port.get("descr", [])) + texts_of(port.get("id", []))), "")
+def _gbps(text: str) -> float | None:
+    """A rate [Gbit/s]; a number without a unit is in Mbit/s."""
+    number = re.match(r"(\d+)\s*([Gg]?)", text)
+    return int(number[1]) / (1 if number[2] else 1000) or None if number else None
 
 
-def _listed(node: Any) -> list[Any]:
-    return node if isinstance(node, list) else [node]
+def _forwards(roles: Iterable[Any]) -> bool | None:
+    """Whether a device calls itself a bridge or router; None if it does not tell."""
+    kinds = ({_ROLES[one] for one in _words(role) if one in _ROLES} for role in roles)
+    return next(("forwards" in one for one in kinds if one), None)
 
 
-def texts_of(node: Any) -> list[str]:
-    """Return the values of a node, written as text, as an object or as a list of either."""
-    return [str(one["value"]) if isinstance(one, dict) else str(one) for one in _listed(node)]
+def _words(role: Any) -> set[str]:
+    """The words of a role: a text, letters, bits, or objects of what is enabled."""
+    if isinstance(role, dict):
+        typed = [role["type"]] if "type" in role and role.get("enabled") else []
+        role = typed if "type" in role else [key for key, on in role.items() if on]
+    if isinstance(role, list):
+        return {word for one in role for word in _words(one)}
+    text = str(role).strip().lower().replace("-", "_")
+    if bits := _BITS.fullmatch(text):
+        return {"router" if int(bits[1], 16) & _FORWARDS else "other"}
+    found = {text.replace(" ", "_"), *re.split(r"[, ]+", text)}
+    return {*text} if len(text) < 5 and str(role).isupper() and not found & {*_ROLES} else found
 
 
-def address_of(texts: list[str]) -> str:
+def _address_of(texts: Sequence[str]) -> str:
     """Return the first address that is not of one link only; empty if there is none."""
-    for text in texts:
+    for text in (one for given in texts for one in given.split(",")):
         try:
             address = ipaddress.ip_address(text.strip())
         except ValueError:
@@ -177,160 +289,66 @@ def address_of(texts: list[str]) -> str:
     return ""
 
 
-def _sonic(content: dict[str, Any], device: str) -> Iterator[Neighbour]:
-    for key, entry in content.items():
-        if not key.startswith(_SONIC):
-            continue
-        port = key.removeprefix(_SONIC)
-        values = entry.get("value", entry)
-        enabled = str(values.get("lldp_rem_sys_cap_enabled", "")).split()
-        remote = values.get("lldp_rem_port_desc") or values.get("lldp_rem_port_id") or ""
-        yield Neighbour(
-            device,
-            port,
-            str(values.get("lldp_rem_sys_name") or ""),
-            str(remote),
-            address_of(str(values.get("lldp_rem_man_addr", "")).split(",")),
-            bool(int(enabled[0], 16) & _FORWARDS) if enabled else None,
-            _rate(content.get(_SONIC_PORT + port, {})),
-        )
+def _blocks(text: str) -> Iterator[dict[str, str]]:
+    """Blocks of ``name: value`` that have a local port, and rows of a walk over LLDP-MIB."""
+    walked: dict[str, dict[str, str]] = {}
+    for one in _OID.finditer(text):
+        walked.setdefault(one[2], {"local port": one[2]})[one[1]] = one[3]
+    yield from walked.values()
+    blocks: list[dict[str, str]] = [{}]
+    for line in text.splitlines():
+        key, mark, value = (one.strip() for one in line.partition(": "))
+        if mark and key in blocks[-1]:
+            blocks.append({})
+        if mark and value:
+            blocks[-1][key] = value
+    yield from (one for one in blocks if "local" in " ".join(one).lower())
 
 
-def _rate(entry: dict[str, Any]) -> float | None:
-    """Return a port's rate [Gbit/s]; SONiC keeps Mbit/s."""
-    speed = str(entry.get("value", entry).get("speed", ""))
-    return int(speed) / 1000 if speed.isdecimal() and int(speed) else None
+def _tables(text: str) -> Iterator[dict[str, str]]:
+    """Rows of the tables in a text, whose cells are divided by marks or begin below their names.
 
-
-def _eos(found: Any, device: str) -> Iterator[Neighbour]:
-    """A list of neighbours, or with ``detail`` an object of them by port."""
-    if isinstance(found, list):
-        for one in found:
-            yield Neighbour(device, one["port"], one["neighborDevice"], one["neighborPort"])
-        return
-    for port, body in found.items():
-        for one in body["lldpNeighborInfo"]:
-            remote = one.get("neighborInterfaceInfo", {})
-            name = remote.get("interfaceId_v2") or str(remote.get("interfaceId", "")).strip('"')
-            addresses = [each["address"] for each in one.get("managementAddresses", [])]
-            kinds = one.get("systemCapabilities")
-            forwards = None if not kinds else any(kinds.get(kind) for kind in _FORWARDING)
-            system = one.get("systemName", "")
-            yield Neighbour(device, port, system, name, address_of(addresses), forwards)
-
-
-def _junos(found: Any, device: str) -> Iterator[Neighbour]:
-    for one in _listed(found):
-        values = {key: _data(value) for key, value in one.items()}
-        port = values.get("lldp-local-interface") or values.get("lldp-local-port-id", "")
-        remote = values.get("lldp-remote-port-description") or ""
-        if remote in ("", "-") or remote == port:
-            remote = values.get("lldp-remote-port-id", "")
-        kinds = values.get("lldp-remote-system-capabilities-enabled", "").lower().split()
-        forwards = bool(_FORWARDING.intersection(kinds)) if kinds else None
-        address = address_of([values.get("lldp-remote-management-address", "")])
-        name = values.get("lldp-remote-system-name", "")
-        yield Neighbour(device, port, name, remote, address, forwards)
-
-
-def _data(value: Any) -> str:
-    """The text of a leaf, which Junos writes as a list of objects with ``data``."""
-    first = _listed(value)[0] if _listed(value) else ""
-    return str(first.get("data", "")) if isinstance(first, dict) else str(first)
-
-
-def _nxos(found: Any, device: str) -> Iterator[Neighbour]:
-    """Rows of the table; one without ``sys_name`` has the name of the device as its chassis."""
-    for one in _listed(found):
-        letters = str(one.get("enabled_capability", "")).replace(",", " ").replace(" ", "")
-        known = letters.isalpha() and letters.isupper()
-        yield Neighbour(
-            device,
-            str(one["l_port_id"]),
-            str(one.get("sys_name") or one.get("chassis_id", "")),
-            str(one.get("port_id", "")),
-            address_of([str(one.get("mgmt_addr", ""))]),
-            bool(_LETTERS.intersection(letters)) if known else None,
-        )
-
-
-def _openconfig(found: Any, device: str) -> Iterator[Neighbour]:
-    inside = found.get("interfaces", found)
-    for interface in _listed(inside.get("interface", [])):
-        for one in _listed(interface.get("neighbors", {}).get("neighbor", [])):
-            state = one["state"]
-            address = address_of(texts_of(state.get("management-address", [])))
-            port = state.get("port-id") or state.get("port-description", "")
-            yield Neighbour(device, interface["name"], state.get("system-name", ""), port, address)
-
-
-def _napalm(found: Any, device: str) -> Iterator[Neighbour]:
-    for port, neighbours in found.items():
-        for one in neighbours:
-            kinds = one.get("remote_system_enable_capab")
-            words = {str(each).lower().replace("-", "_") for each in _listed(kinds or [])}
-            yield Neighbour(
-                device,
-                port,
-                str(one.get("hostname") or one.get("remote_system_name") or ""),
-                str(one.get("port") or one.get("remote_port") or ""),
-                "",
-                bool(words & _FORWARDING) if words else None,
-            )
-
-
-_JSON: dict[str, Callable[[Any, str], Iterator[Neighbour]]] = {
-    "lldpNeighbors": _eos, "lldp-neighbor-information": _junos, "ROW_nbor": _nxos,
-    "ROW_nbor_detail": _nxos, "openconfig-lldp:lldp": _openconfig,
-    "openconfig-lldp:interfaces": _openconfig, "lldp": _lldpcli,
-}  # fmt: skip
-"""Readers of JSON by the key that the neighbours are under."""
-
-
-def _aligned(
-    text: str, head: re.Match[str], device: str, name: int, port: int, need: int
-) -> Iterator[Neighbour]:
-    """The neighbours below the head, in cells that begin where the names of their columns do."""
-    line = text[head.start() :].split("\n", 1)[0]
-    starts = [one.start() for one in re.finditer(r"\S+(?: \S+)*", line)]
-    for row in text[head.start() :].split("\n")[1:]:
-        if not row.strip() or not row.strip("- "):
-            continue
-        ends = [*starts[1:], None]
-        cells = [row[begin:end].strip() for begin, end in zip(starts, ends, strict=True)]
-        if cells[0] and cells[need]:
-            yield Neighbour(device, cells[0], cells[name], cells[port])
-
-
-def _cisco(text: str, head: re.Match[str], device: str) -> Iterator[Neighbour]:
-    """The rows of IOS-XR and NX-OS; a long name is on the line before the others."""
+    A long name may be on a line of its own, before the other cells.
+    """
+    head: list[str] = []
+    starts: list[int] = []
     alone = ""
-    for line in text[head.end() :].split("\n")[1:]:
-        match = _ROW.fullmatch(line.strip())
-        if match is None:
-            words = line.split()
-            alone = words[0] if len(words) == 1 else ""
+    for line in text.splitlines():
+        mark = next((one for one in "|,;\t" if line.count(one) > 1), "")
+        if mark:
+            cells = [one.strip(' "') for one in line.split(mark)]
+        elif len(line.split()) == 1:
+            alone = line.strip()
             continue
-        letters = set(re.findall("[A-Z]", match["kinds"] or "")) if match["kinds"] != "N/A" else ()
-        forwards = bool(_LETTERS.intersection(letters)) if letters else None
-        name = match["name"] or alone
-        yield Neighbour(device, match["local"], name, match["port"], "", forwards)
-        alone = ""
+        else:
+            is_row = all(line[at - 1 : at] in ("", " ") for at in starts[1:])
+            ends = zip(starts, [*starts[1:], None], strict=False)
+            cells = [line[low:high].strip() for low, high in ends] if is_row else []
+        if head and len(cells) == len(head) and line.strip("-+=| "):
+            yield dict(zip(head, [cells[0] or alone, *cells[1:]], strict=True))
+            alone = ""
+            continue
+        names = cells if mark else re.split(r"\s{2,}", line.strip())
+        if len(names) > 2 and _take(dict.fromkeys(filter(None, names), "x1"), "", _Found()):
+            head = names
+            starts = [] if mark else [one.start() for one in re.finditer(r"\S+(?: \S+)*", line)]
 
 
-_Table = Callable[[str, re.Match[str], str], Iterator[Neighbour]]
-_TABLES: tuple[tuple[re.Pattern[str], _Table], ...] = tuple(
-    (re.compile(rf"^{head}", re.MULTILINE), of_table)
-    for head, of_table in (
-        (
-            r"Port\s+Neighbor Device ID\s+Neighbor Port ID\s+TTL",
-            lambda text, head, device: _aligned(text, head, device, 1, 2, 2),
-        ),
-        (
-            r"Local Interface\s+Parent Interface\s+Chassis Id\s+Port info\s+System Name",
-            lambda text, head, device: _aligned(text, head, device, 4, 3, 0),
-        ),
-        (r"Device ID\s+Local Intf\s+Hold-time\s+Capability\s+Port ID", _cisco),
-    )
-)
-"""The heads of tables, and how the lines below are read."""
+def _of_lines(text: str) -> Iterator[tuple[_End, _End, float | None]]:
+    """Links of InfiniBand tools, of DOT and of GraphML, one a line."""
+    head = ""
+    for line in text.splitlines():
+        head = named[1] if (named := _HEAD.match(line)) else head
+        link = next((match.groupdict() for one in _LINES if (match := one.fullmatch(line))), {})
+        own, other = (_of_line(link, end, head) for end in "ab")
+        if link and own.device and other.device:
+            yield own, other, None
+
+
+def _of_line(own: Mapping[str, str | None], end: str, head: str) -> _End:
+    """An end of a link; an adapter of InfiniBand is called by its server and its own name."""
+    name, kind = own.get(end) or head, own.get(f"{end}_kind") or ""
+    words = name.replace("'", "").split()
+    if kind in ("CA", "") and len(words) == 2:
+        return _End(words[0], [words[1]], ["ca"])
+    return _End(plain_name(name), [own.get(f"{end}_port") or ""], [kind])

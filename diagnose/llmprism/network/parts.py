@@ -6,11 +6,17 @@ reports of the end that lists more of them count (:mod:`llmprism.network.content
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 Content = dict[str, list[dict[str, Any]]]
 """What ``topology.json`` holds: ``endpoints``, ``switches``, ``links``."""
+
+
+SERVERS = re.compile(r"server|host|client|gpu|compute|worker", re.IGNORECASE)
+SWITCHES = re.compile(r"leaf|spine|switch|router|tor|core|fabric", re.IGNORECASE)
+"""Words in the names of groups and devices."""
 
 
 class Nic(NamedTuple):
@@ -98,3 +104,13 @@ class Parts:
         names |= {name for one in self.nics for name in (one.server, one.switch)}
         names |= {name for one in self.cables for name in (one.a, one.b)}
         return names | {name for one in self.neighbours for name in (one.reporter, one.name)}
+
+
+def plain_name(description: str) -> str:
+    """Return the name in ``MF0;leaf-1:MQM8700/U1``; another description as it is.
+
+    >>> plain_name("MF0;leaf-1:MQM8700/U1"), plain_name("ISR9024 Voltaire")
+    ('leaf-1', 'ISR9024 Voltaire')
+    """
+    found = re.fullmatch(r"\w+;([^;:]+):[^:]*", description)
+    return found[1] if found else description.replace("|", "/").strip()

@@ -10,19 +10,13 @@ from typing import Annotated
 
 import typer
 
+from llmprism.options import HELP
 from prism_common.command import Command, Debug, Version, new_app, user_errors
-
-HELP = """Make the page for an operator: what is slow, since when, where, and how sure that is.
-
-FOLDER has flows.parquet, topology.json and the folder diagnosis, as `llmprism ingest` and
-`llmprism diagnose FLOWS --topology FILE --out FOLDER/diagnosis` write them.
-The page is one file that needs no network. Prints its path.
-"""
 
 report_app = new_app()
 
 
-@report_app.command(help=HELP, cls=Command)
+@report_app.command(help=HELP["page"], cls=Command)
 def report(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A diagnosis with its flow records.")

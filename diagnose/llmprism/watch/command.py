@@ -11,24 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
-from llmprism.options import AtOnce, Cluster
+from llmprism.options import HELP, AtOnce, Cluster
 from prism_common.command import Command, Debug, Quiet, Version, new_app, option, user_errors
-
-HELP = """Watch records as they come, and report a slow part as soon as they show it.
-
-SOURCE is a folder in which exporters leave files of any format that `llmprism ingest` reads, - for
-lines on standard input, udp://HOST:PORT for NetFlow, IPFIX and sFlow, or kafka://BROKER:PORT/TOPIC
-for messages of goflow2 and Akvorado.
-
-Each event is one line of JSON on stdout, and in FOLDER/alerts.jsonl: a finding, or a reason why
-the monitor does not see, was opened, updated or resolved. The monitor runs until it is interrupted
-(Ctrl-C, SIGTERM), and continues where it was if it is started again with the same FOLDER. SIGHUP
-makes it read the topology, names and the configuration again.
-
-Exit codes: 0 success; 1 the data is wrong; 2 wrong usage; and if the monitor is blind when it
-ends: 4 no diagnosis, 5 no records, 6 records refused, 7 it lags, 8 datagrams dropped, 9 source
-unreadable, 10 alerts not sent.
-"""
 
 watch_app = new_app()
 
@@ -52,7 +36,7 @@ _NOT_IN_FILES = {"config", "check_config", "debug", "_version", "help"}
 _REQUIRED = ("source", "topology", "state")
 
 
-@watch_app.command(help=HELP, cls=Command)
+@watch_app.command(help=HELP["watch"], cls=Command)
 def watch(
     context: typer.Context,
     source: Annotated[

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from llmprism.counters.readers import documents, tables, texts
 from llmprism.counters.readers.options import Options
@@ -18,8 +17,8 @@ from llmprism.counters.readings import PortReadings, Readings
 from llmprism.ingest.sources import Source
 from llmprism.io.asking import is_address
 from prism_common.errors import Problem, UserError
+from prism_common.quantities import LONE, lone_times
 
-DAY_NS = 86_400_000_000_000
 HEAD_BYTES = 4096
 """What a reader looks at to know its format."""
 READERS = (documents, texts, tables)
@@ -81,27 +80,12 @@ def _joined(parts: Sequence[Readings]) -> Readings:
         columns = set.intersection(*(set(piece.values) for piece in pieces))
         values = {c: np.concatenate([piece.values[c] for piece in pieces]) for c in columns}
         time_ns = np.concatenate([piece.time_ns for piece in pieces])
-        kept = ~_is_lone(time_ns)
-        set_aside["readings whose time is far from all others"] += int(np.sum(~kept))
+        kept = ~np.isin(time_ns, [*lone_times(np.unique(time_ns).tolist())])
+        set_aside[LONE] += int(np.sum(~kept))
         values = {name: column[kept] for name, column in values.items()}
         joined.append(replace(pieces[0], time_ns=time_ns[kept], values=values))
     form = next((part.form for part in parts if part.form is not None), None)
     return Readings(form, joined, set_aside)
-
-
-def _is_lone(time_ns: Any) -> Any:
-    """Whether readings are at a first or last time that is damaged: a day or more from the others,
-    and a thousand times as far from them as half of them are from each other at most."""
-    import numpy as np
-
-    is_long = time_ns.size > 2 and np.ptp(time_ns) > DAY_NS
-    known = np.unique(time_ns) if is_long else time_ns[:0]
-    gaps = np.diff(known)
-    if gaps.size < 2:
-        return np.zeros(time_ns.size, np.bool_)
-    most = max(DAY_NS, 1000 * int(np.sort(gaps)[(gaps.size - 1) // 2]))
-    lone = known[[0, -1]][gaps[[0, -1]] > most]
-    return np.isin(time_ns, lone)
 
 
 def _within(readings: Readings, options: Options) -> Readings:

@@ -19,18 +19,17 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import Request
 
-from llmprism.counters.names import WHY_NO_RATES, meaning_of, plain
+from llmprism.counters.names import WALKED, WHY_NO_RATES, is_time, meaning_of, plain, port_above
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.samples import (
     LABELS,
-    NO_TIME,
     PATH_KEY,
     PORT_LABELS,
     WITH_PORT,
@@ -38,12 +37,11 @@ from llmprism.counters.readers.samples import (
     of_path,
 )
 from llmprism.counters.readings import Readings
-from llmprism.ingest import bounds
 from llmprism.ingest.options import moment_of
 from llmprism.ingest.sources import Source
 from llmprism.io.asking import answer_of
 from prism_common.errors import Problem, UserError
-from prism_common.untrusted import OutsideError, parsed, real
+from prism_common.untrusted import OutsideError, parsed
 
 NAME = "JSON of Prometheus, VictoriaMetrics, gnmic, Telegraf or Cisco"
 LONGEST = 1 << 28
@@ -52,16 +50,10 @@ MOST_POINTS = 10_000
 """Of one answer; Prometheus refuses more than 11,000."""
 TIMEOUT_S = 60
 HOUR_NS = 3_600_000_000_000
-_AROUND = {"counters", "state", "COUNTERS", "interface", "interfaces", "statistics", "values",
-           "fields", ""}  # fmt: skip
-_TIMES = frozenset({"timestamp", "time", "msgtimestamp", "lastupdatetimestamp", "clock",
-                    "timeunixnano"})  # fmt: skip
-_OF_LABELS = frozenset({"tags", "keys", "labels", "telemetry", "resource", "attributes"})
-"""Objects whose values are about those beside them."""
 _POINTS = {"datapoints": True, "dps": False, "pointlist": False}
 """Keys of points of a series, and whether the value comes first (Graphite, OpenTSDB, Datadog)."""
-_VALUES = frozenset({"value", "asint", "asdouble"})
-"""Keys of the value of a counter that is named beside or around them."""
+_DIFFERENCES = {"DELTA", "AGGREGATION_TEMPORALITY_DELTA", "1"}
+"""What says that each value is what was counted since the one before (Google Cloud, OTLP)."""
 _DATED = re.compile(r"^\s*(\d[\d.:TZ,+-]{9,40})\s*$", re.MULTILINE)
 _NO_MESSAGE = "lines that are no message"
 
@@ -73,20 +65,16 @@ def knows(_path: Path, head: bytes) -> bool:
 
 def read(path: Path, options: Options) -> Readings:
     """Read one file."""
-    samples = Samples(options)
+    samples = Samples(options, file=path.name.partition(".")[0])
     with Source(path).text() as stream:
         text = stream.read(LONGEST + 1)
     if len(text) > LONGEST:
         raise UserError(Problem(f"longer than {LONGEST >> 20} MiB", str(path), "divide it"))
-    of_prometheus = '"resultType"' in text[:4096]
     _, *dated = _DATED.split(text) if text.lstrip()[0].isdigit() else ("", "", text)
     for moment, part in zip(dated[::2], dated[1::2], strict=True):
         time_ns = moment_of(moment) if moment else None
         for document in _documents(part, samples.counts):
-            if of_prometheus:
-                _take_answer(document, samples, str(path))
-            else:
-                _take_messages(document, time_ns, samples, str(path))
+            _take_messages(document, time_ns, samples, str(path))
     return samples.readings(str(path))
 
 
@@ -120,7 +108,7 @@ def fetch(url: str, options: Options) -> Readings:
             asked = {"query": query, "start": low / 1e9, "end": high / 1e9,
                      "step": options.step_ns / 1e9}  # fmt: skip
             address = f"{url.rstrip('/')}/api/v1/query_range?{urlencode(asked)}"
-            _take_answer(_asked(address, url), samples, url)
+            _take_messages(_asked(address, url), None, samples, url)
     return samples.readings(url)
 
 
@@ -133,54 +121,34 @@ def _asked(address: str, url: str) -> Any:
         raise UserError(Problem(f"no answer from Prometheus: {reason}", url, how)) from error
 
 
-def _take_answer(answer: Any, samples: Samples, where: str) -> None:
-    data = answer.get("data") if isinstance(answer, dict) else None
-    kind = data.get("resultType") if isinstance(data, dict) else "no data"
-    if not isinstance(data, dict) or kind != "matrix":
-        how = "ask query_range for a counter, without a function"
-        raise UserError(Problem(f"no range of values ({str(kind)[:40]})", where, how))
-    results = data.get("result")
-    for result in results if isinstance(results, list) else []:
-        if isinstance(result, dict) and isinstance(result.get("metric"), dict):
-            pairs = _pairs(result.get("values"), samples.counts)
-            _take_series(result["metric"], pairs, samples, where)
-        else:
-            samples.counts["results without a metric"] += 1
-
-
-def _take_series(
-    metric: dict[str, Any], pairs: Iterator[tuple[int, object]], samples: Samples, where: str
-) -> None:
+def _take_series(node: dict[str, Any], samples: Samples, where: str) -> None:
+    """Take a series of Prometheus, of pairs, or as VictoriaMetrics exports it."""
+    metric, values = node["metric"], node["values"]
     if not metric.get("__name__"):
         raise UserError(Problem("results of a function, such as rate()", where, WHY_NO_RATES))
-    samples.add_series(metric, str(metric["__name__"]), pairs)
-
-
-def _pairs(values: Any, counts: Counter[str]) -> Iterator[tuple[int, object]]:
-    for pair in values if isinstance(values, list) else []:
-        try:
-            moment, value = pair
-            yield round(real(moment, 0, bounds.LARGEST / 1e9) * 1e9), value
-        except (TypeError, ValueError):
-            counts[NO_TIME] += 1
+    if "timestamps" in node:
+        values = [*zip(node["timestamps"] or (), values, strict=False)]
+    samples.add_series(metric, str(metric["__name__"]), _points(values, False))
 
 
 def _take_messages(document: Any, time_ns: int | None, samples: Samples, where: str) -> None:
     for event in document if isinstance(document, list) else [document]:
-        if isinstance(event, dict) and isinstance(event.get("metric"), dict):
-            times = [moment_of(one) or -1 for one in event.get("timestamps") or ()]
-            pairs = zip(times, event.get("values") or (), strict=False)
-            _take_series(event["metric"], pairs, samples, where)
-            continue
+        data = event.get("data") or event if isinstance(event, dict) else {}
+        if "errorType" in data or (isinstance(data, dict) and "resultType" in data):
+            if data.get("resultType") != "matrix":
+                what = f"no range of values ({str(data.get('resultType', 'no data'))[:40]})"
+                how = "ask query_range for a counter, without a function"
+                raise UserError(Problem(what, where, how))
+            event = data.get("result")
         try:
-            has_time = _take(event, {}, time_ns, "", samples)
+            has_time = _take(event, {}, time_ns, "", samples, where)
         except RecursionError:
             has_time = False
         samples.counts[_NO_MESSAGE] += not has_time
 
 
 def _take(
-    node: Any, labels: dict[str, str], time_ns: int | None, path: str, samples: Samples
+    node: Any, labels: dict[str, str], time_ns: int | None, path: str, samples: Samples, where: str
 ) -> bool:
     """Take the counters below a node, with labels and time of those around it.
 
@@ -188,14 +156,20 @@ def _take(
     """
     node = _named(node)
     if isinstance(node, list):
-        return sum(_take(one, labels, time_ns, path, samples) for one in node) > 0
+        return sum(_take(one, labels, time_ns, path, samples, where) for one in node) > 0
     if not isinstance(node, dict):
         return time_ns is not None
+    if isinstance(node.get("metric"), dict) and isinstance(node.get("values"), list):
+        _take_series(node, samples, where)
+        return True
+    unit, own = samples.options.time_unit, []
     for one in (node, *_beside(node)):
         labels = labels | _labels(one)
-    own = [moment_of(v, samples.options.time_unit) for k, v in node.items() if plain(k) in _TIMES]
+        own += [moment_of(value, unit) for key, value in one.items() if is_time(key)]
     time_ns = next((one for one in own if one is not None), time_ns)
-    path = "/".join(str(one) for one in (path, node.get("prefix"), node.get("Path")) if one)
+    if _DIFFERENCES & {str(node.get(key)) for key in ("metricKind", "aggregationTemporality")}:
+        samples.form = "differences"
+    path = "/".join(str(one) for one in (path, *map(node.get, WALKED["paths"])) if one)
     found = time_ns is not None
     for key, value in node.items():
         if key in _POINTS:
@@ -204,28 +178,36 @@ def _take(
             samples.add_series(at, name, _points(value, _POINTS[key]))
             found = True
         elif isinstance(value, dict | list):
-            found |= _take(value, labels, time_ns, f"{path}/{key}", samples)
-        elif (
-            plain(key) not in LABELS and plain(key) not in _TIMES and key not in ("prefix", "Path")
-        ):
-            port = _port_of(f"{path}/{key}", {*labels} & {*PORT_LABELS})
-            at = {**labels, "interface_name": port} if port else labels
-            above, _, name = f"{path}/{key}".rpartition("/")
-            if not meaning_of(name):
-                joined = f"{above.rpartition('/')[2]} {name}"
-                name = str(labels.get("__name__")) if plain(key) in _VALUES else joined
+            found |= _take(value, labels, time_ns, f"{path}/{key}", samples, where)
+        elif plain(key) not in LABELS and not is_time(key) and key not in WALKED["paths"]:
+            at, name = _counter_at(path, key, labels)
             samples.add(at, name, -1 if time_ns is None else time_ns, value)
     return found
 
 
+def _counter_at(path: str, key: str, labels: dict[str, str]) -> tuple[dict[str, str], str]:
+    """The labels and the name of a counter at a key below a path, which may have its name."""
+    is_value = plain(key) in WALKED["values"]
+    whole = path if is_value and meaning_of(path) else f"{path}/{key}"
+    above, _, name = whole.rpartition("/")
+    if not meaning_of(name):
+        name = str(labels.get("__name__")) if is_value else f"{above.rpartition('/')[2]} {name}"
+    keys = PATH_KEY.findall(whole)
+    port = keys[-1] if keys else "" if {*labels} & {*PORT_LABELS} else port_above(above)
+    return ({**labels, "interface_name": port} if port else labels), name
+
+
 def _named(node: Any) -> Any:
     """A node whose values have names beside them (OpenTelemetry, InfluxQL, collectd), by name."""
+    if not isinstance(node, dict | list):
+        return node
     if isinstance(node, list):
         pairs = [one for one in node if isinstance(one, dict) and {*one} == {"key", "value"}]
         own = {str(one["key"]): one["value"] for one in pairs}
         plain_own = {k: [*v.values(), ""][0] if isinstance(v, dict) else v for k, v in own.items()}
         return plain_own if len(pairs) == len(node) > 0 else node
-    values: Any = node.get("values") if isinstance(node, dict) else None
+    node = {key: _leaf(one) for key, one in node.items()} if isinstance(node, dict) else {}
+    values: Any = node.get("values")
     names = isinstance(values, list) and (node.get("columns") or node.get("dsnames"))
     if not isinstance(names, list):
         return node
@@ -236,10 +218,16 @@ def _named(node: Any) -> Any:
     return rest | {f"{node.get('type')} {k}": v for k, v in zip(names, values, strict=False)}
 
 
+def _leaf(value: Any) -> Any:
+    """A value, also where Junos writes it as a list of one object."""
+    is_one = isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
+    return value[0].get("data", value) if is_one else value
+
+
 def _beside(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The objects whose values are labels of what is beside them."""
     for key, inner in node.items():
-        if isinstance(one := _named(inner), dict) and plain(key) in _OF_LABELS:
+        if isinstance(one := _named(inner), dict) and plain(key) in WALKED["labels"]:
             yield one
             yield from _beside(one)
         elif isinstance(one, dict) and plain(key) in LABELS and "name" in one:
@@ -249,34 +237,22 @@ def _beside(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _points(points: Any, is_value_first: bool) -> Iterator[tuple[int, object]]:
     """Times [ns] and values of a list of pairs, or of an object by time."""
     for one in [*points.items()] if isinstance(points, dict) else points:
-        if isinstance(one, list | tuple) and len(one) == 2:
-            time, value = one[::-1] if is_value_first else one
-            yield moment_of(time) or -1, value
+        is_pair = isinstance(one, list | tuple) and len(one) == 2
+        time, value = (None, None) if not is_pair else one[::-1] if is_value_first else one
+        yield moment_of(time) or -1, value
 
 
 def _labels(node: dict[str, Any]) -> dict[str, str]:
     """The labels in an object; ``name`` may be that of the message, or of the counter below."""
     own = {LABELS.get(plain(key), ""): str(one) for key, one in node.items()
-           if one and isinstance(one, str | int)}  # fmt: skip
+           if one and isinstance(one, str | int) and key[:2] != "__"}  # fmt: skip
     own.pop("", None)
     if {"tags", "values", "fields", "sum", "gauge"} & {*node}:
         own.pop("name", None)
-    named = node.get("metric") or ("sum" in node and node.get("name"))
+    sure = WALKED["names"][: None if "sum" in node else -1]
+    named = next((one for key, one in node.items() if plain(key) in sure and one), None)
+    named = named.get("type") if isinstance(named, dict) else named
     own |= {key: one for key, one in (("__name__", named), ("direction", node.get("direction")))
             if one and isinstance(one, str)}  # fmt: skip
     return {key: found[1] if (found := WITH_PORT.fullmatch(one)) else one
             for key, one in own.items()}  # fmt: skip
-
-
-def _port_of(path: str, labels: Collection[str] = ()) -> str:
-    """The port that a path names: a key, or without such labels the element before the counter.
-
-    >>> _port_of("interfaces/interface[name=eth1]/state/counters/in-octets")
-    'eth1'
-    >>> _port_of("COUNTERS/Ethernet4/SAI_PORT_STAT_IF_IN_OCTETS")
-    'Ethernet4'
-    """
-    keys = PATH_KEY.findall(path)
-    elements = path.rsplit("/", 2)
-    above = elements[-2] if len(elements) > 1 else ""
-    return str(keys[-1]) if keys else "" if labels or above in _AROUND else above

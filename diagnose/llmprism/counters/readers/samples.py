@@ -29,10 +29,15 @@ WITH_PORT = re.compile(r"([^:]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 """A host and the TCP port of its exporter."""
 PATH_KEY = re.compile(r"\[(?:name|ifname|port)=([^\]]+)\]")
 """The port in a path of gNMI."""
+HOW = (
+    "export in-octets and out-octets, ifHCInOctets and ifHCOutOctets, or portrcvdata and "
+    "portxmitdata; or write a table, a row a reading: time, port, in_bytes, out_bytes"
+)
 NO_NUMBER = "values that are no whole number"
 NO_TIME = "values without a time"
 SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "node_id_str",
-                 "source", "agent_host", "node", "host", "hostname", "instance", "target",
+                 "source", "agent_host", "node", "host", "hostname", "instance",
+                 "instance_name", "target",
                  "file")  # fmt: skip
 """Labels of the device of a port, the surest first."""
 PORT_LABELS = ("ifName", "ifDescr", "ifAlias", "interface_name", "interface", "device",
@@ -45,12 +50,15 @@ LABELS = {plain(name): name for name in ("address", *SWITCH_LABELS, *PORT_LABELS
 class Samples:
     """Takes samples in any order, and gives the readings of all ports.
 
-    ``aliases`` has names of ports that only an index names. An exporter that sends changes only
-    leaves a counter out that did not change; others leave it out if it is lost.
+    ``aliases`` has names of ports that only an index names; ``file`` names the device of a port
+    that no label has. An exporter that sends changes only leaves a counter out that did not change;
+    others leave it out if it is lost. ``form`` is what the exporter says of it.
     """
 
     options: Options
     has_changes_only: bool = True
+    file: str = ""
+    form: Any = None
     counts: Counter[str] = field(default_factory=Counter)
     aliases: dict[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[Meaning, tuple[list[int], list[int]]]] = field(
@@ -73,6 +81,8 @@ class Samples:
         if meaning is None:
             self.counts["values of other counters"] += sum(1 for _ in pairs)
             return
+        if self.file and not labels.keys() & {*SWITCH_LABELS, "address"}:
+            labels = {**labels, "file": self.file}
         series = self._known.setdefault(names_of(labels), {})
         times, values = series.setdefault(meaning, ([], []))
         for time_ns, value in pairs:
@@ -102,17 +112,17 @@ class Samples:
             ]
             ports += [port for port in found if port is not None]
             self.counts["ports with one direction only"] += bool(families) and not any(found)
-        if not any(one.column in (IN, OUT) for series in self._known.values() for one in series):
-            refuse_rates(self._names, where)
+        if not ports:
+            columns = {one.column for series in self._known.values() for one in series}
+            if not columns & {IN, OUT}:
+                refuse_rates(self._names, where)
+            elif self.counts[NO_TIME]:
+                what = "no counter has a time"
+                raise UserError(Problem(what, where, "write one beside each reading"))
             shown = ", ".join([*self._names][:5]) or "nothing"
             what = f"no counters of bytes in both directions (it has {shown})"
-            how = "export in-octets and out-octets, ifHCInOctets and ifHCOutOctets, or portrcvdata"
-            raise UserError(Problem(what, where, f"{how} and portxmitdata"))
-        if not ports and self.counts[NO_TIME]:
-            raise UserError(
-                Problem("no counter has a time", where, "write one beside each reading")
-            )
-        return Readings(None, ports, self.counts)
+            raise UserError(Problem(what, where, HOW))
+        return Readings(self.form, ports, self.counts)
 
 
 def meaning_with(labels: Mapping[str, Any], name: str, side: Side | None = None) -> Meaning | None:

@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from llmprism.counters.names import PLACES, WHY_NO_RATES, Meaning, meaning_of, plain, refuse_rates
+from llmprism.counters.names import (
+    PLACES,
+    WALKED,
+    WHY_NO_RATES,
+    Meaning,
+    is_time,
+    meaning_of,
+    plain,
+    refuse_rates,
+)
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.samples import Samples, as_words, labelled, whole_number
 from llmprism.counters.readings import COLUMNS, IN, OUT, PortReadings, Readings
@@ -37,7 +46,6 @@ from prism_common.errors import Problem, UserError
 NAME = "table (CSV, Parquet)"
 MOST_READINGS = 100_000_000
 """Rows of a file: an hour of 27,000 ports, read each second."""
-LONG_NAMES = ("metric", "metricname", "field", "counter", "name")
 FORM, SIDE = b"counters", b"side"
 """Keys of the metadata of a Parquet table: whether its counters are cumulative, and who counts."""
 NO_TIME = "rows without a time, a port or a number"
@@ -63,7 +71,7 @@ def read(path: Path, options: Options) -> Readings:
     dropped = Notes()
     with _opened(path, dropped) as (names, notes, batches):
         by_name = {plain(name): name for name in reversed(names)}
-        named = next((by_name[name] for name in LONG_NAMES if name in by_name), None)
+        named = next((by_name[name] for name in WALKED["names"] if name in by_name), None)
         if named and "value" in by_name:
             found = _samples(batches, named, by_name["value"], names, options, str(path))
             return replace(found, set_aside=found.set_aside + dropped.set_aside)
@@ -141,7 +149,7 @@ def _columns(
         if {IN, OUT} & {*lacking}:
             refuse_rates(rest, where)
         how = f"name them: --map {','.join(f'{name}=COLUMN' for name in lacking)}"
-        if "port" in lacking and len(rest) > 3:
+        if "port" in lacking:
             how = ("a column a port is not read (and a panel shows rates): export a row a reading,"
                    f" with time, port, bytes in and out; or {how}")  # fmt: skip
         what = f"no column for {', '.join(lacking)} among {', '.join(names[:30])}"
@@ -151,10 +159,9 @@ def _columns(
 
 def _place_of(name: str) -> str:
     """Which of time, port and switch a column is by its name; empty if it is none."""
-    text = plain(name)
-    moment = text if text in PLACES["time"].split() else plain(re.sub(r"[_ .-]*[nmu]?s$", "", name))
-    known = ((ours, moment if ours == "time" else text) for ours in PLACES)
-    return next((ours for ours, one in known if one in PLACES[ours].split()), "")
+    if is_time(name):
+        return "time"
+    return next((ours for ours, known in PLACES.items() if plain(name) in known), "")
 
 
 def _samples(

@@ -16,7 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from llmprism.counters.names import LINES, OIDS, WHY_NO_RATES, is_rate, meaning_of
+from llmprism.counters.names import (
+    LINES,
+    OIDS,
+    SAMPLES,
+    WHY_NO_RATES,
+    is_rate,
+    meaning_of,
+    port_above,
+)
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readers.samples import PATH_KEY, Samples, labelled, meaning_with, of_path
 from llmprism.counters.readings import Readings
@@ -29,21 +37,15 @@ LONGEST_LINE = 1 << 12
 _HEAD = re.compile(
     r"# Port (extended )?counters: Lid (\d{1,9})(?:[^p]*)port (\d{1,9})", re.IGNORECASE
 )
-_VALUE = r"(\d{1,20}|\d\.\d{1,20}e\+\d{1,2})"
-_TIME = r"(\d{9,19})"
-_FIELD = re.compile(r"([A-Za-z][\w.-]*?)\s*(?::[.\s]*|\s*=\s*|\s+)" + _VALUE)
+_NAMED = re.compile(r"Port=(\d{1,9}) .*\bGUID=(0x\w+).*")
+_VALUE = r"(?P<value>0x[0-9a-f]{1,16}|\d{1,20}|\d\.\d{1,20}e\+\d{1,2})"
+_TIME = r"(?P<time>\d{9,19}(?:\.\d{1,9})?)"
+_FORMS = [re.compile(re.sub(r"\bV\b", lambda _: _VALUE, re.sub(r"\bT\b", lambda _: _TIME, form)))
+          for form in SAMPLES]  # fmt: skip
+_TAG = re.compile(r"[, ]([^,= ]+)=((?:\\.|[^, \\])+)")
 _RATE = re.compile(r"([A-Za-z][\w.-]*?)\s*:\s*(\d[\d.,]*\s*[kKMGT]?i?[Bb](?:it|yte)?s?(?:ps|/s).*)")
-_LABELLED = re.compile(r"(\w*\{.*\})\s+" + _VALUE + rf"(?:\s+{_TIME})?")
-_TSDB = re.compile(rf"(?:put )?([\w./-]+) {_TIME} {_VALUE}((?: [\w./-]+=\S+)+)")
-_CARBON = re.compile(rf"([\w-]+(?:\.[\w:/-]+)+) {_VALUE} {_TIME}")
 _STAMPED = re.compile(r"\[([^\]]+)\](?: \((\S+)\))?.*")
 _SAYS = re.compile(rf"({'|'.join(LINES)}) (\S+)")
-_INFLUX = re.compile(r"[^ ,]+((?:,[^ ,=]+=(?:\\.|[^ ,\\])+)*) ([^ =]+=[^ ]+) (\d{9,19})")
-_PATH = re.compile(r"(/[\w./:@=\[\]-]*/)([\w-]+)\s*[:= ]\s*" + _VALUE)
-_OID = re.compile(
-    r"(?:[\w-]+::)?(\w+|(?:\.1|iso)(?:\.\d+)+)\.(\d{1,9}) = (?:[A-Za-z]+\d*): \"?([^\"]*)\"?"
-)
-_AROUND = {"sys", "class", "net", "infiniband", "ports", "counters", "hw_counters", "statistics"}
 _PORT = re.compile(r"(?:NIC statistics for )?([\w.@/-]+):")
 _HOW = "while sleep 1; do date +%s.%N; perfquery -x LID PORT; done"
 
@@ -139,6 +141,8 @@ class _State:
         elif head := _HEAD.match(line):
             _check(head, f"{self.path}:{self.number}")
             self.labels, self.seen = {"port": f"lid{head[2]}/{head[3]}"}, set()
+        elif named := _NAMED.fullmatch(line):
+            self.labels, self.seen = {"guid": named[2], "port": named[1]}, set()
         elif named := _PORT.fullmatch(line):
             self.labels, self.seen = {**self.file, "port": named[1]}, None
         else:
@@ -147,31 +151,25 @@ class _State:
 
 
 def _samples_of(line: str) -> Iterator[_Sample]:
-    """The samples in a line."""
-    if _SAYS.fullmatch(line):
+    """The samples in a line, of the first form that it has."""
+    matches = (form.fullmatch(line) for form in _FORMS if not _SAYS.fullmatch(line))
+    found = next((match.groupdict() for match in matches if match), None)
+    if found is None:
         return
-    if found := _TSDB.fullmatch(line):
-        labels = dict(one.split("=", 1) for one in found[4].split())
-        yield _Sample(labels, found[1], found[3], found[2])
-    elif found := _CARBON.fullmatch(line):
-        name, labels = of_path(found[1])
-        yield _Sample(labels, name, found[2], found[3])
-    elif found := _LABELLED.fullmatch(line):
-        name, labels = labelled(found[1])
-        yield _Sample(labels, name, found[2], found[3])
-    elif found := _INFLUX.fullmatch(line):
-        tags = dict(re.findall(r",([^=]+)=((?:\\.|[^,\\])+)", found[1]))
-        for name, value in re.findall(r"([^=,]+)=([^,]+)", found[2]):
-            yield _Sample(tags, name, value.rstrip("iu"), found[3])
-    elif found := _PATH.fullmatch(line):
-        port = "/".join(part for part in found[1].strip("/").split("/") if part not in _AROUND)
-        port = next(iter(PATH_KEY.findall(found[1])), port)
-        yield _Sample({"port": port}, found[2], found[3])
-    elif found := _OID.fullmatch(line):
-        name = OIDS.get(found[1].replace("iso", ".1", 1).strip("."), found[1])
-        yield _Sample({"port": found[2]}, name, found[3])
-    elif found := _FIELD.fullmatch(line):
-        yield _Sample({}, found[1], found[2])
+    name, labels = found.get("name", ""), dict(_TAG.findall(found.get("tags", "")))
+    if "series" in found:
+        name, labels = labelled(found["series"])
+    elif "dotted" in found:
+        name, labels = of_path(found["dotted"])
+    elif "path" in found:
+        labels = {"port": next(iter(PATH_KEY.findall(found["path"])), port_above(found["path"]))}
+    elif "port" in found:
+        labels = {"port": found["port"]}
+        name = OIDS.get(name.replace("iso", ".1", 1).strip("."), name)
+    fields = re.findall(r"([^=,]+)=([^,]+)", found.get("fields", ""))
+    for of_field, value in fields or [(name, found["value"])]:
+        number = str(int(value, 16)) if value[:2] == "0x" else value.rstrip("iu")
+        yield _Sample(labels, of_field, number, found.get("time"))
 
 
 def _refuse_rate(line: str, where: str) -> None:

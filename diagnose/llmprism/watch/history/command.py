@@ -11,20 +11,14 @@ from typing import Annotated
 import typer
 
 from llmprism.ingest.arguments import Json
+from llmprism.options import HELP
 from prism_common.command import Command, Debug, new_app, option, user_errors
 from prism_common.escapes import printable
-
-HELP = """Answer a question about what a monitor has found.
-
-FOLDER is that of `llmprism watch --state`. QUESTION is one of: culprits (which server, switch or
-link was the culprit most often), findings (each incident, the latest first, and how long it
-lasted), jobs (the steps of each job), layouts (servers and layouts of jobs, as they changed).
-"""
 
 history_app = new_app()
 
 
-@history_app.command(help=HELP, cls=Command)
+@history_app.command(help=HELP["history"], cls=Command)
 def history(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Of a monitor.", show_default=False)

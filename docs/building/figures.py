@@ -1,9 +1,9 @@
 """Figures that stand in several pages, from the one file that has them.
 
-``results/reference/exam.json`` has the figures of both methods. A page of the site has them by the
-marker ``made: figures exam``. The README, which nobody builds, has them between the marks
-``figures: exam`` and ``/figures``: ``python -m docs.building.figures`` writes them there again,
-and a test compares.
+``results/reference/exam.json`` has the figures of both methods, and ``evidence.md`` those of kinds
+of telemetry. A page of the site has the first by the marker ``made: figures exam``. The README,
+which nobody builds, has both between the marks ``figures: NAME`` and ``/figures``: ``python -m
+docs.building.figures`` writes them there again, and a test compares.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.exam.page import written
-from prism_common.files import replacing
 from prism_sim.render.markdown import table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +30,10 @@ _SHOWN = {
     "structure": (("jobs exact", "worlds with exact jobs"), ("steps matched", "steps matched")),
 }
 """Figures of a summary, by their part of the file, and what a reader calls them."""
+_KINDS = (
+    "flows, every packet", "flows, sampled 1:1,000", "counters, 1 s", "collectives, all ranks",
+    "flows, every packet + collectives, all ranks",
+)  # fmt: skip
 
 
 def table_of(page: str) -> str:
@@ -43,23 +46,29 @@ def table_of(page: str) -> str:
         for part, names in _SHOWN.items()
         for name, label in names
     ]
-    head = (
-        f"{first['worlds']} worlds, {first['due']} due faults",
-        *(f"`{one}`" for one in methods),
-    )
+    head = f"{first['worlds']} worlds, {first['due']} due faults", *(f"`{one}`" for one in methods)
     return table(head, rows).rstrip("\n") + "\n"
+
+
+def worth(page: str) -> str:
+    """Right servers and bytes of some kinds of telemetry, from the page that has all."""
+    text = (ROOT / f"results/reference/{page}.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in text.partition("![")[0].splitlines()]
+    rows = {kind: (kind, shown[0], shown[-1]) for kind, *shown in cells if shown}
+    head = ("telemetry", "right server, or in the set", "MB a GPU and hour")
+    return table(head, [rows[kind] for kind in _KINDS]).rstrip("\n") + "\n"
 
 
 def with_figures(text: str) -> str:
     """``text`` with today's figures between the marks."""
-    return _BLOCK.sub(lambda block: f"{block[1]}{table_of(block[2])}{block[3]}", text)
+    made = {"exam": table_of, "evidence": worth}
+    return _BLOCK.sub(lambda block: f"{block[1]}{made[block[2]](block[2])}{block[3]}", text)
 
 
 def write() -> None:
     """Write the figures of the README again."""
     text = with_figures(README.read_text(encoding="utf-8"))
-    with replacing(README) as partial:
-        partial.write_text(text, encoding="utf-8")
+    README.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

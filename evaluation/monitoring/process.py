@@ -29,7 +29,9 @@ class Watching:
 
     def cpu_s(self) -> float:
         """CPU time so far, with that of children that have ended [s]."""
-        return cpu_s(stat(Path(f"/proc/{self.process.pid}")))
+        text = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+        times = text.rpartition(")")[2].split()[_TIMES]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def memory_bytes(self, name: str) -> int:
         """A size of the process by its name: ``RssAnon``, ``RssFile``, or ``VmHWM``, the peak."""
@@ -60,17 +62,7 @@ def watching(source: str, topology: Path, folder: Path, *options: str) -> Iterat
             process.wait()
 
 
-def stat(process: Path) -> list[str]:
-    """The fields of a process below ``/proc`` after its name."""
-    return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-
-
-def cpu_s(fields: list[str]) -> float:
-    """CPU time of a process, with that of its children that have ended, by :func:`stat` [s]."""
-    return sum(map(int, fields[_TIMES])) / os.sysconf("SC_CLK_TCK")
-
-
-def used_s(who: int = resource.RUSAGE_SELF) -> float:
-    """CPU time of this process, or of its children that have ended [s]."""
-    used = resource.getrusage(who)
+def used_s() -> float:
+    """CPU time of the children of this process that have ended [s]."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from resource import RUSAGE_CHILDREN
 from typing import Any
 
 import numpy as np
@@ -131,10 +130,10 @@ def soak(jobs: int, hours: float, speed: float, folder: Path, seed: int = 0) -> 
         time.sleep(2.0)  # the port is open soon after
         _send(run, port, speed, monitor, found)
         _wait_until_taken(monitor, found)
-        found.dropped, before_s = _dropped(port), used_s(RUSAGE_CHILDREN)
+        found.dropped, before_s = _dropped(port), used_s()
         monitor.process.send_signal(signal.SIGINT)
         found.exit_code = monitor.process.wait(120)
-        found.cpu_s = used_s(RUSAGE_CHILDREN) - before_s
+        found.cpu_s = used_s() - before_s
     _judge(run, folder / "state", found)
     return found
 

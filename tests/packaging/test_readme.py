@@ -28,8 +28,8 @@ def test_files_that_a_stranger_looks_for_are_where_the_architecture_says():
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-def test_its_figures_are_those_of_the_exam():
-    assert "| due faults that are found | " in README
+def test_its_figures_are_those_of_their_pages():
+    assert re.findall(r"figures: (\w+)", README) == ["exam", "evidence"]
     assert with_figures(README) == README
 
 

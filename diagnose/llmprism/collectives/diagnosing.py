@@ -34,7 +34,7 @@ from llmprism.methods.prism.culprits.network import unnamed
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Explanation, row_of
 from llmprism.methods.prism.findings import always_row, cost_of, numbered
-from llmprism.methods.prism.parameters import MOST_FINDINGS
+from llmprism.methods.prism.parameters import LEAST_SURE, MOST_FINDINGS
 from llmprism.methods.prism.persistent import persistent
 from llmprism.methods.prism.search import LocatedCulprit, search
 from llmprism.model import CANNOT_TELL, UNKNOWN
@@ -47,8 +47,6 @@ from prism_common.quantities import counted, duration
 METHOD = "collectives"
 JUDGE = "prism"
 """The method that judges what collectives show: a finding is worth what its findings were."""
-SET_OF_THREE = 1 / 3
-"""A part that is less likely, where others are as likely, has no name."""
 CLOCKS_NS = 1e6
 """Clocks that differ by less are those of one cluster with NTP."""
 NO_LINK = "which link or switch a slow transfer crosses (collectives name none; flow records do)"
@@ -101,7 +99,7 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     places = first_attempts(records, sets)
     network, endpoints = _placed(records, topology, places)
     given = _given(network, endpoints, records.rows)
-    shapes, rings = shapes_of(operations, sets, given, places), rings_of(operations)
+    shapes, rings = [*shapes_of(operations, sets, given, places)], rings_of(operations)
     found = [*_stepped(operations, shapes)]
     longest = {
         shape.name: (shape, steps)
@@ -116,7 +114,7 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     rows = [
         row | {name: row[name] + steps.first for name in ("first_step", "last_step")}
         for (shape, steps), view in zip(known, views, strict=True)
-        for row in _findings(durations_of(operations, shape, steps, rings, context, view))
+        for row in _findings(durations_of(operations, shape, steps, rings, context, view), shape)
     ]
     offsets = clock_offsets_ns(operations)
     addresses = [network.addresses[code] for code in endpoints.tolist()]
@@ -247,22 +245,22 @@ def _steps(
     return table.assign(dp_end_ns=table["end_ns"]).drop_duplicates(["job", "address", "step"])
 
 
-def _findings(durations: Durations) -> Iterator[dict[str, Any]]:
+def _findings(durations: Durations, shape: Shape) -> Iterator[dict[str, Any]]:
     """What the judge finds in one job: longer steps, then what is slow in all of them."""
     names = set()
     for number, culprit in enumerate(search(durations)):
         if number == MOST_FINDINGS:
             return
         names.add(culprit.attribution.name)
-        yield _row(durations, culprit)
+        yield _row(durations, culprit, np.inf if shape.missing else LEAST_SURE)
     for always in persistent(durations):
         if always.attribution.name not in names:
             yield always_row(durations, always)
 
 
-def _row(durations: Durations, culprit: LocatedCulprit) -> dict[str, Any]:
+def _row(durations: Durations, culprit: LocatedCulprit, least_sure: float) -> dict[str, Any]:
     named, window = culprit.attribution, culprit.scene.window
-    if named.level == "network" and named.sure < SET_OF_THREE:
+    if named.level == "network" and named.sure < least_sure:
         named = unnamed(named, durations.job)
     explanation = Explanation(
         durations.job, named.level, named.symptom, named.cause, named.kind, named.name,

@@ -24,6 +24,7 @@ class Operations:
     Attributes
     ----------
     rows : of :class:`Records`, each field an array.
+    calls, count : rows of collectives, one call after the other, and the rows of each call.
     waited_ns : of each row, what it takes longer than the shortest of its operation; of a receive,
         than a usual transfer [ns].
     late_ns : of each row, what the longest of its operation takes longer; 0 for messages [ns].
@@ -39,19 +40,18 @@ class Operations:
         exec_ns = rows["exec_us"].astype(np.float64) * US
         key = rows["communicator"].astype(np.int64) * (len(records.operations) or 1)
         self.series = key + rows["operation"]
-        is_message = rows["peer"] >= 0
+        is_message = self.is_message = rows["peer"] >= 0
         self.transfer_ns, self.late_ns = exec_ns.copy(), np.zeros(len(rows))
         calls = np.flatnonzero(~is_message & (rows["number"] >= 0))
-        order = calls[np.lexsort((rows["number"][calls], self.series[calls]))]
+        order = self.calls = calls[np.lexsort((rows["number"][calls], self.series[calls]))]
+        same = (np.diff(self.series[order]) == 0) & (np.diff(rows["number"][order]) == 0)
+        first = np.flatnonzero(np.append(True, ~same)[: order.size])
+        count = self.count = np.diff(np.append(first, order.size))
         if order.size:
-            same = (np.diff(self.series[order]) == 0) & (np.diff(rows["number"][order]) == 0)
-            first = np.flatnonzero(np.concatenate(([True], ~same)))
-            count = np.diff(np.append(first, order.size))
             least = np.minimum.reduceat(exec_ns[order], first)
             most = np.maximum.reduceat(exec_ns[order], first)
             self.transfer_ns[order] = np.repeat(least, count)
             self.late_ns[order] = np.repeat(most, count) - exec_ns[order]
-        self.is_message: Bools = is_message
         for one in np.unique(rows["communicator"][is_message]).tolist():
             members = self.rows_of(one)
             members = members[is_message[members]]
@@ -112,12 +112,10 @@ def clock_offsets_ns(operations: Operations) -> dict[str, float]:
     code = {host: number for number, host in enumerate(hosts)}
     host = np.array([code[one.host] for one in operations.records.processes])[rows["process"]]
     offset = np.zeros(len(hosts))
-    calls = np.flatnonzero(~operations.is_message & (rows["number"] >= 0))
-    order = calls[np.lexsort((rows["number"][calls], operations.series[calls]))]
+    order = operations.calls
     if not order.size:
         return {}
-    same = (np.diff(operations.series[order]) == 0) & (np.diff(rows["number"][order]) == 0)
-    of_call = np.concatenate(([0], np.cumsum(~same)))
+    of_call = np.repeat(np.arange(operations.count.size), operations.count)
     for _ in range(8):
         corrected = ends[order] - offset[host[order]]
         mean = np.bincount(of_call, corrected) / np.bincount(of_call)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ from llmprism.numerics.missing import nanmedian
 
 SAME = 0.97
 """Share of the operations that are equal one period later, at least."""
+OFTEN, FEWEST_STEPS = 0.5, 3
+"""Share of the operations of one kind that repeat, at least, if these are so many."""
 IN_STEP = 0.1
 """Of the longest pause of a job: its processes end their operations within this of each other."""
 TRIED = 4096
@@ -143,7 +145,7 @@ def first_attempts(records: Records, sets: Sequence[Connected]) -> Ints:
 
 def shapes_of(
     operations: Operations, sets: Sequence[Connected], given: Ints, places: Ints
-) -> list[Shape]:
+) -> Iterator[Shape]:
     """The jobs, in the order of their first process; of each, its attempts one after the other.
 
     Of each process, ``given`` is the number of the job that an operator gives, or -1, and
@@ -151,18 +153,11 @@ def shapes_of(
     """
     job = _with_siblings(sets, given)
     process, communicator, _ = operations.records.members.T
-    begin_us = np.full(job.size, np.iinfo(np.int64).max)
-    np.minimum.at(begin_us, operations.rows["process"], operations.rows["end_us"])
-    names: dict[int, str] = {}
-    shapes: list[Shape] = []
-    for first in job[places].tolist():
-        names.setdefault(first, f"job-{len(names)}")
-    for first, name in names.items():
-        own = np.flatnonzero(job[places] == first)
-        for number in dict.fromkeys(job[own[np.argsort(begin_us[own], kind="stable")]].tolist()):
-            inside = job[process] == number
-            shapes.append(_shape(operations, name, process[inside], communicator[inside]))
-    return shapes
+    for number, first in enumerate(dict.fromkeys(job[places].tolist())):
+        attempts = np.unique(job[job[places] == first]).tolist()
+        for one in sorted(attempts, key=lambda one: sets[one].ends_ns[:1].tolist()):
+            inside = job[process] == one
+            yield _shape(operations, f"job-{number}", process[inside], communicator[inside])
 
 
 def _with_siblings(sets: Sequence[Connected], given: Ints) -> Ints:
@@ -370,7 +365,7 @@ def _numbered(operations: Operations, mine: Ints) -> Ints:
     often = np.bincount(leading["operation"]).argmax()
     numbers = leading["number"][first:][leading["operation"][first:] == often]
     each = np.count_nonzero(leading["operation"][first : first + period] == often)
-    base = round(max(int(numbers[0]), 0) / each) if numbers.size else 0
+    base = round(max(int(numbers[0]), 0) / each) if numbers.size and each else 0
     of_lead = (np.arange(at.size) - first) // period + base
     for operation in np.unique(leading["operation"]).tolist():
         theirs, ours = rows["operation"] == operation, leading["operation"] == operation
@@ -386,12 +381,11 @@ def _numbered_messages(operations: Operations, mine: Ints) -> Ints:
 
     Where a process does the same for each micro-batch, the sequence of another one shows the steps.
     """
-    step, steps = np.full(mine.size, -1), np.inf
+    step = np.full(mine.size, -1)
     own = [np.flatnonzero(operations.rows["process"][mine] == one)
            for one in np.unique(operations.rows["process"][mine])]  # fmt: skip
-    for at in own:
-        period, _ = _repeated(operations, mine[at])
-        steps = min(steps, at.size / period) if period else steps
+    periods = [(at.size, _repeated(operations, mine[at])[0]) for at in own]
+    steps = min((size / period for size, period in periods if period), default=np.inf)
     number = operations.rows["number"][mine]
     for at in own if np.isfinite(steps) and (number >= 0).all() else ():
         step[at] = (number[at] - (number.min() > 0)) // max(round(at.size / steps), 1)
@@ -409,9 +403,16 @@ def _repeated(operations: Operations, mine: Ints) -> tuple[int, int]:
 def _period(token: Ints, begin: Floats, end: Floats, tick: float) -> tuple[int, int]:
     """Operations of a step, and the place of the first one that begins a step; 0 if unknown."""
     tried = token[:TRIED]
-    period = next(
-        (n for n in range(1, tried.size // 3 + 1) if (tried[n:] == tried[:-n]).mean() >= SAME), 0
-    )
+    kind, count = np.unique(tried, return_inverse=True, return_counts=True)[1:]
+    period = 0
+    for n in range(1, tried.size // 3 + 1):
+        same = tried[n:] == tried[:-n]
+        if same.mean() >= SAME:
+            period = period or n  # unless another one also repeats what is rare in a step
+            each = np.bincount(kind[n:], same, count.size)
+            if (each >= OFTEN * (count - 1))[count >= FEWEST_STEPS].all():
+                period = n
+                break
     if not period:
         return 0, 0
     gap = np.concatenate(([0.0], begin[1:] - end[:-1]))

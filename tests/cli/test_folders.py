@@ -40,8 +40,9 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def run_folder() -> Path:
-    """A run of prism-sim, for its flows and topology."""
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of prism-sim, for its flows and topology, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
     assert call("simulate", "tiny/pair", "--out", "run", "--quiet").exit_code == 0
     return Path("run")
 

@@ -43,8 +43,8 @@ def changed(flows: pd.DataFrame, row: int, **values: int) -> pd.DataFrame:
     ("fate", "times"),
     [
         ("ahead", {"end_ns": NOW_NS + WRAPPED_NS}),
-        ("ahead", {"start_ns": NOW_NS + WRAPPED_NS, "end_ns": NOW_NS + WRAPPED_NS}),
-        ("long", {"start_ns": NOW_NS - WRAPPED_NS}),
+        ("set_aside", {"start_ns": NOW_NS + WRAPPED_NS, "end_ns": NOW_NS + WRAPPED_NS}),
+        ("set_aside", {"start_ns": NOW_NS - WRAPPED_NS}),
     ],
 )
 def test_one_record_with_an_impossible_time_changes_nothing(

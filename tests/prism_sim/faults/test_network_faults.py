@@ -51,7 +51,6 @@ def test_polarised_hashing_leaves_uplinks_idle_and_the_other_direction_alone(tmp
 
 
 def test_two_jobs_meet_on_one_uplink_and_a_third_does_not(tmp_path):
-    servers = [f"s000{i}" for i in range(6)]
     wide = {**FLAT, "servers": 12, "fabric": {**FLAT["fabric"], "leaf_ports": 6}}
     jobs = [
         {"name": name, "model": TINY_MODEL, "pp": 2, "micro_batches": 2, "steps": 4, "dp": 2,
@@ -77,7 +76,6 @@ def test_two_jobs_meet_on_one_uplink_and_a_third_does_not(tmp_path):
     truth = fault_of(runs["faulty"])
     assert (truth["culprit_kind"], truth["culprit"]) == ("link", "leaf000|spine02")
     assert json.loads(truth["jobs"]) == ["a", "c"]
-    assert len(servers) == 6
 
 
 @pytest.mark.parametrize(("direction", "slow"), [("up", 1), ("down", 0)])

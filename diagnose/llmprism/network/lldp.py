@@ -109,9 +109,9 @@ def _reports(
     Of two ends, one whose role is unknown does not report a switch: it may be a server.
     """
 
-    def names_of(end: _End) -> tuple[str, str]:
-        return found.names.get(end.device, end.device or device), end.port
-
+    own, other = (
+        end._replace(device=found.names.get(end.device, end.device)) for end in (own, other)
+    )
     known = [found.roles.get(end.device, _forwards(end.roles)) for end in (own, other)]
     if not own.device:
         gbps = found.rates.get(own.port, gbps)
@@ -123,7 +123,9 @@ def _reports(
     for one, two, role, of_two in pairs if own.device else pairs[:1]:
         if not own.device or role is not None or not of_two:
             address = _address_of(two.addresses)
-            yield Neighbour(*names_of(one), *names_of(two), address, of_two, gbps)
+            yield Neighbour(
+                one.device or device, one.port, two.device, two.port, address, of_two, gbps
+            )
 
 
 _Value = tuple[str, str, int, Any]
@@ -144,20 +146,20 @@ def _found(text: str) -> _Found:
     return found
 
 
-def _walk(node: Any, port: str, found: _Found, depth: int) -> None:
-    """Take all links below a node; ``port`` is named by a key or an object around it."""
+def _walk(node: Any, port: str, found: _Found, depth: int, above: str = "") -> None:
+    """Take all links below a node; ``port`` is named by a key, or an interface, around it."""
     if isinstance(node, list) and depth:
         for one in node:
-            _walk(one, port, found, depth - 1)
+            _walk(one, port, found, depth - 1, above)
     if not isinstance(node, dict) or not depth:
         return
     node = {key: _leaf(value, key) for key, value in node.items()}
     if _take(node, port, found):
         return
-    own = str(node.get("name") or "")
+    own = str(node.get("name") or "") if above.startswith("interface") else ""
     for key, value in node.items():
-        named = _PORT.fullmatch(key)
-        _walk(value, named[1] if named else own if _PORT.fullmatch(own) else port, found, depth - 1)
+        named = _PORT.fullmatch(key) or _PORT.fullmatch(own)
+        _walk(value, named[1] if named else port, found, depth - 1, key)
 
 
 def _leaf(value: Any, key: str = "") -> Any:
@@ -180,10 +182,12 @@ def _take(node: dict[str, Any], port: str, found: _Found) -> bool:
     own, other = _ends(values)
     if not (own.device or other.device) and port:
         other, name = other._replace(device=name), ""
-    own = own._replace(ports=[*own.ports, *(one for one in (name, port) if _PORT.fullmatch(one))])
+    near = (name if other.ports or own.device else "", port)
+    own = own._replace(ports=[*own.ports, *(one for one in near if _PORT.fullmatch(one))])
     if own.device and not other.device and len(own.ports) < 2:
         own, other = other, own
-    if other.device and (own.device or own.ports):
+    says_end = other.ports or "chassis" in node or any(one[0] for one in values)
+    if other.device and (own.device or (own.ports and says_end)):
         found.links.append((own, other, next(iter(rates), None)))
         return True
     if (other.ports and port) or "chassis" in node:
@@ -192,9 +196,8 @@ def _take(node: dict[str, Any], port: str, found: _Found) -> bool:
     if port and rates:
         found.rates[port] = rates[0]
     found.device = str(node.get("hostname") or found.device)
-    name = other.device or name
-    if identity := str(node.get("id") or name):
-        found.names.setdefault(identity, name or identity)
+    if identity := str(node.get("id") or other.device or name):
+        found.names.setdefault(identity, name or other.device or identity)
         found.roles.setdefault(identity, _forwards(other.roles))
     return False
 
@@ -222,7 +225,7 @@ def _ends(values: Sequence[_Value]) -> tuple[_End, _End]:
 def _values(node: Any, path: tuple[str, ...]) -> Iterator[_Value]:
     """Side, kind, rank and value of all that an object says itself."""
     for key, raw in node.items():
-        value, words = _leaf(raw, str(key)), [one.lower() for one in _WORD.findall(str(key))]
+        value, words = _leaf(raw, str(key)), _words_of(str(key))
         above = (*path, *words)
         side = next((_SIDES[word] for word in above if word in _SIDES), "")
         kinds = [_KINDS[word] for word in above if word in _KINDS]
@@ -236,11 +239,17 @@ def _values(node: Any, path: tuple[str, ...]) -> Iterator[_Value]:
             for end, one in zip((_OWN, _OTHER), value, strict=True):
                 yield from _values(one if isinstance(one, dict) else {"": one}, (end, *above))
         else:
-            rank = _rank(words, kind)
+            rank = _rank(words, kind) if side or kind or not path else None
             for one in value if isinstance(value, list) else [value]:
                 text = "" if isinstance(leaf := _leaf(one), dict | list) else str(leaf)
                 if rank is not None and kind != "nothing" and text not in ("", "-", "None"):
                     yield side, kind, rank, text
+
+
+def _words_of(key: str) -> list[str]:
+    """The words of a key; numbers count where they are those of a device or of a port."""
+    words = [one.lower() for one in _WORD.findall(key)]
+    return [one for one in words if not one.isdigit() or {*words} & {*_KINDS}]
 
 
 def _rank(words: Sequence[str], kind: str) -> int | None:
@@ -252,9 +261,11 @@ def _rank(words: Sequence[str], kind: str) -> int | None:
 
 
 def _gbps(text: str) -> float | None:
-    """A rate [Gbit/s]; a number without a unit is in Mbit/s."""
+    """A rate [Gbit/s]; a number without a unit is in Mbit/s, kbit/s or bit/s, by its size."""
     number = re.match(r"(\d+)\s*([Gg]?)", text)
-    return int(number[1]) / (1 if number[2] else 1000) or None if number else None
+    units = (1.0,) if number and number[2] else (1e3, 1e6, 1e9)
+    rates = (int(number[1]) / unit for unit in units if number)
+    return next((rate for rate in rates if 1 <= rate < 1000), None)
 
 
 def _forwards(roles: Iterable[Any]) -> bool | None:

@@ -28,14 +28,7 @@ from urllib.request import Request
 
 from llmprism.counters.names import WALKED, WHY_NO_RATES, is_time, meaning_of, plain, port_above
 from llmprism.counters.readers.options import Options
-from llmprism.counters.readers.samples import (
-    LABELS,
-    PATH_KEY,
-    PORT_LABELS,
-    WITH_PORT,
-    Samples,
-    of_path,
-)
+from llmprism.counters.readers.samples import LABELS, PATH_KEY, WITH_PORT, Samples, of_path
 from llmprism.counters.readings import Readings
 from llmprism.ingest.options import moment_of
 from llmprism.ingest.sources import Source
@@ -193,7 +186,7 @@ def _counter_at(path: str, key: str, labels: dict[str, str]) -> tuple[dict[str, 
     if not meaning_of(name):
         name = str(labels.get("__name__")) if is_value else f"{above.rpartition('/')[2]} {name}"
     keys = PATH_KEY.findall(whole)
-    port = keys[-1] if keys else "" if {*labels} & {*PORT_LABELS} else port_above(above)
+    port = keys[-1] if keys else "" if {*labels} & {*WALKED["ports"]} else port_above(above)
     return ({**labels, "interface_name": port} if port else labels), name
 
 

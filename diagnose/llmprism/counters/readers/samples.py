@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.counters.names import Meaning, meaning_of, plain, refuse_rates
+from llmprism.counters.names import WALKED, Meaning, meaning_of, plain, refuse_rates
 from llmprism.counters.readers.options import Options
 from llmprism.counters.readings import COLUMNS, IN, OUT, SWITCH, PortReadings, Readings, Side
 from llmprism.ingest import bounds
@@ -35,13 +35,8 @@ HOW = (
 )
 NO_NUMBER = "values that are no whole number"
 NO_TIME = "values without a time"
-SWITCH_LABELS = ("switch", "local_name", "guid", "local_guid", "node_guid", "node_id_str",
-                 "source", "agent_host", "node", "host", "hostname", "instance",
-                 "instance_name", "target",
-                 "file")  # fmt: skip
-"""Labels of the device of a port, the surest first."""
-PORT_LABELS = ("ifName", "ifDescr", "ifAlias", "interface_name", "interface", "device",
-               "iface", "local_port", "port_num", "port", "plugin_instance", "name")  # fmt: skip
+SWITCH_LABELS, PORT_LABELS = WALKED["switches"], WALKED["ports"]
+"""Labels of the device of a port, and of a port; the surest first."""
 LABELS = {plain(name): name for name in ("address", *SWITCH_LABELS, *PORT_LABELS)}
 """Each label by its name without case and separators."""
 

@@ -149,7 +149,7 @@ def table_of(study: Study, rows: Sequence[Row], folder: Path) -> pd.DataFrame:
             | {name: figures.get(name) for name in study.collected}
             | {ERROR: saved.get("error"), KEY: row.key}
         )
-    types = dict.fromkeys(study.collected, "float64") | {ERROR: "str", KEY: "str"}
+    types = dict.fromkeys(study.collected, "float64") | {ERROR: "string", KEY: "str"}
     table = pd.DataFrame(lines)
     for column in study.columns:
         if any(isinstance(value, str) for value in table[column]):

@@ -43,6 +43,7 @@ from llmprism.methods.prism.layout.replicas import (
     with_common_ends,
 )
 from llmprism.methods.prism.layout.ring_sizes import find_ring_share
+from llmprism.methods.prism.layout.stages_inside import with_stages_inside
 from llmprism.methods.prism.phases.phases import Phases, find_phases
 from llmprism.methods.prism.pipelines.pipelines import find_pipelines
 from llmprism.methods.prism.records.connections import Connections, find_connections
@@ -174,14 +175,15 @@ class Prism:
         pipelines = find_pipelines(flows, connections, phases)
         phases = with_late_gathers(flows, connections, phases, pipelines)
         replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
-        share = find_ring_share(topology, connections, phases, pipelines)
+        divided = with_stages_inside(topology, connections, phases, pipelines)
+        share = find_ring_share(topology, connections, phases, divided)
         joining = replicas
         if not replicas and share and share.ranks == share.rings:
             joining = sharing_rings(topology, phases, pipelines)
         groups = whole_groups(topology, phases, joining)
         closings = find_closings(flows, connections, phases)
         ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
-        layout = find_layout(topology, connections, phases, pipelines, replicas, share)
+        layout = find_layout(topology, connections, phases, divided, replicas, share)
         steps_sure = min(phases.quality, layout.confidence if layout.pp < 0 else 1.0)
         if pipelines.length == 1 and may_be_accumulated(connections, job, topology.lone):
             steps_sure = min(steps_sure, DOUBTED)
@@ -189,7 +191,7 @@ class Prism:
         ranks = with_updates(connections, phases, pipelines, ranks, layout.dp)
         ranks = after_pauses(flows, phases, pipelines, ranks)
         layout = of_packets(layout) if are_single_packets(flows) else layout
-        return DiagnosedJob(name, phases, pipelines, ranks, layout, groups, steps_sure)
+        return DiagnosedJob(name, phases, divided, ranks, layout, groups, steps_sure)
 
 
 def _with_updates(one: DiagnosedJob) -> DiagnosedJob:

@@ -176,3 +176,19 @@ def test_a_first_step_that_lacks_its_gathers_is_a_step(scored):
     assert run.score["timeline"]["dp_end_error_max"] < 0.001
     (row,) = run.diagnosis.layouts.to_dict("records")
     assert (row["dp"], row["cp"]) == (2, 2)
+
+
+@pytest.mark.parametrize(("pp", "tp"), [(2, 1), (2, 2), (4, 1)])
+def test_stages_inside_servers_are_known_by_the_bytes_of_their_gradients(scored, pp, tp):
+    keys = f"dp: 6, pp: {pp}, tp: {tp}, micro_batches: 4, steps: 8, placement: spread"
+    run = scored(FOUR + "jobs:\n" + job("solo", keys))
+    (layout,) = run.score["parallelism"]["jobs"]
+    assert {axis: layout["inferred"][axis] for axis in ("dp", "pp", "tp")} == {
+        "dp": 6, "pp": pp, "tp": tp,
+    }  # fmt: skip
+    assert layout["stage_order"] == 1
+
+
+def test_rings_of_one_tensor_parallel_group_are_no_stages(scored):
+    run = scored(FOUR + "jobs:\n" + job("solo", "dp: 6, tp: 4, micro_batches: 4, steps: 8, zero_stage: 0"))
+    assert run.diagnosis.layouts["pp"].tolist() == [1]

@@ -190,5 +190,6 @@ def test_stages_inside_servers_are_known_by_the_bytes_of_their_gradients(scored,
 
 
 def test_rings_of_one_tensor_parallel_group_are_no_stages(scored):
-    run = scored(FOUR + "jobs:\n" + job("solo", "dp: 6, tp: 4, micro_batches: 4, steps: 8, zero_stage: 0"))
+    keys = "dp: 6, tp: 4, micro_batches: 4, steps: 8, zero_stage: 0"
+    run = scored(FOUR + "jobs:\n" + job("solo", keys))
     assert run.diagnosis.layouts["pp"].tolist() == [1]

@@ -92,7 +92,6 @@ def test_the_slow_nic_is_named_where_only_the_end_of_its_ring_shows_it(tmp_path)
     assert_named(score_faults(case))
 
 
-@pytest.mark.xfail(strict=True, reason="two steps of it read as a late rank, as likely as the NIC")
 def test_a_nic_that_pauses_is_named_though_the_others_of_its_ring_rest_for_it(tmp_path):
     fault = {"kind": "flapping_nic", "server": "s0001", "nic": 0, "every_s": 0.4, "lasts_s": 0.1}
     telemetry = {"idle_gap_us": 5000, "message_boundary": False}

@@ -37,6 +37,7 @@ from llmprism.methods.prism.normal import (
 )
 from llmprism.methods.prism.parameters import (
     EQUAL,
+    HALF,
     HEALTHY_DEVIATIONS,
     OWN_WEIGHT,
     QUARTER,
@@ -257,10 +258,14 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
 
     The mean of what the graph and its own work show, each no less than nothing and no more than
     ``bound_ns``, shape (steps,). Where one is unknown, or a unit is not ``in_graph``, the other
-    stands for it.
+    stands for it. So does the graph in steps in which own work says that most units lost half of
+    that, and the graph does not: culprits are not most units, so own work holds waiting for them.
     """
     graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
     graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
+    both = (np.where(in_graph[:, None], one, np.nan) for one in (graph, own))
+    by_graph, by_own = (nanmedian(one, axis=0) for one in both)
+    own = np.where(by_own - by_graph > HALF * bound_ns, graph, own)
     return np.nan_to_num(graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0))
 
 

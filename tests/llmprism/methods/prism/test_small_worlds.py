@@ -178,18 +178,19 @@ def test_a_first_step_that_lacks_its_gathers_is_a_step(scored):
     assert (row["dp"], row["cp"]) == (2, 2)
 
 
-@pytest.mark.parametrize(("pp", "tp"), [(2, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize(("pp", "tp"), [(2, 1), (2, 2), (4, 1), (1, 4)])
 def test_stages_inside_servers_are_known_by_the_bytes_of_their_gradients(scored, pp, tp):
     keys = f"dp: 6, pp: {pp}, tp: {tp}, micro_batches: 4, steps: 8, placement: spread"
     run = scored(FOUR + "jobs:\n" + job("solo", keys))
     (layout,) = run.score["parallelism"]["jobs"]
-    assert {axis: layout["inferred"][axis] for axis in ("dp", "pp", "tp")} == {
-        "dp": 6, "pp": pp, "tp": tp,
-    }  # fmt: skip
-    assert layout["stage_order"] == 1
+    assert [layout["inferred"][axis] for axis in ("dp", "pp", "tp")] == [6, pp, tp]
+    assert layout["stage_order"] == (1 if pp > 1 else None)
 
 
-def test_rings_of_one_tensor_parallel_group_are_no_stages(scored):
-    keys = "dp: 6, tp: 4, micro_batches: 4, steps: 8, zero_stage: 0"
-    run = scored(FOUR + "jobs:\n" + job("solo", keys))
-    assert run.diagnosis.layouts["pp"].tolist() == [1]
+def test_a_slow_gpu_of_many_servers_is_no_stage_since_the_others_only_wait(scored):
+    keys = "{name: solo, model: llama-13b, dp: 16, pp: 2, tp: 4, micro_batches: 8, steps: 10,"
+    jobs = f"jobs:\n  - {keys} compute_jitter: 0.01, step_overhead_ms: 15}}\n"
+    fault = "{kind: slow_gpu, rank: 29, factor: 0.7, job: solo, from_step: 4, to_step: 8}"
+    cluster = FOUR.replace("6", "16").replace("4", "8")
+    (match,) = scored(f"{cluster}{jobs}faults:\n  - {fault}\n", 104).score["faults"]["matches"]
+    assert match["localized"]

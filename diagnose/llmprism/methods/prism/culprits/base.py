@@ -81,15 +81,6 @@ class Lost:
         return least
 
     @cached_property
-    def elsewhere(self) -> Floats:
-        """The most that a unit of any other server lost [ns], shape (servers, steps)."""
-        most = np.zeros((int(self.servers.max(initial=0)) + 2, self.longer_ns.size))
-        np.maximum.at(most, self.servers[self.seen], self.by_units[self.seen])
-        second, first = np.partition(most, -2, axis=0)[-2:]
-        others: Floats = np.where(most == first, second, first)
-        return others
-
-    @cached_property
     def seen(self) -> Ints:
         """Units with events in the network."""
         known = np.isfinite(self.durations.work_ns).any(axis=1)

@@ -31,7 +31,6 @@ from llmprism.methods.prism.parameters import (
     MOST_NAMED,
     NOISE_FLOOR,
     QUARTER,
-    SMALL,
     UNEXPLAINED,
 )
 from llmprism.methods.prism.windows import WITH_PAUSES, log_density
@@ -48,9 +47,7 @@ def units(lost: Lost) -> Iterator[Hypothesis]:
     for unit in lost.seen.tolist():
         server = int(lost.servers[unit])
         prior = -float(np.log(beside[server]))
-        own = lost.by_units[unit]
-        last = _is_last(lost, own, server)
-        yield Hypothesis("unit", own, _unit, prior, shown=last, who=unit, server=server)
+        yield Hypothesis("unit", lost.by_units[unit], _unit, prior, who=unit, server=server)
 
 
 def servers(lost: Lost) -> Iterator[Hypothesis]:
@@ -58,20 +55,9 @@ def servers(lost: Lost) -> Iterator[Hypothesis]:
     for server in np.unique(lost.servers[lost.seen]).tolist():
         own = lost.by_units[lost.seen[lost.servers[lost.seen] == server]]
         if len(own) > 1:
-            usual, most = np.median(own, axis=0), own.max(axis=0)
-            last = _is_last(lost, usual, server)
-            yield Hypothesis("server", usual, _server, shown=last, server=server)
-            choice, last = float(np.log(len(own))), _is_last(lost, most, server)
-            yield Hypothesis("server", most, _server, -0.5, choice, last, server=server)
-
-
-def _is_last(lost: Lost, own_ns: Floats, server: int) -> Floats:
-    """How likely each step is if units of other servers only wait: nobody loses more than the last.
-
-    Log likelihood, shape (steps,). A tenth of what a step is longer by is no difference.
-    """
-    scale = SMALL * lost.bound_ns + max(lost.durations.normal.noise_ns, 1.0)
-    return log_density(np.maximum(lost.elsewhere[server] - own_ns, 0.0) / scale)
+            yield Hypothesis("server", np.median(own, axis=0), _server, server=server)
+            choice = float(np.log(len(own)))
+            yield Hypothesis("server", own.max(axis=0), _server, -0.5, choice, server=server)
 
 
 def stages(lost: Lost) -> Iterator[Hypothesis]:

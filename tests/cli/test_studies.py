@@ -35,15 +35,15 @@ def regress(suite: Path, *more: str) -> Result:
 
 @pytest.mark.slow
 def test_regress_passes_with_its_own_reference(suite: Path) -> None:
-    missing = regress(call, suite)
+    missing = regress(suite)
     assert missing.exit_code == 1
     assert "held.json: there is no reference" in missing.stderr
-    first = regress(call, suite, "--update", "--quiet")
+    first = regress(suite, "--update", "--quiet")
     assert (first.exit_code, first.stderr) == (0, "")
     assert first.stdout.startswith("a new reference: ")
     assert "fail" not in first.stdout
     Path("out").mkdir()
-    again = regress(call, suite, "--junit", "out/junit.xml", "--summary", "out/summary.md")
+    again = regress(suite, "--junit", "out/junit.xml", "--summary", "out/summary.md")
     assert again.exit_code == 0
     assert "none moved; 2 simulated, none drifted" in again.stdout
     simulations, held = ElementTree.parse("out/junit.xml").getroot()
@@ -56,28 +56,28 @@ def test_regress_passes_with_its_own_reference(suite: Path) -> None:
 @pytest.mark.slow
 def test_regress_tells_a_method_from_the_simulator_and_exits_with_3(suite: Path) -> None:
     suite.write_text(suite.read_text().replace("[1, 2]", "[1]"))
-    regress(call, suite, "--update", "--quiet")
+    regress(suite, "--update", "--quiet")
     held = json.loads(Path("held.json").read_text())
     (steps,) = [one for one in held["headlines"] if one["name"] == "step error"]
     found, steps["value"] = steps["value"], -1.0
     Path("held.json").write_text(json.dumps(held))
-    result = regress(call, suite, "--quiet", "--summary", "summary.md")
+    result = regress(suite, "--quiet", "--summary", "summary.md")
     assert (result.exit_code, result.stderr) == (3, "")
     assert "1 lost; 1 simulated, none drifted" in result.stdout
     assert f"| step error | -1 | {found:.5g} | lost |" in Path("summary.md").read_text()
     (case,) = held["cases"].values()
     case["simulation"] |= {"digest": "", "amounts": ""}
     Path("held.json").write_text(json.dumps(held))
-    result = regress(call, suite, "--quiet")
+    result = regress(suite, "--quiet")
     assert result.exit_code == 3
     assert "the simulator has changed" in result.stdout
-    data = json.loads(regress(call, suite, "--quiet", "--json").stdout)
+    data = json.loads(regress(suite, "--quiet", "--json").stdout)
     (move,) = [move for move in data["headlines"] if move["verdict"] != "same"]
     assert (move["was"], move["now"], move["by"]) == (-1.0, found, "simulator")
-    update = regress(call, suite, "--quiet", "--update")
+    update = regress(suite, "--quiet", "--update")
     assert update.exit_code == 0
     assert f"| step error | -1 | {found:.5g} | lost (simulator) |" in update.stdout
-    assert regress(call, suite).exit_code == 0
+    assert regress(suite).exit_code == 0
 
 
 def test_whatif_reports_the_cost_of_each_fault(pair: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_workers_of_a_stopped_sweep_end(long_study: Path, signum: int, code:
     assert "Traceback" not in err
     if signum == signal.SIGINT:
         assert list(long_study.rglob(".*.partial")) == []
-        _resume(call, long_study)
+        _resume(long_study)
 
 
 def _resume(folder: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_killed_sweep_resumes_repeats_nothing_and_removes_what_was_left(
         process.communicate(timeout=60)
     left = [path.name for path in temporary.iterdir()]
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    _resume(call, long_study)
+    _resume(long_study)
     by_one = call("sweep", "study.yaml", "--processes", "1", "--out", "by-one")
     assert by_one.exit_code == 0, by_one.stderr
     by_two_and_one, by_one_alone = (Path(f"{out}/sweep.parquet") for out in ("out", "by-one"))

@@ -27,11 +27,6 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 EVERY_COMMAND = sorted({*get_command(app).commands} - {"reproduce"})
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    result = call("--version")
-    assert (result.exit_code, result.stdout) == (0, f"prism-sim {__version__}\n")
-
-
 @pytest.mark.parametrize("command", [[], *([name] for name in EVERY_COMMAND)])
 def test_every_command_has_help_worth_reading(command: list[str]) -> None:
     for option in ("-h", "--help"):

@@ -18,12 +18,6 @@ def test_one_flow_takes_size_over_rate_plus_latency():
     assert b.run() == [(1_000_000 // 50 + 2_000, "a")]
 
 
-def test_a_flow_runs_at_its_slowest_link():
-    b = Bench(50.0, 10.0, 40.0)
-    b.flow("a", [0, 1, 2], size=1_000)
-    assert b.run() == [(100, "a")]
-
-
 def test_a_flow_gets_the_capacity_that_another_one_leaves():
     b = Bench(10.0)
     b.flow("long", [0], size=2_000)
@@ -180,12 +174,6 @@ def test_the_smallest_bucket_of_a_path_decides():
     b.flow("both", [0, 1], 1000)
     b.flow("after", [0], 300, at=900)  # 200 tokens are left in the first bucket
     assert b.run() == [(900, "both"), (1000, "after")]
-
-
-def test_without_a_bucket_nothing_is_sent_at_once():
-    b = bench(0)
-    b.flow("plain", [0], 1000)
-    assert b.run() == [(1000, "plain")]
 
 
 flows = st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 2000)), min_size=1, max_size=8)

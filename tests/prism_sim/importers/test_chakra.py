@@ -221,15 +221,6 @@ def test_a_run_folder_needs_the_trace_no_more(tmp_path, replayed):
     assert again.jobs[0].ranks == 2
 
 
-def test_the_same_trace_gives_the_same_bytes(tmp_path, replayed):
-    write_chakra(tmp_path, [[comp(0, 5), coll(1, "all_reduce", MIB, 0)] for _ in range(4)])
-    run = replayed({"kind": "chakra", "file": "trace"})
-    once = run.flows.read_bytes(), (run.folder / "truth" / "spans.parquet").read_bytes()
-    run = replayed({"kind": "chakra", "file": "trace"})
-    again = run.flows.read_bytes(), (run.folder / "truth" / "spans.parquet").read_bytes()
-    assert once == again
-
-
 def test_without_protobuf_a_message_explains_the_installation(tmp_path, monkeypatch):
     (tmp_path / "t.0.et").write_bytes(as_messages([comp(0, 1)]))
     node_messages.cache_clear()

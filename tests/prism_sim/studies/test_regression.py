@@ -23,7 +23,7 @@ from prism_sim.studies.regression.reference import (
     refuse_stale,
     write_reference,
 )
-from prism_sim.studies.regression.running import CaseRun, Simulation, run_suite
+from prism_sim.studies.regression.running import CaseRun, Simulation
 from prism_sim.studies.regression.suite import Case, read_suite
 
 SUITE = """\
@@ -225,19 +225,6 @@ def test_every_gate_has_a_direction_and_a_reason(cases):
     found = headlines(cases, runs(cases, **{gate.figure.replace(".", "__"): 1.0 for gate in GATES}))
     assert {one.name for one in found} == {gate.name for gate in GATES}
     assert {one.better for one in found} == {"higher", "lower"}
-
-
-@pytest.mark.slow
-def test_the_same_suite_gives_the_same_twice(tmp_path):
-    path = tmp_path / "suite.yaml"
-    path.write_text("cases:\n  - {scenario: tiny/pair, seeds: [1], methods: [paper, prism]}\n")
-    once, again = ({name: one.result for name, one in run_suite(read_suite(path), 1).items()}
-                   for _ in range(2))  # fmt: skip
-    assert once.keys() == {"tiny/pair seed 1"}
-    for name, run in once.items():
-        assert run is not None
-        assert again[name] == replace(run, took_s=again[name].took_s)
-        assert [*run.figures] == ["paper", "prism"]
 
 
 def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path):

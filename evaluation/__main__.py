@@ -29,7 +29,7 @@ def main() -> None:
 def reference(
     page: Annotated[list[str] | None, typer.Argument(help="Pages; left out: all.")] = None,
 ) -> None:
-    """Write pages of results/reference: captures, scores, timeline, workloads."""
+    """Write pages of results/reference: captures, workloads."""
     from evaluation.reference.pages import write
 
     write(page or [])
@@ -75,16 +75,6 @@ def operations() -> None:
     from evaluation.operations.page import write
 
     write()
-
-
-@app.command()
-def attacks(
-    examples: Annotated[int, typer.Option(min=10, help="Of each drawn attack.")] = 40,
-) -> None:
-    """Repeat all attacks and count the good ones: results/reference/attacks.md."""
-    from evaluation.attacks.table import write
-
-    typer.echo(write(examples))
 
 
 @app.command()
@@ -168,7 +158,7 @@ def production(
 
 @app.command()
 def twins() -> None:
-    """Compare the twins of real captures with them: results/reference/twins.md and its picture."""
+    """Compare the twins of real captures with them: results/reference/twins.md."""
     from evaluation.twins.page import main
 
     main()

@@ -15,7 +15,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("e2", "E2: types of pairs, by window and by noise", "e2_pairs"),
         ("e3", "E3: timeline", "e3_timeline"),
         ("e4", "E4: an hour of switch bandwidth", "e4_switches"),
-        ("traps", "Failure map of the published method", "traps"),
     )
 }
 """The experiments by name, in the order of the page."""

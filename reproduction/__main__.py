@@ -1,4 +1,4 @@
-"""``python -m reproduction``, the same as ``prism-sim reproduce paper`` in a checkout."""
+"""``python -m reproduction``, which is ``make paper``."""
 
 from __future__ import annotations
 

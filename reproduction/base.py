@@ -3,22 +3,21 @@
 An experiment is a folder of this package and one line in :data:`..EXPERIMENTS`:
 
 - ``measure.py`` (and the modules that it needs) lists the trials and measures one of them;
-- ``page.py`` (and ``page_*.py``) makes text, tables and pictures from the results.
+- ``page.py`` makes text and tables from the results.
 
 A :class:`Trial` is one scenario and is measured in a worker process. ``measure`` gets the trial,
 makes the files that it needs (:func:`diagnosed` simulates, diagnoses and scores in a temporary
 folder), and returns values that JSON can hold. Large arrays are returned as quantiles or
 histograms. The result is saved in a file under the trial's key. The key covers the scenario,
 ``settings``, the simulator, the diagnoser, and the modules of the experiment. Modules whose name
-begins with ``page`` are not part of the key, so a changed sentence or picture repeats no run.
+begins with ``page`` are not part of the key, so a changed sentence repeats no run.
 
-``page.py`` has three functions of the finished trials. At least one trial has finished; others may
-have failed. None of the functions simulates anything:
+``page.py`` has two functions of the finished trials. At least one trial has finished; others may
+have failed. Neither simulates anything:
 
 - ``section``: Markdown below the experiment's heading, which compares published figures with ours,
   as mean and range over the seeds;
-- ``gaps``: sentences about figures that cannot be reproduced, with the reasons;
-- ``pictures``: the redrawn figures, shown below the section.
+- ``gaps``: sentences about figures that cannot be reproduced, with the reasons.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +42,6 @@ from llmprism import methods
 from llmprism.methods.paper import StagedMethod
 from llmprism.pipeline import diagnose
 from prism_sim.toolkit import Run, Scenario, fingerprint, score_run, simulated
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
@@ -94,14 +90,6 @@ class Done(NamedTuple):
     result: Result
 
 
-class PageFigure(NamedTuple):
-    """A redrawn figure: ``name`` is part of its file name, ``caption`` is shown below it."""
-
-    name: str
-    caption: str
-    figure: Figure
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One experiment of the publication.
@@ -113,7 +101,7 @@ class Experiment:
     trials : lists the trials for some seeds; with True, those of the reduced form, which take
         seconds each.
     measure : measures one trial; a top-level function of a module in the experiment's folder.
-    section, gaps, pictures : take the finished trials; see the docstring of this module.
+    section, gaps : take the finished trials; see the docstring of this module.
     """
 
     name: str
@@ -122,7 +110,6 @@ class Experiment:
     measure: Callable[[Trial], Result]
     section: Callable[[Sequence[Done]], str]
     gaps: Callable[[Sequence[Done]], list[str]]
-    pictures: Callable[[Sequence[Done]], list[PageFigure]]
 
     @classmethod
     def of(cls, name: str, title: str, folder: str) -> Experiment:
@@ -130,8 +117,7 @@ class Experiment:
         measured, page = (
             import_module(f"{__package__}.{folder}.{part}") for part in ("measure", "page")
         )
-        made = (measured.trials, measured.measure)
-        return cls(name, title, *made, page.section, page.gaps, page.pictures)
+        return cls(name, title, measured.trials, measured.measure, page.section, page.gaps)
 
     def key(self, trial: Trial) -> str:
         """Hash of everything that the result of ``trial`` depends on."""

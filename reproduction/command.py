@@ -1,4 +1,4 @@
-"""The command line: ``prism-sim reproduce paper``, or ``python -m reproduction``."""
+"""The command line: ``python -m reproduction``, which is ``make paper``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 FOLDER = Path("results/paper")
-REFERENCE, IMAGES = Path("results/reference"), Path("docs/images")
+REFERENCE = Path("results/reference")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -46,13 +46,13 @@ def paper(
     ] = False,
     update: Annotated[
         bool,
-        typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
+        typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md."),
     ] = False,
     processes: options.Processes = None,
 ) -> None:
     """LLMPrism (arXiv 2505.00342); resumes where it stopped.
 
-    Writes paper.md and its pictures. Exits 1 if a case failed; the page then says which.
+    Writes paper.md. Exits 1 if a case failed; the page then says which.
     """
     if update and (reduced or only):
         raise typer.BadParameter("the reference is made from all, not from --only or --reduced")
@@ -64,7 +64,8 @@ def paper(
     trials = running.trials_of(running.chosen(names), numbers, reduced)
     ran, there = _run(session, trials, out, processes or default_processes(), retry)
     results = running.results_of(trials, out)
-    page = _write(session, results, numbers, reduced, _places(results, out, update))
+    places = [out, REFERENCE] if update and not any(one.failed for one in results) else [out]
+    page = _write(session, results, numbers, reduced, places)
     count = sum(map(len, trials.values()))
     facts = {"page": str(page), "cases": count, "made": ran, "from_before": there}
     facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
@@ -86,28 +87,16 @@ def _run(
     return ran, there
 
 
-def _places(results: list[Results], out: Path, update: bool) -> list[tuple[Path, Path]]:
-    """Return where the page and its pictures are written; the reference only if no case failed."""
-    from reproduction.writing import PAGE
-
-    places = [(out / PAGE, out)]
-    if update and not any(one.failed for one in results):
-        places.append((REFERENCE / PAGE, IMAGES))
-    return places
-
-
 def _write(
-    session: Session,
-    results: list[Results],
-    seeds: range,
-    reduced: bool,
-    places: list[tuple[Path, Path]],
+    session: Session, results: list[Results], seeds: range, reduced: bool, places: list[Path]
 ) -> Path:
     """Write the page to all places; return the last."""
-    from reproduction.writing import write_page
+    from reproduction.writing import PAGE, write_page
 
     with session.stage("page"):
-        return [write_page(results, seeds, reduced, *at)[0] for at in places][-1]
+        for folder in places:
+            write_page(results, seeds, reduced, folder / PAGE)
+    return places[-1] / PAGE
 
 
 def _complain_of_failures(session: Session, results: list[Results], update: bool) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prism_sim.toolkit import render_page
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -25,11 +22,6 @@ def paragraphs(name: str, **values: Any) -> list[str]:
     """The paragraphs of the template, each as one line, without empty ones."""
     parts = text(name, **values).split("\n\n")
     return [joined for part in parts if (joined := " ".join(part.split()))]
-
-
-def sentence(name: str, **values: Any) -> str:
-    """The text of the template as one line."""
-    return " ".join(paragraphs(name, **values))
 
 
 def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:
@@ -61,19 +53,3 @@ def _written(value: float, form: str) -> str:
     """``value`` in its form; a value that is shown as zero has no sign."""
     text = form.format(value)
     return text.lstrip("-") if not text.strip("-0.") else text
-
-
-def mean_and_range(
-    axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any
-) -> None:
-    """Draw a line of means, with a band from the lowest to the highest value at each place.
-
-    ``values`` has one value per seed for each of ``places``.
-    """
-    import seaborn as sns
-
-    x = [place for place, many in zip(places, values, strict=True) for _ in many]
-    y = [value for many in values for value in many]
-    band = {"alpha": 0.18, "linewidth": 0}
-    how: dict[str, Any] = {"errorbar": ("pi", 100), "err_kws": band, "legend": False, **style}
-    sns.lineplot(x=x, y=y, ax=axes, **how)

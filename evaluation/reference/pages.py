@@ -1,8 +1,6 @@
 """Simulate, diagnose and score, and write the pages in results/reference.
 
     python -m evaluation reference captures    both methods on the committed real captures
-    python -m evaluation reference scores      bundled scenarios, several seeds
-    python -m evaluation reference timeline    an imported timeline compared with the measured one
     python -m evaluation reference workloads   published training runs: step times and bytes
 
 This program computes every figure of those pages. The text is in ``evaluation/templates``.
@@ -10,34 +8,25 @@ This program computes every figure of those pages. The text is in ``evaluation/t
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from statistics import mean
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
 from evaluation.reference.captures import COLUMNS, export_rows, known_windows_error, steps_of_jobs
 from llmprism.pipeline import diagnose
 from prism_common.errors import Problem, UserError
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
 from prism_sim.run_folder import Run
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.score import score_run
-from prism_sim.simulate import simulate, simulated
 
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
 LAB = ROOT / "tests" / "fixtures" / "lab"
 METHODS = ("paper", "prism")
-SEEDS = (1, 2, 3, 4, 5)
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -116,131 +105,6 @@ def _capture_row(name: str, gap: str, s: dict[str, Any]) -> list[str]:
     ]
 
 
-def scores() -> str:
-    rows = []
-    for name in ("tiny/clean", "tiny/quickstart", "tiny/pair"):
-        results = [_scored(name, seed) for seed in SEEDS]
-        rows.append([f"`{name}`", *(_mean_of(results, path) for path in SCORED)])
-    head = ["scenario", "jobs", "pair types", "coverage", "step error", "DP-end error", "recall",
-            "precision"]  # fmt: skip
-    return page("scores", seeds=SEEDS, table=table(head, rows))
-
-
-SCORED = (
-    "jobs.accuracy",
-    "pairs.accuracy",
-    "timeline.coverage",
-    "timeline.step_error_mean",
-    "timeline.dp_end_error_mean",
-    "faults.recall",
-    "faults.precision",
-)
-
-
-def _scored(name: str, seed: int) -> dict[str, Any]:
-    scenario = load(ROOT / "scenarios" / f"{name}.yaml", {"seed": seed})
-    with simulated(scenario) as run:
-        diagnose(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
-        return score_run(run).to_json()
-
-
-def _mean_of(results: list[dict[str, Any]], path: str) -> str:
-    part, name = path.split(".")
-    values = [r[part][name] for r in results if r[part][name] is not None]
-    if not values:
-        return "-"
-    return percent(mean(values)) if "error" in name else figure(mean(values))
-
-
-def timeline() -> str:
-    """Compare the published timeline of a job with a simulation that has its compute times."""
-    with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "measured.yaml"
-        path.write_text(TIMELINE_SCENARIO.format(file=MEASURED))
-        run, level = Run(Path(temporary) / "run"), Run(Path(temporary) / "level")
-        simulate(load(path), run)
-        simulate(_level(run), level)
-        spans, steps = run.truth("spans"), run.truth("steps")
-        slower = _mean_step_ns(steps) / _mean_step_ns(level.truth("steps"))
-        found = _diagnosed(run)
-    ops = pd.read_parquet(MEASURED)
-    start = ops["start_ts"].astype(float)
-    measured = _parts(ops["optype"], ops["step"], start, start + ops["duration"], MEASURED_PASSES)
-    kind, begin, end = spans["kind"], spans["start_ns"] / 1e9, spans["end_ns"] / 1e9
-    ours = _parts(kind, spans["step"], begin, end, ("fwd", "bwd", "opt"))
-    rows = []
-    for part, true_s in measured.items():
-        made_s = ours[part]
-        share = abs(made_s - true_s) / measured["first forward to last update"]
-        shown = [
-            f"{1000 * value:.1f}"
-            for value in (true_s.mean(), made_s.mean(), (made_s - true_s).mean())
-        ]
-        spread = [percent(float(share.mean())), percent(float(share.quantile(0.95)))]
-        rows.append([part, *shown, *spread, percent(float(share.max()))])
-    head = ["part", "measured, ms", "simulated, ms", "bias, ms", "mean error", "p95", "max"]
-    return page("timeline", table=table(head, rows), slower=slower, found=found)
-
-
-def _diagnosed(run: Run) -> str:
-    """The findings of ``prism`` about a job, in a sentence."""
-    found = diagnose(run.flows, run.topology).findings
-    if found.empty:
-        return "It finds nothing."
-    named = [
-        f"`{row.cause}`, {row.culprit}, steps {row.first_step} to {row.last_step}, which makes "
-        f"steps {percent(json.loads(row.evidence)['step_share'])} longer than even work would"
-        for row in found.itertuples()
-    ]
-    return f"Its findings: {'; '.join(named)}."
-
-
-MEASURED = ROOT.parent / "shared" / "data" / "public" / "trace-ST.parquet"
-MEASURED_PASSES = ("forward-compute", "backward-compute", "optimizer")
-TIMELINE_SCENARIO = """\
-cluster: {{servers: 8, gpus_per_server: 1, nics_per_server: 1, fabric: {{kind: rail}}}}
-jobs:
-  - name: measured
-    model: {{layers: 8, hidden: 4096, heads: 32, vocab: 32000, sequence_length: 2048}}
-    trace: {{kind: timeline, file: {file}}}
-    overlap_gradients: false
-    sync_embeddings: true
-    gradient_norm: true
-"""
-
-
-def _level(run: Run) -> Scenario:
-    """The scenario of ``run`` with the mean duration of its kind for every pass."""
-    scenario = Scenario.model_validate(run.read_json(run.manifest)["scenario"])
-    values = scenario.model_dump(mode="json")
-    ((_, job),) = scenario.modelled
-    assert job.timings is not None
-    passes = np.array(job.timings.passes_ns)
-    level = np.broadcast_to(np.rint(passes.mean((0, 1, 2, 4), keepdims=True)), passes.shape)
-    values["jobs"][0]["trace"]["timings"]["passes_ns"] = level.astype(int).tolist()
-    return Scenario.model_validate(values)
-
-
-def _mean_step_ns(steps: pd.DataFrame) -> float:
-    return float((steps["end_ns"] - steps["start_ns"]).mean())
-
-
-def _parts(
-    kind: pd.Series, step: pd.Series, start: pd.Series, end: pd.Series, passes: tuple[str, str, str]
-) -> dict[str, pd.Series]:
-    """Duration of each part of every step [s], in the order of the steps."""
-    forward, backward, update = (kind == name for name in passes)
-    first_forward = start[forward].groupby(step[forward]).min()
-    last_backward = end[backward].groupby(step[backward]).max()
-    last_update = end[update].groupby(step[update]).max()
-    parts = {
-        "first forward to last backward": last_backward - first_forward,
-        "after the last backward": last_update - last_backward,
-        "first forward to last update": last_update - first_forward,
-    }
-    return {name: part.reset_index(drop=True) for name, part in parts.items()}
-
-
 def workloads() -> str:
     from evaluation.reference.workloads import values
 
@@ -249,8 +113,6 @@ def workloads() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "captures": captures,
-    "scores": scores,
-    "timeline": timeline,
     "workloads": workloads,
 }
 
@@ -271,9 +133,6 @@ def write(names: Sequence[str]) -> None:
         if name not in TABLES:
             raise UserError(Problem(f"there is no page {name!r}", name, did_you_mean(name, TABLES)))
     for name in names or TABLES:
-        if name == "timeline" and not MEASURED.exists():
-            print(f"did not write timeline.md: {MEASURED} does not exist")
-            continue
         text = TABLES[name]()
         (REFERENCE / f"{name}.md").write_text(text)
         print(f"wrote {(REFERENCE / f'{name}.md').relative_to(ROOT)}")

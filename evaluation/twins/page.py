@@ -1,4 +1,4 @@
-"""Simulate the twins of real captures, compare them, and write the page and the figure.
+"""Simulate the twins of real captures, compare them, and write the page.
 
     python -m evaluation twins
 
@@ -15,36 +15,95 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from evaluation.paths import REFERENCE, ROOT, TEMPLATES
-from evaluation.twins import lab_twins, likeness, likeness_figure
-from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
-from evaluation.twins.silences import LIMITS_MS, silences
+from evaluation.twins import lab_twins, likeness
+from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS, Observation
 from llmprism.pipeline import diagnose
 from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
-from prism_sim.render.paint import write_png
 from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
 
+LIMITS_MS = (1, 2, 5)
+KINDS = ("allreduce", "all_reduce")
+"""Name of an all-reduce in the truth of the captures, and in that of the simulator."""
+
+
+def windows(run: Run) -> pd.DataFrame:
+    """Times in which all ranks of a stage take part in an all-reduce, in order of their end.
+
+    Columns: job, pp, step, number in the step (from 0), start and end [ns]. The all-reduces of a
+    step run one after another, so each starts after the end of the one before it.
+    """
+    spans = run.truth("spans")
+    spans = spans[spans["kind"].isin(KINDS)].merge(run.truth("ranks")[["job", "rank", "pp"]])
+    spans = spans.sort_values("end_ns")
+    own = spans.groupby(["job", "rank", "step"])
+    spans["number"] = own.cumcount()
+    spans["start_ns"] = spans[["start_ns"]].assign(before=own["end_ns"].shift()).max(axis=1)
+    by = spans.groupby(["job", "pp", "step", "number"], as_index=False)
+    return by.agg(start_ns=("start_ns", "max"), end_ns=("end_ns", "min"))
+
+
+def silences(run: Run, flows: pd.DataFrame) -> pd.DataFrame:
+    """Mean number of silences above 1, 2 and 5 ms for each all-reduce and connection.
+
+    ``flows`` come from :func:`likeness.read`, with an idle gap of at most 1 ms. There is a row for
+    each job, stage, number of the all-reduce and role of the pair.
+    """
+    stage_of = run.truth("ranks").set_index("address")["pp"]
+    dp = flows[flows["role"].str.startswith("dp")]
+    rows = []
+    spans = dict(list(windows(run).groupby(["job", "pp", "number"])))
+    for (job, role, _), own in dp.groupby(["job", "role", "pair"]):
+        busiest = own.groupby(["src_port", "dst_port"])["payload"].transform("sum")
+        own = own[busiest == busiest.max()].sort_values("start_ns")
+        stage = stage_of[own["src"].iloc[0]]
+        for (owner, pp, number), found in spans.items():
+            if (owner, pp) == (job, stage):
+                pauses_ms = _pauses_ms(own, found)
+                counted = [(pauses_ms > limit).sum() / len(found) for limit in LIMITS_MS]
+                rows.append((job, pp, number, role, *counted))
+    columns = ["job", "stage", "number", "role", *(f"> {ms} ms" for ms in LIMITS_MS)]
+    made = pd.DataFrame(rows, columns=columns)
+    return made.groupby(["job", "stage", "number", "role"]).mean()
+
+
+def _pauses_ms(own: pd.DataFrame, found: pd.DataFrame) -> NDArray[np.float64]:
+    """Silences between the records of one connection that overlap the same window [ms]."""
+    start, end = own["start_ns"].to_numpy(), own["end_ns"].to_numpy()
+    first = np.searchsorted(end, found["start_ns"], side="right")
+    last = np.searchsorted(start, found["end_ns"], side="left")
+    pauses = [start[a + 1 : b] - end[a : b - 1] for a, b in zip(first, last, strict=True) if b > a]
+    return np.concatenate(pauses) * 1e-6 if pauses else np.empty(0)
+
+
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
 PAGE = REFERENCE / "twins.md"
-PICTURE = ROOT / "docs" / "images" / "twins.png"
 SEEDS = (1, 2, 3, 4, 5)
 DIAGNOSED_MS = 5
-ABOUT = {
-    "b_dp4pp2": "DP 4 x PP 2\nnoise measured in it",
-    "c_two_jobs": "DDP 4, and DP 2 x PP 2\nnoise of b_dp4pp2",
-    "a2_ddp4": "DDP 4\nonly its layout is known",
-}
+NAMES = ("b_dp4pp2", "c_two_jobs", "a2_ddp4")
+
+
+class TwinComparison(NamedTuple):
+    """A capture, and its twins of several seeds."""
+
+    name: str
+    real: Observation
+    twins: Sequence[Observation]
 
 
 class Measured(NamedTuple):
     """A capture and its twins, with their runs and scores."""
 
     runs: list[Run]
-    case: likeness_figure.TwinComparison
+    case: TwinComparison
     score: dict[str, Any]
     scores: list[dict[str, Any]]
 
@@ -71,8 +130,7 @@ def measured(name: str, folder: Path) -> Measured:
         pairs = run.truth("pairs")  # the captures' truth has no pairs with control traffic only
         run.write_truth("pairs", pairs[pairs["kind"] != "other"])
         scores.append(scored(run))
-    case = likeness_figure.TwinComparison(name, ABOUT[name], real, twins)
-    return Measured(runs, case, scored(capture), scores)
+    return Measured(runs, TwinComparison(name, real, twins), scored(capture), scores)
 
 
 def scored(run: Run) -> dict[str, Any]:
@@ -204,9 +262,7 @@ def page(cases: Sequence[Measured], of_lab: Sequence[lab_twins.LabTwin]) -> str:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        cases = [measured(name, Path(folder)) for name in ABOUT]
+        cases = [measured(name, Path(folder)) for name in NAMES]
         of_lab = [lab_twins.compared(name, Path(folder) / "lab") for name in lab_twins.cases()]
         PAGE.write_text(page(cases, of_lab))
-        write_png(likeness_figure.draw([m.case for m in cases]), PICTURE)
-    for path in (PAGE, PICTURE):
-        print(f"wrote {path.relative_to(ROOT)}")
+    print(f"wrote {PAGE.relative_to(ROOT)}")

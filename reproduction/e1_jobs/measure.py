@@ -1,8 +1,8 @@
 """Measure job recognition on one minute of flows of nineteen drawn jobs, by both methods.
 
 Of the published method only the first stage runs, Algorithm 1, because recognition needs no other.
-Every NIC gets two labels from it: its *cross-machine cluster*, before the merging by server sets,
-and its inferred job, after it. ``prism`` runs as a whole.
+It gives *cross-machine clusters*, before the merging by server sets, and inferred jobs, after it.
+``prism`` runs as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from llmprism.io.flows import FlowTable, read_flows
 from llmprism.io.topology import Topology, read_topology
@@ -40,17 +39,15 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 
 def measure(trial: Trial) -> Result:
-    """Numbers of true, inferred and exact jobs and of clusters, and the labels of all NICs."""
+    """Numbers of true, inferred and exact jobs and of clusters."""
     with simulated(trial.scenario) as run:
         topology = read_topology(run.topology)
         flows, _ = read_flows(run.flows, topology)
         ranks, steps = run.truth("ranks"), run.truth("steps")
         records = run.read_json(run.manifest)["records"]
-        addresses = [end["address"] for end in run.read_json(run.topology)["endpoints"]]
     cluster, found = _recognised(flows, topology)
     diagnosed = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
     other = diagnose(flows, topology, method=OTHER_METHOD).jobs
-    true = ranks.drop_duplicates("address").set_index("address")["job"]
     exact, exact_other = _exact(ranks, diagnosed), _exact(ranks, other)
     steps_of = steps.groupby("job")["step"].nunique()
     jobs = [
@@ -69,11 +66,6 @@ def measure(trial: Trial) -> Result:
         "idle_gpus": trial.scenario.cluster.gpus - len(ranks),
         "records": records,
         "jobs": jobs,
-        "labels": {
-            "true": _as_text(true.map({job["job"]: n for n, job in enumerate(jobs)}), addresses),
-            "cluster": _as_text(cluster, addresses),
-            "found": _as_text(found, addresses),
-        },
     }
 
 
@@ -107,9 +99,3 @@ def _facts(job: Job) -> dict[str, Any]:
         "zero": job.zero_stage,
         "micro_batches": job.micro_batches,
     }
-
-
-def _as_text(labels: pd.Series, addresses: list[str]) -> str:
-    """Labels of ``addresses`` as one text; -1 for an address without a label."""
-    values: NDArray[np.int64] = labels.reindex(addresses).fillna(-1).to_numpy("int64")
-    return " ".join(map(str, values.tolist()))

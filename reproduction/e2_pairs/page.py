@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import Any
 
 from prism_sim.toolkit import table
 from reproduction import pages
-from reproduction.base import OTHER_METHOD, Done, PageFigure
+from reproduction.base import OTHER_METHOD, Done
 from reproduction.e2_pairs.levels import (
     BIT_ERRORS,
     CACHE,
@@ -20,21 +20,50 @@ from reproduction.e2_pairs.levels import (
     WINDOW,
 )
 from reproduction.e2_pairs.measure import trials
-from reproduction.e2_pairs.page_figures import (
-    LOOK,
-    NAMES,
-    OTHER,
-    PUBLISHED,
-    RAW,
-    REFINED,
-    by_seed,
-    draw_noise,
-    draw_windows,
-    short,
-    span,
-    values_of,
-)
 from reproduction.pages import percent_range, with_range
+
+PUBLISHED = {60: 0.9600, 180: 0.9793, 300: 0.9803, 600: 0.9961}
+"""Accuracy without refinement by window [s] (table I); with it, 1 at all four."""
+
+RAW, REFINED, OTHER = "accuracy_unrefined", "accuracy", "accuracy_other"
+LABELS = {RAW: "without refinement", REFINED: "with refinement"}
+
+NAMES = {UNDISTURBED: "undisturbed", MESSAGES: "lossy, messages known", CACHE: "lossy, flow cache"}
+"""Names of the collectors on the page."""
+
+Entry = tuple[int, dict[str, Any]]
+"""Seed, and the scores of one window of its records."""
+
+
+def _entries(done: Sequence[Done], what: str, wanted: Mapping[str, Any]) -> Iterator[Entry]:
+    """The scores that have a figure, and have the wanted window, collector, or disturbance."""
+    for one in done:
+        for entry in (*one.result["windows"], *one.result["curves"]):
+            if what in entry and wanted.items() <= entry.items():
+                yield one.trial.scenario.seed, entry
+
+
+def values_of(done: Sequence[Done], name: str, what: str = RAW, **wanted: Any) -> list[Any]:
+    """The windows or levels with a share of correct pairs, in their order."""
+    return sorted({e[name] for _, e in _entries(done, what, wanted) if name in e})
+
+
+def by_seed(done: Sequence[Done], what: str, **wanted: Any) -> list[float]:
+    """Share of correct pairs over all jobs of a seed, one value for each seed."""
+    right: dict[int, float] = {}
+    total: dict[int, int] = {}
+    for seed, entry in _entries(done, what, wanted):
+        right[seed] = right.get(seed, 0.0) + entry["total"] * entry[what]
+        total[seed] = total.get(seed, 0) + entry["total"]
+    return [right[seed] / total[seed] for seed in right]
+
+
+def span(window_s: float) -> str:
+    return f"{window_s // 60:g} min" if window_s % 60 == 0 else f"{window_s:g} s"
+
+
+def short(level: float) -> str:
+    return f"{level:g}" if 1e-3 <= level < 1e4 else f"{level:.2g}".replace("e-0", "e-")
 
 
 def section(done: Sequence[Done]) -> str:
@@ -50,7 +79,7 @@ def section(done: Sequence[Done]) -> str:
         by_window=[
             *(
                 {"label": label, "table": _by_window(done, what, windows)}
-                for what, (_, label) in LOOK.items()
+                for what, label in LABELS.items()
             ),
             {
                 "label": f"by `{OTHER_METHOD}`, which has no refinement",
@@ -181,17 +210,3 @@ def _worse(done: Sequence[Done]) -> list[dict[str, str]]:
             shares = {"raw": percent_range(raw), "refined": percent_range(refined)}
             found.append({**shares, "collector": NAMES[collector]})
     return found
-
-
-def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """Accuracy over the window, and over the disturbances."""
-    done = _complete(done)
-    if not done:
-        return []
-    noise = pages.sentence("e2-noise", shortest=span(values_of(done, "window_s")[0]))
-    return [
-        PageFigure(
-            "e2-windows", pages.sentence("e2-windows", other=OTHER_METHOD), draw_windows(done)
-        ),
-        PageFigure("e2-noise", noise, draw_noise(done)),
-    ]

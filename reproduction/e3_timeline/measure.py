@@ -41,16 +41,12 @@ from prism_sim.toolkit import (
     samples_of,
     simulated,
     to_json,
-    true_work,
 )
 from reproduction.base import METHOD, OTHER_METHOD, Done, Result, Trial
 
 SCENARIO = "paper/e3"
 MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
 READINGS = ("step", "first_forward", "dp_end")
-
-COMPUTING = ("fwd", "bwd", "opt")
-"""Kinds of true spans in which ranks compute."""
 
 _SHORTER = {"jobs.0.steps": 10}
 _EXPORT = [
@@ -71,18 +67,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 """Changes of the scenario, by the name of the variant."""
 
 _REDUCED = {"cluster.servers": 8, "jobs.0.dp": 4, "jobs.0.steps": 4}
-_SHOWN = (1, 3)  # steps of the picture; the end is not part of it
 _PERCENTS = range(101)
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """Every variant with every seed; the first measured one keeps the spans of three ranks."""
+    """Every variant with every seed."""
     listed = []
     for variant, changes in VARIANTS.items():
         for seed in seeds:
             overrides = changes | (_REDUCED if reduced else {}) | {"seed": seed}
-            shown = variant == MEASURED and seed == seeds[0]
-            settings = {"variant": variant, "shown": shown}
+            settings = {"variant": variant}
             scenario = load_scenario(find_scenario(SCENARIO), overrides)
             listed.append(Trial("e3", f"{variant}, seed {seed}", scenario, settings))
     return listed
@@ -97,15 +91,15 @@ def host_work_ms(done: Done) -> float:
 def measure(trial: Trial) -> Result:
     """Figures and quantiles of each definition, and figures of the simulated job."""
     with simulated(trial.scenario) as run:
-        other = _diagnosed(run, OTHER_METHOD, shown=False)
+        other = _diagnosed(run, OTHER_METHOD)
         return {
-            **_diagnosed(run, METHOD, trial.settings["shown"]),
+            **_diagnosed(run, METHOD),
             OTHER_METHOD: {name: other[name] for name in ("coverage", "readings")},
         }
 
 
-def _diagnosed(run: Run, method: str, shown: bool) -> Result:
-    """Figures of a diagnosis by ``method``; if ``shown``, with the spans of three ranks."""
+def _diagnosed(run: Run, method: str) -> Result:
+    """Figures of a diagnosis by ``method``."""
     diagnose(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     case = load_tables(run)
     match = match_steps(case)
@@ -117,7 +111,6 @@ def _diagnosed(run: Run, method: str, shown: bool) -> Result:
         "steps_true": figures.steps_true,
         "coverage": figures.coverage,
         "readings": _readings(case, match, samples),
-        **({"shown": _spans(run, case)} if shown else {}),
     }
 
 
@@ -153,62 +146,3 @@ def _from_first_forward(case: ScoreTables, match: Match) -> pd.Series:
     where = pd.MultiIndex.from_frame(match.true[["rank_row", "step"]])
     start_ns = first.reindex(where).to_numpy()
     return pd.Series(match.true["end_ns"].to_numpy() - start_ns)
-
-
-def _spans(run: Run, case: ScoreTables) -> dict[str, Any]:
-    """True and rebuilt work of three ranks in a few steps [s from the first]."""
-    ranks, steps = case.truth["ranks"], case.truth["steps"]
-    last = ranks["dp"].max()
-    first_of = ranks[ranks["tp"] == 0]
-    chosen = [
-        first_of[(first_of["pp"] == stage) & (first_of["dp"] == replica)].iloc[0]
-        for stage, replica in ((0, 0), (ranks["pp"].max(), 0), (0, last // 2))
-    ]
-    near = steps[steps["rank"].isin([rank["rank"] for rank in chosen])]
-    near = near[near["step"].between(_SHOWN[0], _SHOWN[1] - 1)]
-    window = (int(near["start_ns"].min()), int(near["end_ns"].max()))
-    return {
-        "seconds": (window[1] - window[0]) / 1e9,
-        "ranks": [
-            {
-                "rank": int(rank["rank"]),
-                "stage": int(rank["pp"]),
-                "true": _true_line(case, rank, window),
-                "rebuilt": _rebuilt_line(run, rank, window),
-            }
-            for rank in chosen
-        ],
-    }
-
-
-def _true_line(case: ScoreTables, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
-    row = rank.name
-    spans = case.truth["spans"]
-    own = spans[spans["rank"] == rank["rank"]]
-    work = true_work(case)
-    line = {kind: _bars(own[own["kind"] == kind], window) for kind in COMPUTING}
-    line |= {
-        kind: _bars(work[kind][work[kind]["rank_row"] == row], window) for kind in ("pp", "dp")
-    }
-    steps = case.truth["steps"]
-    return line | {"ends": _ends(steps.loc[steps["rank"] == rank["rank"], "end_ns"], window)}
-
-
-def _rebuilt_line(run: Run, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
-    spans, steps = run.diagnosis("spans"), run.diagnosis("steps")
-    own = spans[spans["address"] == rank["address"]]
-    line = {kind: _bars(own[own["kind"] == kind], window) for kind in ("compute", "pp", "dp")}
-    return line | {"ends": _ends(steps.loc[steps["address"] == rank["address"], "end_ns"], window)}
-
-
-def _bars(spans: pd.DataFrame, window: tuple[int, int]) -> list[list[float]]:
-    """Start and length of each span inside the window [s]."""
-    start = spans["start_ns"].clip(*window) - window[0]
-    end = spans["end_ns"].clip(*window) - window[0]
-    bars = zip(start[end > start] / 1e9, (end - start)[end > start] / 1e9, strict=True)
-    return [[round(a, 6), round(b, 6)] for a, b in bars]
-
-
-def _ends(times: pd.Series, window: tuple[int, int]) -> list[float]:
-    near = times[(times > window[0]) & (times <= window[1])]
-    return [round((time - window[0]) / 1e9, 6) for time in near]

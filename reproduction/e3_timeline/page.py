@@ -8,9 +8,8 @@ from typing import Any
 
 from prism_sim.toolkit import table
 from reproduction import pages
-from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
+from reproduction.base import METHOD, OTHER_METHOD, Done
 from reproduction.e3_timeline.measure import CLEAN, EXPORTED, MEASURED, READINGS, host_work_ms
-from reproduction.e3_timeline.page_figures import Rise, draw_errors, draw_ranks
 from reproduction.pages import percent_range, with_range
 
 PUBLISHED = 0.003
@@ -22,8 +21,6 @@ _VARIANTS = {
     EXPORTED: "as measured, records exported",
 }
 _READINGS = {"step": "step", "first_forward": "first forward", "dp_end": "DP end"}
-_SPREAD = ((MEASURED, "step"), (EXPORTED, "step"), (EXPORTED, "dp_end"),
-           (MEASURED, "first_forward"))  # fmt: skip
 
 
 def section(done: Sequence[Done]) -> str:
@@ -115,8 +112,8 @@ def _steps(done: Sequence[Done]) -> str:
     return " or ".join(map(str, sorted(counts)))
 
 
-def _rise(done: Sequence[Done]) -> Rise:
-    """Values of each curve over the host work [ms]: one value for each seed."""
+def _rise(done: Sequence[Done]) -> dict[float, list[list[float]]]:
+    """By host work [ms], over the seeds: mean and largest error by each method."""
     return {
         ms: [
             [one.result.get(method, one.result)["readings"]["step"][name] for one in some]
@@ -146,23 +143,3 @@ def gaps(done: Sequence[Done]) -> list[str]:
         for name in ("step", "first_forward")
     )
     return pages.paragraphs("e3-gaps", step=step, first_forward=forward)
-
-
-def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """Three ranks, true and rebuilt; and the distribution of the errors."""
-    made = []
-    shown = next((one.result["shown"] for one in done if "shown" in one.result), None)
-    if shown:
-        caption = pages.sentence("e3-timeline")
-        made.append(PageFigure("timeline", caption, draw_ranks(shown)))
-    named = {
-        f"{_VARIANTS[name]}, {_READINGS[reading]}": [
-            one.result["readings"][reading]["percentiles"] for one in some
-        ]
-        for name, reading in _SPREAD
-        if (some := of(done, name))
-    }
-    caption = pages.sentence("e3-errors")
-    errors = (named, _rise(done), PUBLISHED)
-    made.append(PageFigure("errors", caption, draw_errors(errors)))
-    return made

@@ -1,4 +1,4 @@
-"""Measure E4: DP bandwidth by leaf and time, the alerts, and the expected bandwidth.
+"""Measure E4: DP bandwidth by leaf, the alerts, and the expected bandwidth.
 
 The expected bandwidth is a closed form. If f DP connections leave the faulty leaf at the same time
 over one remaining uplink of rate C, each connection gets C / f. Their rings run at this rate, so
@@ -21,7 +21,6 @@ from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, serve
 from reproduction.base import OTHER_METHOD, Result, Trial, diagnosed
 
 NAME = "e4"
-SLICE_S = 30.0  # about a step, so nearly every slice has a DP burst
 BLOCKS = 32  # servers in the two blocks of a stage
 SYMPTOM = "low_switch_bandwidth"
 
@@ -84,7 +83,6 @@ def measure(trial: Trial) -> Result:
         "affected": affected,
         "closed_form": closed_form,
         **_rates(dp, fault, affected),
-        "series": _series(dp, trial.scenario),
         **_split(findings, findings["symptom"] == SYMPTOM, epoch_ns),
         OTHER_METHOD: {
             **_split(others, others["culprit_kind"] == "switch", epoch_ns),
@@ -178,18 +176,6 @@ def _sigmas(rates: pd.Series, affected: list[str]) -> dict[str, float]:
         "observed": float((rates.mean() - slow.min()) / rates.std(ddof=0)),
         "largest": float(np.sqrt((n - k) / k)),
     }
-
-
-def _series(dp: pd.DataFrame, scenario: Scenario) -> dict[str, list[float | None]]:
-    """Mean rate by leaf and slice of time [Gbit/s]; None for a slice without a record."""
-    slices = int(float(scenario.duration_s or 0) // SLICE_S)
-    at = ((dp["start_ns"] - scenario.epoch_ns) / 1e9 // SLICE_S).astype(int)
-    found: dict[str, list[float | None]] = {}
-    for slot, part in dp.groupby(at):
-        if slot < slices:
-            for leaf, rate in _by_leaf(part).items():
-                found.setdefault(str(leaf), [None] * slices)[int(slot)] = round(float(rate), 1)
-    return dict(sorted(found.items()))
 
 
 def _split(findings: pd.DataFrame, alert: pd.Series, epoch_ns: int) -> dict[str, Any]:

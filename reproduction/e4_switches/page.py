@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from prism_sim.toolkit import paint, table
+from prism_sim.toolkit import table
 from reproduction import pages
-from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
-from reproduction.e4_switches.measure import SLICE_S
+from reproduction.base import METHOD, OTHER_METHOD, Done
 from reproduction.pages import with_range
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Published:
     """A published range of rates [Gbit/s].
 
-    ``figure`` is its name in a result; ``leaves`` and ``label`` name it on the page and in the
-    picture.
+    ``figure`` is its name in a result, and ``leaves`` on the page.
     """
 
     figure: str
     leaves: str
-    label: str
     low: int
     high: int
 
 
 PUBLISHED = (
-    Published("healthy_gbps", "leaves before the fault", "healthy", 100, 180),
-    Published("affected_gbps", "affected leaves during the fault", "fallen", 30, 60),
+    Published("healthy_gbps", "leaves before the fault", 100, 180),
+    Published("affected_gbps", "affected leaves during the fault", 30, 60),
 )
 
 
@@ -177,82 +170,3 @@ def _without_alert(hours: Sequence[Done]) -> dict[str, Any] | None:
 def _hours(done: Sequence[Done]) -> list[Done]:
     """The trials of an hour, without the one with a short idle gap."""
     return [one for one in done if not one.trial.settings["short_gap"]]
-
-
-def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """The hour of the first seed."""
-    hours = _hours(done)
-    if not hours:
-        return []
-    shown = hours[0]
-    seed, alerts = shown.trial.scenario.seed, shown.result["alerts"]
-    others = shown.result[OTHER_METHOD]["alerts"]
-    caption = pages.sentence(
-        "e4-hour", slice=f"{SLICE_S:.0f}", seed=seed, alerts=alerts, others=others
-    )
-    return [PageFigure("e4-hour", caption, _draw(shown))]
-
-
-@paint.styled
-def _draw(one: Done) -> Figure:
-    result = one.result
-    made = paint.figure(11, 4.0)
-    axes = made.subplots()
-    _bands(axes)
-    _lines(axes, result)
-    start, end = (value / 60 for value in result["fault_s"])
-    axes.axvspan(start, end, color=paint.FAULT, alpha=0.22, linewidth=0, zorder=0)
-    _alert_marks(axes, result)
-    slices = len(next(iter(result["series"].values())))
-    axes.set_xlim(0, slices * SLICE_S / 60)
-    axes.set_ylim(0)
-    axes.set_xlabel("time [min]")
-    axes.set_ylabel("mean rate of DP records [Gbit/s]")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
-    form = result["closed_form"]
-    paint.title(
-        made,
-        f"{max(form['connections_out'], form['connections_in'])} connections share the "
-        f"remaining uplink, {form['gbps']:.0f} Gbit/s each",
-    )
-    return made
-
-
-def _alert_marks(axes: Axes, result: dict[str, Any]) -> None:
-    """Draw a triangle for each alert of the published method, and a bar for each of the other."""
-    for method, found in ((METHOD, result), (OTHER_METHOD, {**result, **result[OTHER_METHOD]})):
-        for n, alert in enumerate(found["alerts"]):
-            colour = paint.FINDING if alert in _true_alerts(found) else paint.WRONG
-            how: dict[str, Any] = {"color": colour, "zorder": 4}
-            how |= {"label": f"alert of {method}" if n == 0 else ""}
-            begin, end = alert["start_s"] / 60, alert["end_s"] / 60
-            if method == METHOD:
-                axes.scatter([begin], [8], marker="^", s=44, **how)
-            else:
-                axes.hlines(20, begin, end, linewidth=4, **how)
-
-
-def _bands(axes: Axes) -> None:
-    for one in PUBLISHED:
-        low, high = one.low, one.high
-        axes.axhspan(low, high, facecolor=paint.KINDS["cp"], alpha=0.13, linewidth=0, zorder=0)
-        axes.text(1.01, (low + high) / 2, f"published:\n{one.label}", fontsize=8, va="center",
-                  transform=axes.get_yaxis_transform())  # fmt: skip
-
-
-def _lines(axes: Axes, result: dict[str, Any]) -> None:
-    import seaborn as sns
-
-    colours = iter(("#aa3377", "#0072b2", "#d55e00", "#332288"))
-    first = True
-    for leaf, rates in result["series"].items():
-        x = [(n + 0.5) * SLICE_S / 60 for n, rate in enumerate(rates) if rate is not None]
-        y = [rate for rate in rates if rate is not None]
-        if leaf in result["affected"]:
-            how: dict[str, Any] = {"color": next(colours, paint.INK), "linewidth": 1.6}
-            how |= {"label": leaf, "zorder": 3}
-        else:
-            how = {"color": paint.MUTED, "alpha": 0.35, "linewidth": 0.7}
-            how |= {"label": "other leaves" if first else None}
-            first = False
-        sns.lineplot(x=x, y=y, estimator=None, legend=False, ax=axes, **how)

@@ -40,7 +40,6 @@ from prism_sim.commands.options import (
     out_folder,
 )
 from prism_sim.commands.regressing import regress
-from prism_sim.commands.reproducing import reproduce
 from prism_sim.commands.schemas import schema
 from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, in_session
 from prism_sim.commands.sweeping import sweep
@@ -320,7 +319,6 @@ _register("scoreboard --family replicas --worlds 3")(scoreboard)
 _register("corpus --family replicas --worlds 3 --out corpus")(corpus)
 _register("regress --junit results.xml")(regress)
 _register("operate operations/what-diagnosis-brings")(operate)
-app.add_typer(reproduce, name="reproduce")
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from prism_sim.score.encoding import flatten
 from prism_sim.toolkit import load_scenario
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
-EVERY_COMMAND = sorted({*get_command(app).commands} - {"reproduce"})
+EVERY_COMMAND = sorted(get_command(app).commands)
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in EVERY_COMMAND)])

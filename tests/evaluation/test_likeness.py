@@ -14,7 +14,7 @@ import pytest
 
 from evaluation.twins import likeness
 from evaluation.twins.likeness import BARE, CONTROL, DATA, GAPS_MS
-from evaluation.twins.silences import silences, windows
+from evaluation.twins.page import silences, windows
 from prism_sim.toolkit import Run, load_scenario, simulate
 
 ROOT = Path(__file__).parents[2]

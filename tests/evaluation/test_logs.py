@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.foreign.judging import PublicLog, drawn, judged, listed
-from evaluation.foreign.page import PAGE, drawn_table, summary
+from evaluation.foreign.page import PAGE, PublicLog, drawn, drawn_table, judged, listed, summary
 from evaluation.logs.l4.counting import Library
 from evaluation.logs.l4.method import L4, slow_window
+from evaluation.logs.page import score_world
 from evaluation.logs.scoring import Case, Tally, score, tallied
-from evaluation.logs.worlds import score_world
 from llmlog.diagnosis import Failure
 from llmlog.progress import Iteration
 from llmlog.reading import find_jobs

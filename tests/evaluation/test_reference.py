@@ -49,6 +49,6 @@ def test_the_reference_has_every_capture_with_both_methods():
 
 @pytest.mark.full
 def test_the_reference_of_the_twins_is_the_output_of_its_command(tmp_path):
-    cases = [twins.measured(name, tmp_path) for name in twins.ABOUT]
+    cases = [twins.measured(name, tmp_path) for name in twins.NAMES]
     lab = [lab_twins.compared(name, tmp_path / "lab") for name in lab_twins.cases()]
     assert twins.page(cases, lab) == (ROOT / "results/reference/twins.md").read_text()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from prism_sim.toolkit import Scenario, paint
-from processes import PRISM_SIM, completed, started, wait_until
+from prism_sim.toolkit import Scenario
+from processes import completed, started, wait_until
 from reproduction import pages
-from reproduction.base import Done, Experiment, PageFigure, Result, Trial
+from reproduction.base import Experiment, Result, Trial
 
-ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
+ROOT = Path(__file__).parents[2]
 
 
 def cases_of(folder: Path) -> dict[str, int]:
@@ -28,13 +27,15 @@ def reproduce_after_a_kill(folder: Path, experiments: list[str]) -> None:
     ``before.json`` has the cases that were finished before, ``facts.json`` and ``errors.txt`` what
     the second run printed.
     """
-    command = [*PRISM_SIM, *ARGUMENTS, "--only", ",".join(experiments), "--json"]
-    with started(command, folder) as process:
+    options = ["--reduced", "--seeds", "1", "--out", str(folder / "out"), "--processes", "2"]
+    command = [sys.executable, "-m", "reproduction", *options, "--json"]
+    command += ["--only", ",".join(experiments)]
+    with started(command, ROOT) as process:
         wait_until(lambda: len(cases_of(folder)) >= 2)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
     (folder / "before.json").write_text(json.dumps(cases_of(folder)))
-    done = completed(command, folder, timeout_s=300)
+    done = completed(command, ROOT, timeout_s=300)
     assert done.returncode == 0, done.stderr
     (folder / "facts.json").write_text(done.stdout)
     (folder / "errors.txt").write_text(done.stderr)
@@ -54,15 +55,9 @@ def measure(trial: Trial) -> Result:
     return {"twice": 2 * trial.scenario.seed}
 
 
-@paint.styled
-def _draw(done: Sequence[Done]) -> Figure:
-    return paint.sentence(f"{len(done)} worlds")
-
-
 TOY = Experiment(
     "toy", "Toy: twice", trials, measure,
     section=lambda done: f"ours: {pages.with_range([d.result['twice'] for d in done])}\n",
     gaps=lambda done: [f"only {len(done)} worlds"],
-    pictures=lambda done: [PageFigure("toy", "Some worlds", _draw(done))],
 )  # fmt: skip
 """An experiment without a simulation, which fails with seed 3."""

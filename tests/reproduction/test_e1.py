@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism_sim.loading import checks
-from prism_sim.toolkit import OnServers, Scenario, paint, stage_costs
+from prism_sim.toolkit import OnServers, Scenario, stage_costs
 from reproduction.base import Done
 from reproduction.e1_jobs import measure, page
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
@@ -62,10 +62,6 @@ def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
         for job, servers in zip(result["jobs"], servers_of(trial.scenario), strict=True):
             assert job["exact"] == (len(servers) > 1), job
         assert result["found"] == result["exact"] < result["clusters"]
-        labels = [text.split() for text in result["labels"].values()]
-        assert {len(one) for one in labels} == {trial.scenario.cluster.gpus}
-        idle = sum(label == "-1" for label in labels[0])
-        assert idle == result["idle_gpus"]
         exact = sum(job["exact_other"] for job in result["jobs"])
         assert exact == result["prism"]["exact"]
         assert f"{exact} of 19" in page.section(done)
@@ -76,5 +72,3 @@ def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
     assert "| published | - | 19 | 19 of 19 |" in text
     assert "| ours, jobs of two servers or more | `paper` | 19 | 19 of 19 | 1 of 1 |" in text
     assert "1 of 1 give the published result" in page.gaps(done)[0]
-    (picture,) = page.pictures(done)
-    assert paint.png(picture.figure).startswith(b"\x89PNG")

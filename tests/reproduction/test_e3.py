@@ -12,7 +12,6 @@ from prism_sim.toolkit import (
     ScoreTables,
     find_scenario,
     load_scenario,
-    paint,
     simulate,
     stage_costs,
     true_work,
@@ -31,8 +30,8 @@ def small_scenario(**changes: object) -> Scenario:
     return load_scenario(find_scenario(measure.SCENARIO), {**QUIET, **changes})
 
 
-def measured(scenario: Scenario, **settings: object) -> measure.Result:
-    return measure.measure(Trial("e3", "x", scenario, {"shown": False, **settings}))
+def measured(scenario: Scenario) -> measure.Result:
+    return measure.measure(Trial("e3", "x", scenario))
 
 
 def test_steps_and_their_dp_traffic_are_about_as_published(tmp_path: Path) -> None:
@@ -120,18 +119,3 @@ def test_the_page_leaves_out_failed_variants(done: list[Done]) -> None:
     for name in (measure.MEASURED, measure.EXPORTED):
         some = [one for one in done if one.trial.settings["variant"] != name]
         assert "published" in page.section(some)
-        assert page.pictures(some)
-
-
-def test_the_work_of_three_ranks_is_kept_true_and_rebuilt(done: list[Done]) -> None:
-    (shown,) = [one.result["shown"] for one in done if "shown" in one.result]
-    assert [rank["stage"] for rank in shown["ranks"]] == [0, 1, 0]
-    job = load_scenario(find_scenario(measure.SCENARIO)).jobs[0]
-    for rank in shown["ranks"]:
-        for kind in ("fwd", "bwd"):
-            inside = rank["true"][kind]
-            assert 2 * job.micro_batches - 1 <= len(inside) <= 2 * job.micro_batches + 2
-        assert len(rank["true"]["ends"]) >= 2
-        assert rank["rebuilt"]["dp"]
-    assert [picture.name for picture in page.pictures(done)] == ["timeline", "errors"]
-    assert all(paint.png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from reproduction import EXPERIMENTS
-from reproduction.traps.page import descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "paper.md"
@@ -20,16 +19,8 @@ def test_the_committed_page_is_complete() -> None:
         assert "\n| " in section
     assert "Reduced form" not in text
     links = re.findall(r"\]\(([^)]+)\)", text)
-    assert len([link for link in links if link.endswith(".png")]) >= 6
     for link in links:
         assert (PAGE.parent / link).exists(), link
-
-
-def test_the_committed_page_has_the_text_about_every_trap() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for one in descriptions().values():
-        for text in (one.title, one.prediction, *one.shown.values(), one.note):
-            assert text in page
 
 
 def test_files_that_the_pages_name_exist() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.reference import pages
 from prism_sim.importers.timeline import MeasuredTimeline
 from prism_sim.toolkit import Run, Scenario, load_scenario, simulate
 from tiny import TINY_MODEL
@@ -213,10 +212,3 @@ def test_the_published_long_stage_slows_the_job_as_much_as_was_published(publish
     expected = published_slowdown["tori"] / published_slowdown["tideal"]
     assert expected == pytest.approx(1.18, abs=0.005)
     assert mean_ns[0] / mean_ns[1] == pytest.approx(expected, abs=0.02)
-
-
-@needs_public
-@pytest.mark.full
-def test_the_reference_of_the_timeline_is_the_output_of_its_command():
-    root = Path(__file__).resolve().parents[3]
-    assert pages.timeline() == (root / "results" / "reference" / "timeline.md").read_text()

@@ -78,6 +78,16 @@ def operations() -> None:
 
 
 @app.command()
+def attacks(
+    examples: Annotated[int, typer.Option(min=10, help="Of each drawn attack.")] = 40,
+) -> None:
+    """Repeat all attacks and count the good ones: results/reference/attacks.md."""
+    from evaluation.attacks.table import write
+
+    typer.echo(write(examples))
+
+
+@app.command()
 def fuzz(
     seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 60.0,
     seed: Annotated[int | None, typer.Option(min=0, help="Left out: a new one.")] = None,

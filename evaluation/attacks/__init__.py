@@ -2,5 +2,5 @@
 
 ``foreign`` puts files of others into a folder, ``programs`` has all programs that write into one,
 ``damaged`` damages what is read, ``targets`` says what must hold for both. ``fuzzing`` draws from
-them for some time with a new seed.
+them for some time with a new seed, and ``table`` repeats single attacks and counts the good ones.
 """

@@ -12,8 +12,6 @@ from llmlog.evidence import Event, Evidence
 from llmlog.names import short
 from llmlog.tracebacks import is_reaction
 
-_OF_NETWORK = {"link", "port"}
-
 
 def lost_connections(evidence: Evidence) -> list[Event]:
     """Lines that say that a connection was lost, and ends of processes because of it."""
@@ -34,12 +32,6 @@ def many_nodes_lost(evidence: Evidence) -> bool:
     return sum(peer not in lost for peer in lost.values()) > 1
 
 
-def of_own_network(evidence: Evidence, faults: list[Event]) -> list[Event]:
-    """Connections that nodes lost whose own network is at fault."""
-    nodes = {event.node for event in faults if event.kind in _OF_NETWORK}
-    return [event for event in lost_connections(evidence) if event.node in nodes]
-
-
 def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
     """Who lost a connection, and to whom; peers of unknown nodes are left out."""
     events = evidence.of("peer", "connection")
@@ -50,8 +42,10 @@ def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
 def _peer(evidence: Evidence, name: str) -> str | None:
     """The node of an address or a name of a peer."""
     by_name = {short(node): node for node in evidence.addresses.values()}
+    unlisted = None if evidence.nodes or not name else name
     return (
         evidence.addresses.get(name)
         or evidence.addresses.get(short(name))
         or by_name.get(short(name))
+        or unlisted
     )

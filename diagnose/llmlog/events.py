@@ -34,7 +34,9 @@ _FOLLOWING = ("reaction", "teardown")
 """Groups of events that follow from others."""
 _OF_OTHERS = {"awaited", "lost", "host_memory", "preempted", "report"}
 """Verdicts that an exception of a rank can pass on others, and the group of all of an agent."""
-_OWN = re.compile(r"(?s)\w+: \[?[Rr]ank \d+\b|.*\bremote target \S+/task:\d")  # whose it is
+_OWN = re.compile(
+    r"(?s)\w+: \[?[Rr]ank \d+\b|.*(?:\bremote target \S+/task:\d|, RankID:\d)"
+)  # whose it is
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
 _BLOCK = 80
@@ -82,13 +84,14 @@ def _read_dump(evidence: Evidence, file: LogFile, intake: Intake) -> None:
 def _refine(event: Event) -> None:
     """An exception is of a known kind if its text is, and names a rank, a node or a peer."""
     text = event.statement[:_READ]
-    found, statement = classify("", text), statements.read("", text)
+    of_nccl = "nccl" if "NCCL" in text else ""
+    found, statement = classify(of_nccl, text), statements.read("", text)
     if found and any(found[1].groupdict().values()) and found[0].group in _TELLING:
         kind, match = found
         event.kind, event.group, event.fields = kind.name, kind.group, match.groupdict()
     elif (
         statement
-        and statement.placed
+        and (statement.placed or (event.group == "report" and statement.complete))
         and (event.group == "report" or statement.verdict.name in _OF_OTHERS)
     ):
         verdict = statement.verdict
@@ -280,7 +283,11 @@ class _Reader:
             event.row, event.job = statements.row_of(text), statements.job_in(text)
             read_tasks(evidence, event)
             return True
-        return self._states(writer, record, line) or learned
+        if self._states(writer, record, line) or learned:
+            return True
+        if record.level == "F" and record.tool != "c10d":  # the process ends with it
+            self.open[writer] = self._event("abort", "fault", writer, record, line)
+        return record.level == "F"
 
     def _says_more(self, writer: Writer, record: Record, line: int) -> bool:
         """Whether a line of a part that waits or is ended names for whom, or why."""

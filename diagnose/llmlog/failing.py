@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from llmlog.connections import lost_connections, of_own_network, shared_ends
+from llmlog.connections import lost_connections, shared_ends
 from llmlog.evidence import Event, Evidence, Writer
 from llmlog.progress import Iteration
 from llmlog.tracebacks import is_reaction
@@ -14,13 +14,14 @@ from llmlog.tracebacks import is_reaction
 SIGNALS = {"4", "7", "8", "9", "11"}
 """Signals after which a process prints nothing; of others it prints why, or others sent them."""
 _SPOKEN = (
-    ("9", "SIGKILL,Killed,Out Of Memory"), ("11", "SIGSEGV,Segmentation fault"), ("6", "SIGABRT"),
-    ("7", "SIGBUS,Bus error"), ("8", "SIGFPE,Floating point exception"), ("15", "SIGTERM"),
+    ("9", "SIGKILL,Killed,Out Of Memory,已杀死,Getötet"), ("6", "SIGABRT"),
+    ("11", "SIGSEGV,Segmentation fault,段错误,Speicherzugriffsfehler"), ("15", "SIGTERM"),
+    ("7", "SIGBUS,Bus error"), ("8", "SIGFPE,Floating point exception"),
     ("4", "SIGILL,Illegal instruction"),
 )  # fmt: skip
 _NAMES = {name: number for number, names in _SPOKEN for name in names.split(",")}
 _EXIT = re.compile(r"(?:KILLED BY SIGNAL|EXIT CODE|signal): *(\d+)", re.IGNORECASE)
-_REPORTS = ("summary", "died", "failed", "exception", "job_failed")
+_REPORTS = ("summary", "died", "failed", "exception", "job_failed", "ended_by_signal")
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
 
@@ -91,7 +92,6 @@ def faulty(evidence: Evidence) -> Culprit | None:
     faults += _signal_reports(evidence, nodes[:1])
     faults += [event for event in evidence.of("state") if event.node in nodes[:1]]
     faults += [event for event in odd_ones(evidence) if event.node in nodes[:1]]
-    faults += of_own_network(evidence, faults)
     ranks = ranks_of(evidence, faults, nodes[0] if nodes else None)
     reports = [event for event in faults if event.kind == "died"]
     for event in reports:
@@ -132,33 +132,34 @@ def links_down(evidence: Evidence) -> list[Event]:
     return [event for event in last.values() if (event.fields.get("state") or "").lower() in down]
 
 
+def _waits(evidence: Evidence) -> list[tuple[tuple[str, ...], Event]]:
+    """Time-outs with the number, the name and the size of the collective that they wait for."""
+    found = ((_WAITS.search(event.text), event) for event in evidence.of("timeout"))
+    return [(match.groups(), event) for match, event in found if match]
+
+
+def disagree(evidence: Evidence) -> list[Event]:
+    """Two time-outs in different collectives of one number: nobody knows which one is right."""
+    waits = _waits(evidence)
+    same = len(waits) == 2 and waits[0][0][0] == waits[1][0][0] and waits[0][0] != waits[1][0]
+    return [event for _, event in waits if same]
+
+
 def odd_ones(evidence: Evidence) -> list[Event]:
-    """Time-outs that wait for another collective than most."""
-    waits = [
-        (match.groups(), event)
-        for event in evidence.of("timeout")
-        if (match := _WAITS.search(event.text))
-    ]
+    """Time-outs that wait for another collective than most; of two, for the one before."""
+    waits = _waits(evidence)
+    last = max((int(groups[0]) for groups, _ in waits), default=0)
     if len(waits) < 3:
-        return []
+        return [event for groups, event in waits if int(groups[0]) == last - 1]
     usual, _ = Counter(groups for groups, _ in waits).most_common(1)[0]
     return [event for groups, event in waits if groups != usual]
 
 
 def _signal_reports(evidence: Evidence, nodes: list[str]) -> list[Event]:
     """What agents of ``nodes`` report about ranks that a signal ended, with their summaries."""
-    died = [
-        event
-        for event in evidence.of("died")
-        if event.group == "report"
-        and (
-            signal_of(event) in SIGNALS
-            or not (
-                _EXIT.search(event.text) or event.fields.get("signal") or event.fields.get("code")
-            )
-        )
-        and (not nodes or event.node in nodes)
-    ]
+    reports = [event for event in evidence.of("died") if event.group == "report"]
+    died = [event for event in reports if not nodes or event.node in nodes]
+    died = [event for event in died if signal_of(event) in (*SIGNALS, None)]
     died = [event for event in died if signal_of(event) in SIGNALS] or died  # who says how
     places = {event.node for event in died}
     return died + [event for event in evidence.of("summary") if event.node in places]
@@ -185,13 +186,9 @@ def signal_of(event: Event) -> str | None:
     number = _NAMES.get(text, text).removeprefix("-")
     if event.fields.get("signal") or text.startswith("-"):
         return number
-    return (
-        str(int(number) - 128)
-        if number.isdigit() and int(number) > 128
-        else number
-        if event.kind == "died"
-        else None
-    )
+    if number.isdigit() and int(number) > 128:
+        return str(int(number) - 128)
+    return number if event.kind == "died" else None
 
 
 def _reported_rank(evidence: Evidence, event: Event) -> list[int]:
@@ -236,23 +233,16 @@ def reported(evidence: Evidence) -> Culprit | None:
     return None
 
 
-def lost_first(evidence: Evidence) -> Culprit | None:
-    """The node that ended first, if it lost a connection before anybody timed out."""
-    culprit = lost(evidence)
-    if culprit is None or culprit.nodes[:1] != by_end(evidence)[:1]:
-        return None
-    timed_out = {event.node for event in evidence.of("timeout")}
-    return None if timed_out & {*culprit.nodes[:1]} else culprit
-
-
 def lost(evidence: Evidence) -> Culprit | None:
     """The node that most lost connections share, else the first that lost one."""
     events = lost_connections(evidence)
     if not events:
         return None
     shared = shared_ends(evidence)
-    nodes = sorted(nodes_of(evidence, events), key=lambda node: -shared[node])
-    first = [event for event in events if event.node == nodes[0]] if nodes else events
+    nodes = nodes_of(evidence, events)
+    gone = [node for node, count in shared.items() if count > 1 and node not in nodes]
+    nodes = sorted(gone + nodes, key=lambda node: -shared[node])
+    first = [event for event in events if nodes and event.node == nodes[0]] or events
     ranks = ranks_of(evidence, first, None)
     if not ranks and (named := _named_first(evidence)) and named.node in (*nodes[:1], None):
         ranks = [named.rank] if named.rank is not None else []

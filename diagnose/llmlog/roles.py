@@ -44,7 +44,6 @@ RULES: tuple[Callable[[Evidence], Culprit | None], ...] = (
     failing.faulty,  # who states its own fault, and not those who report it
     failing.ended_by_signal,  # which a process cannot state: its launcher does
     waiting.awaited,  # those who waited say for whom, from what they exchanged
-    failing.lost_first,  # a node that lost a connection and ended before any time-out
     waiting.recorded,  # dumps of the flight recorder show which call was not given
     waiting.waited_for,  # who is in another call, behind, or silent keeps the others waiting
     failing.lost,  # of a lost connection, the end that most of them share

@@ -19,15 +19,16 @@ from llmlog.names import names_node
 SILENT_TOOLS = ("c10d", "kernel", "nccl")
 """Tools that speak of their own process or machine: the catalogue has their lines."""
 _WORDS = re.compile(
-    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|down|evict|exit|expel|fail"
-    r"|hang|heartbeat|hung|join|kill|lagging|launched up|lost|maintenance|memory|miss|nodes|not re"
-    r"|oom|preempt|remap|remote|removed|running at|service|signal|snippet|stall|terminat"
-    r"|time.?out|unhea|unreach|uncorrect|waiting|error|process name|ssh|resolve|limit|segmentation"
+    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|down|evict|exit|expel|fail|hang"
+    r"|heartbeat|hung|join|kill|lagging|launched up|lost|maintenance|memory|miss|nodes|not re|oom"
+    r"|preempt|remap|remote|removed|running at|service|signal|snippet|stall|terminat|tim(?:e"
+    r"|ed).?out|unhea|lame|unresp|exceed|low on|received|unreach|uncorrect|waiting|error"
+    r"|process name|ssh|resolve|limit|segmentation"
 )
 """Words of which every statement has one."""
 _HELD_POSSIBLE = re.compile(
-    r"There are some potential root causes.*|(?:This )?(?:may|might|could|can) be (?:caused|due).*"
-    r"|Possible (?:causes|reasons)\b.*|\b(?:if|in case|whether|when|unless|until)\b.*"
+    r"There are some potential root causes.*|\b(?:if|in case|whether|when|unless|until)\b.*"
+    r"|(?:may|might|could|can) be (?:caused|due)(?:(?!\bError: ).)*|Possible (?:causes|reasons).*"
     r"|\b(?:no|0) (?:node|host|rank|worker|process)(?:e?s)? [^,.;]*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -136,7 +137,14 @@ def subjects(text: str) -> dict[str, str | None]:
     return found
 
 
-_ALIASES = {"more": "ranks", "own": "ranks", "own_node": "node", "at": "node", "process": "pid"}
+_ALIASES = {
+    "more": "ranks",
+    "own": "ranks",
+    "own_node": "node",
+    "at": "node",
+    "host": "node",
+    "process": "pid",
+}
 
 
 def _is_node(name: str) -> bool:

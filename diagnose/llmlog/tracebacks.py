@@ -37,7 +37,8 @@ _BOX = re.compile(r"^\s*[│╭╰┌└┃┏┗|+❱]")
 _CONTINUES = re.compile(
     r"^(?:\s|$|frame #|Additional GRPC|Exception raised from|terminate called|For debugging"
     r"|(?:CUDA|HIP) kernel errors|Compile with|nccl\w+: |Last error:|Bootstrap|See documentation"
-    r"|\S+\.py: error: |socketProgress|Search for|Device-side assert|(?:Cuda|HIP) failure|= +\S)"
+    r"|\S+\.py: error: |socketProgress|Search for|Device-side assert|(?:Cuda|HIP) failure|= +\S"
+    r"|\[ERROR\] \d{4}-)"
 )
 _SUMMARY = re.compile(r"^\s+(?:time|host|rank|exitcode)\s+: \S")
 """A block of torchrun's summary whose head is lost."""
@@ -61,7 +62,7 @@ def begin(tool: str, level: str, text: str) -> tuple[str, str] | None:
         return "death", "fault"
     if _HEAD.match(text):
         return "exception", "fault"
-    if _ABORT.match(text) or (level == "F" and text.startswith("Check failed: ")):
+    if _ABORT.match(text):
         return "abort", "fault"
     if _FRAME.match(text) or (_BARE.match(text) and (not tool or level in "EFC")):
         return "exception", "fault"
@@ -139,6 +140,8 @@ def _name(event: Event, match: re.Match[str], place: int) -> None:
         return
     event.kind = _KINDS.get(name, "exception")
     event.group = "report" if _REPORTED.match(name) else _GROUPS.get(name, "fault")
+    if event.kind == "ended_by_signal" and match.string.endswith(" signal: 1"):
+        event.group = "report"  # a terminal that was closed: no scheduler sends it
     if TIMED_OUT.search(match.string):
         event.kind, event.group = "timeout", "reaction"
 

@@ -8,7 +8,7 @@ from collections import Counter
 from llmlog.clocks import seconds
 from llmlog.collectives import find_hang
 from llmlog.evidence import Event, Evidence, Writer
-from llmlog.failing import Culprit, nodes_of, odd_ones, ranks_of
+from llmlog.failing import Culprit, disagree, nodes_of, odd_ones, ranks_of
 from llmlog.progress import usual_s
 
 _DONE = re.compile(r"last completed NCCL work: (-?\d+)")
@@ -68,6 +68,8 @@ def waited_for(evidence: Evidence) -> Culprit | None:
         return Culprit(
             "hang", events, nodes, ranks_of(evidence, named, nodes[0] if nodes else None)
         )
+    if differing := disagree(evidence):
+        return Culprit("hang", differing, [], [])
     silent = _silent(evidence, waiting)
     reached = set(waiting.values())
     partly = {party: node for party, node in silent.items() if node in reached} or silent

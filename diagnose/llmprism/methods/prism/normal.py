@@ -111,25 +111,27 @@ def periodic_steps(longer_ns: Floats, noise_ns: float) -> Ints:
 
 def _habit(longer_ns: Floats, noise_ns: float) -> Ints:
     """The likeliest habit: the places in its period, from 1."""
-    steps, best = longer_ns.size, 0.0
-    found = np.zeros(steps, np.int64)
-    for period in range(2, steps // FEWEST_HABITS + 1):
-        gain, label = _long_places(longer_ns, noise_ns, period)
+    best, found = 0.0, np.zeros(longer_ns.size, np.int64)
+    known = np.flatnonzero(np.isfinite(longer_ns))
+    long = known[longer_ns[known] >= HABIT_DEVIATIONS * noise_ns]
+    for period in range(2, found.size // FEWEST_HABITS + 1):
+        often, count = (np.bincount(one % period, minlength=period) for one in (long, known))
+        places = np.flatnonzero((2 * often >= count) & (often > 0))
+        gain, label = _gain_at(longer_ns, noise_ns, period, places) if places.size else (0.0, found)
         if gain > best:
             best, found = gain, label
     return found
 
 
-def _long_places(longer_ns: Floats, noise_ns: float, period: int) -> tuple[float, Ints]:
-    """Log likelihood ratio of the places of a period whose steps are long, and their numbers."""
+def _gain_at(longer_ns: Floats, noise_ns: float, period: int, places: Ints) -> tuple[float, Ints]:
+    """Log likelihood ratio of those places of a period whose steps are long, and their numbers."""
     steps = longer_ns.size
-    usual = log_density(np.nan_to_num(longer_ns) / noise_ns)
     beside_ns = _beside(longer_ns, period)
     gain, label = -float(np.log(steps)), np.zeros(steps, np.int64)
     place = np.arange(steps) % period
-    for one in range(period):
+    for one in places.tolist():
         at = np.flatnonzero((place == one) & np.isfinite(longer_ns))
-        more = _gain_of_habit(longer_ns[at], beside_ns[at], usual[at], noise_ns, steps)
+        more = _gain_of_habit(longer_ns[at], beside_ns[at], noise_ns, steps)
         if more > 0:
             gain += more
             label[place == one] = one + 1
@@ -145,9 +147,7 @@ def _beside(longer_ns: Floats, period: int) -> Floats:
     return beside
 
 
-def _gain_of_habit(
-    longer_ns: Floats, beside_ns: Floats, usual: Floats, noise_ns: float, steps: int
-) -> float:
+def _gain_of_habit(longer_ns: Floats, beside_ns: Floats, noise_ns: float, steps: int) -> float:
     """Log likelihood ratio of one level at a place of a period; 0 if it is no habit.
 
     Steps around it are as long where a fault lasts.
@@ -159,7 +159,7 @@ def _gain_of_habit(
     if level < HABIT_DEVIATIONS * noise_ns or np.mean(stands_out) <= MOSTLY:
         return 0.0
     wide = float(np.hypot(noise_ns, VARIES * level))
-    alike = log_density((longer_ns - level) / wide) - usual
+    alike = log_density((longer_ns - level) / wide) - log_density(longer_ns / noise_ns)
     chance = float(np.log(steps)) + SINGLE + (longer_ns.size - 1) * float(np.log(wide / noise_ns))
     return float(alike.sum()) - chance
 

@@ -11,7 +11,7 @@ link than in nearly all steps that are not slow. A slow link takes longer with t
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -25,17 +25,31 @@ from llmprism.numerics.arrays import Floats, weighted_quantile
 from llmprism.numerics.missing import finite_median, nanquantile
 
 
-@measured_once
-def link_use_of(context: Context, job: JobView) -> tuple[Floats, Floats, Floats]:
-    """Of each connection in each step: use of its fullest link, by others alone, and time [ns].
+class LinkUse(NamedTuple):
+    """Of each connection in each step, in rows of :class:`~.graph.traffic.Traffic`.
 
-    Rows are those of :class:`~.graph.traffic.Traffic`. Use is what that of nine tenths of the bytes
-    does not exceed, since silences in records differ; NaN where records show none.
+    Attributes
+    ----------
+    peak : use of its fullest link, which that of nine tenths of the bytes does not exceed, since
+        silences in records differ; NaN where records show none.
+    others : use of that link by others alone.
+    busy_ns : time under way.
+    at_peak_ns : time that its bytes take with that use: all of it for one that never rests.
     """
+
+    peak: Floats
+    others: Floats
+    busy_ns: Floats
+    at_peak_ns: Floats
+
+
+@measured_once
+def link_use_of(context: Context, job: JobView) -> LinkUse:
+    """How each connection of ``job`` uses its links in each step."""
     place = place_of(context, job)
     (use, others), size = _of_records(context), context.flows.bytes.astype(np.float64)
     best = np.full((int(place.max()) + 1) * job.count, np.nan)
-    shared, sent, busy_ns = np.zeros((3, best.size))
+    shared, sent, busy_ns, worked_ns = np.zeros((4, best.size))
     for every, _, cell in in_cells(context, job, place):
         busy_ns += np.bincount(cell, context.flows.lengths_ns(every), best.size)
         shown = np.isfinite(use[every])
@@ -44,9 +58,10 @@ def link_use_of(context: Context, job: JobView) -> tuple[Floats, Floats, Floats]
         best[some] = np.fmax(best[some], value)
         shared += np.bincount(at, size[row] * others[row], best.size)
         sent += np.bincount(at, size[row], best.size)
+        worked_ns += np.bincount(at, context.flows.lengths_ns(row) * use[row], best.size)
     shared = np.where(sent > 0, shared / np.maximum(sent, 1.0), np.nan)
-    shape = (-1, job.count)
-    return best.reshape(shape), shared.reshape(shape), busy_ns.reshape(shape)
+    columns = best, shared, busy_ns, worked_ns / best
+    return LinkUse(*(one.reshape(-1, job.count) for one in columns))
 
 
 def _of_records(context: Context) -> tuple[Floats, Floats]:
@@ -66,7 +81,7 @@ def _of_records(context: Context) -> tuple[Floats, Floats]:
 def is_crowded(durations: Durations, window: Window) -> bool:
     """Whether others explain what the transfers of a window take longer."""
     affected, communicators = window.affected(durations.steps), durations.graph.nodes.communicators
-    _, others, every_ns = link_use_of(durations.context, durations.job)
+    _, others, every_ns, _ = link_use_of(durations.context, durations.job)
     lost = np.maximum(durations.on_path.transfer_longer, 0.0)
     crowded = np.zeros_like(lost)
     for number in np.flatnonzero(lost[:, affected].any(axis=1)).tolist():

@@ -11,8 +11,9 @@ fewer than three peers is not judged. Hops of a ring are peers: some rest, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from llmprism.methods.prism.parameters import (
     MOST_NAMED,
     MOSTLY,
     NEARLY,
+    NOISE_FLOOR,
     UNEQUAL,
     UNEQUAL_LINKS,
 )
@@ -137,7 +139,7 @@ def _slow_parts(durations: Durations) -> Iterator[Persistent]:
     for number in np.flatnonzero(slow).tolist():
         if number not in limits:
             limits[number] = bottlenecks(durations, communicators[number].connections, every)
-    judged = np.flatnonzero(table.normal_ns > 0).tolist()
+    judged = np.flatnonzero((table.normal_ns > 0) & (slow | np.isfinite(level))).tolist()
     seen = {number: Seen(bool(slow[number]), limits.get(number)) for number in judged}
     named = name_part(durations, [seen]) if slow.any() else None
     if named is None:
@@ -159,10 +161,12 @@ def _slower(durations: Durations) -> tuple[Bools, Floats, Floats, Limits]:
     normal_ns, communicators = durations.transfer.normal_ns, durations.graph.nodes.communicators
     size = np.array([one.size_bytes for one in communicators])
     pace = np.where(normal_ns > 0, normal_ns / np.maximum(size, 1.0), np.nan)
-    role = _roles_of_transfers(durations)
-    level, error = beside_peers(pace, role) - 1, np.zeros(size.size)
-    for one in np.unique(role).tolist():
-        error[role == one] = _scatter(level[role == one], UNEQUAL_LINKS)
+    level, error = np.full((2, size.size), np.nan)
+    for role in _roles_of_transfers(durations):  # the nearest peers, where there are enough
+        beside, new = beside_peers(pace, role) - 1, np.isnan(level)
+        level = np.where(new, beside, level)
+        for one in np.unique(role[new]).tolist():
+            error[new & (role == one)] = _scatter(beside[role == one], UNEQUAL_LINKS)
     slow = np.nan_to_num(level) > np.maximum(3 * error, 2 * ALWAYS_SHARE)
     slow &= 2 * slow.sum() <= np.isfinite(level).sum()
     limits: Limits = {}
@@ -174,40 +178,62 @@ def _slower(durations: Durations) -> tuple[Bools, Floats, Floats, Limits]:
 
 
 def _behind_hops(durations: Durations) -> Iterator[tuple[int, tuple[float, dict[int, float]]]]:
-    """Rings of which some hops limit the others: the share by which these send longer.
-
-    All hops of a ring move the same bytes, and one that never rests limits it. It is slow if its
-    links are less used than those of all others, which send as fast as these allow and rest.
-    """
+    """Rings of which some hops limit the others: the share by which these send longer."""
     if not durations.job.phases.classes:
         return  # libraries that report their collectives show no hops
-    use, _, every_ns = link_use_of(durations.context, durations.job)
+    use = link_use_of(durations.context, durations.job)
     for number, one in enumerate(durations.graph.nodes.communicators):
         rows = durations.traffic.place[one.connections]
-        busy_ns, best = (nanmedian(one[rows], axis=1) for one in (every_ns, np.minimum(use, 1.0)))
-        longest_ns, whole_ns = busy_ns.max(initial=0.0), durations.transfer.normal_ns[number]
-        limits = busy_ns >= NEARLY * longest_ns
-        if limits.all() or not MOSTLY * whole_ns <= longest_ns <= whole_ns / NEARLY:
-            continue
-        least, full, reached = best[~limits].min(), best[~limits].max(), best[limits].max()
-        if least >= NEARLY * full > reached:
-            ratios = busy_ns[limits].min() / busy_ns[~limits].max(), full / reached
-            chances = zip(one.connections.tolist(), limits.astype(float).tolist(), strict=True)
-            yield number, (float(min(ratios)) - 1, dict(chances))
+        each = np.minimum(use.peak[rows], 1.0), use.at_peak_ns[rows]
+        peak, needed_ns = (nanmedian(measure, axis=1) for measure in each)
+        slow, ratio = _limiting(peak, needed_ns)
+        longest_ns, whole_ns = (
+            needed_ns[slow].max(initial=0.0),
+            durations.transfer.normal_ns[number],
+        )
+        if MOSTLY * whole_ns <= longest_ns <= whole_ns / NEARLY:
+            yield number, (ratio - 1, dict(zip(one.connections.tolist(), slow * 1.0, strict=True)))
 
 
-def _roles_of_transfers(durations: Durations) -> Ints:
-    """A number for each kind of traffic, stage that sends, and count of switches on the way."""
+def _limiting(peak: Floats, needed_ns: Floats) -> tuple[Bools, float]:
+    """Which hops of a ring limit the others, and by which factor they send longer than they could.
+
+    All hops move the same bytes, and one that never rests limits the others. It is slow if its
+    links are less used than those of others, which send as fast as these allow and rest. Where
+    records hide all rests, hops seem to send at one pace, but for the last round: nobody waits
+    after it, so who limits the others sends longest. It is slow if that pace is half of what links
+    carry. ``peak`` is the use of links, ``needed_ns`` the time that all bytes take with it.
+    """
+    full, usual_ns = peak.max(initial=0.0), max(float(np.median(needed_ns)), 1.0)
+    slow = peak < NEARLY * full
+    if slow.any():
+        limit = int(np.argmax(np.where(slow, needed_ns, 0.0)))
+        ratio = min(needed_ns[limit] / needed_ns[~slow].max(), full / peak[limit])
+        return slow & (ratio > 1 / NEARLY), float(ratio)
+    later = needed_ns / usual_ns - 1
+    last = (later > 3 * _scatter(later, 3 * NOISE_FLOOR)) & (full < HALF)
+    return last, 1 / float(peak[last].max(initial=full))
+
+
+def _roles_of_transfers(durations: Durations) -> tuple[Ints, Ints]:
+    """A number for each kind of traffic, stage that sends, and count of switches on the way.
+
+    And one for the same of all stages.
+    """
     context, job = durations.context, durations.job
     stage = np.full(len(context.flows.addresses), -1)
     stage[job.phases.endpoints] = job.pipelines.stage
-    numbers: dict[tuple[str, int, int], int] = {}
     roles = []
     for one in durations.graph.nodes.communicators:
         own = int(stage[context.connections.src[one.connections]].max())
-        role = (one.kind, own, _switches(context, one.connections))
-        roles.append(numbers.setdefault(role, len(numbers)))
-    return np.array(roles, np.int64)
+        roles.append((one.kind, _switches(context, one.connections), own))
+    return _numbered(roles), _numbered([role[:2] for role in roles])
+
+
+def _numbered(roles: Sequence[tuple[Any, ...]]) -> Ints:
+    """A number for each different one."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    return np.array([numbers.setdefault(role, len(numbers)) for role in roles], np.int64)
 
 
 def _switches(context: Context, connections: Ints) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 
@@ -99,15 +100,18 @@ def search(durations: Durations) -> Iterator[LocatedCulprit]:
 def _likeliest_window(lost: Lost) -> tuple[Window, float, list[Hypothesis]]:
     """The window of the likeliest hypothesis, its log odds, and all hypotheses."""
     durations, usual_ns = lost.durations, max(lost.durations.usual_ns, 1.0)
-    error = durations.normal.noise_ns / usual_ns
-    known = np.isfinite(lost.longer_ns)
+    of_steps, known = durations.normal.noise_ns, np.isfinite(lost.longer_ns)
     hypotheses = [one for of_kind in KINDS.values() for one in of_kind(lost)]
     best, most = Window(0, 0, 0.0, 0.0, LEVEL), -np.inf
     for one in hypotheses:
-        window = best_window(np.where(known, one.lost_ns / usual_ns, np.nan), error)
-        gain = window.ratio + one.prior - one.choice * int(window.affected(durations.steps).sum())
-        if gain > most:
-            best, most = window, gain
+        series = np.where(known, one.lost_ns / usual_ns, np.nan)
+        own = [(one.noise_ns, log(lost.seen.size))] if one.noise_ns < of_steps else []
+        for noise_ns, chance in [(of_steps, 0.0), *own]:
+            window = best_window(series, noise_ns / usual_ns)
+            many = one.choice * int(window.affected(durations.steps).sum())
+            gain = window.ratio + one.prior - chance - many
+            if gain > most:
+                best, most = window, gain
     return best, most - penalty(1, durations.steps), hypotheses
 
 
@@ -224,7 +228,8 @@ def _left(lost: Lost, found: LocatedCulprit) -> Floats:
 def warm_up(durations: Durations) -> Bools:
     """The steps with which an attempt begins, if all of the job is slow in them, shape (steps,).
 
-    As long as it is less slow in every step, or for a few steps if most units are.
+    As long as it is less slow in every step, or for a few steps if most units are. What transfers
+    take longer is no warm-up.
     """
     warm = np.zeros(durations.steps, np.bool_)
     longer, noise = durations.normal.longer_ns, durations.normal.noise_ns
@@ -233,13 +238,14 @@ def warm_up(durations: Durations) -> Bools:
     common = (
         np.median(lost.by_units[lost.seen], axis=0) if lost.seen.size else np.zeros_like(longer)
     )
+    computing = np.nan_to_num(longer - np.maximum(durations.on_path.transfer_longer.sum(axis=0), 0))
     together = common > HALF * np.nan_to_num(longer, nan=np.inf)
     for first in durations.job.phases.first_of_epoch.tolist():
-        opening = np.nan_to_num(longer[first + 1 : first + 2 * WARM_UP]) / usual
+        opening = computing[first + 1 : first + 2 * WARM_UP] / usual
         if opening.size:
             warm[first : first + 1 + fading(opening, noise / usual)] = True
         at = first + 1
-        while at < min(first + WARM_UP, durations.steps) and together[at] and longer[at] > noise:
+        while at < min(first + WARM_UP, durations.steps) and together[at] and computing[at] > noise:
             warm[at] = True
             at += 1
     return warm

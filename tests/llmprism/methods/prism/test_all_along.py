@@ -41,6 +41,7 @@ def findings_of(tmp_path, layout, fault):
         (PIPED, "kind: slow_gpu, rank: 6, factor: 0.5", "slow_gpu", "10.0.6.1"),
         (ALONE, "kind: slow_gpu, rank: 6, factor: 0.5", "slow_gpu", "10.0.6.1"),
         (PIPED, "kind: slow_nic, server: s0006, nic: 0, factor: 0.1", "slow_nic", "10.0.6.1"),
+        (ALONE, "kind: slow_nic, server: s0006, nic: 0, factor: 0.3", "slow_nic", "10.0.6.1"),
         pytest.param(
             PIPED,
             "kind: slow_link, a: leaf001, b: spine00, factor: 0.1",
@@ -49,7 +50,7 @@ def findings_of(tmp_path, layout, fault):
             marks=WAITING,
         ),
     ],
-    ids=["rank of a pipeline", "rank without one", "NIC", "link"],
+    ids=["rank of a pipeline", "rank without one", "NIC", "NIC of the only ring", "link"],
 )
 def test_what_is_slow_in_every_step_is_named(tmp_path, layout, fault, cause, culprit):
     findings, _ = findings_of(tmp_path, layout, fault)
@@ -86,3 +87,20 @@ def test_hops_that_rest_show_the_slow_one_of_a_ring(tmp_path):
     (tmp_path / "world.yaml").write_text(world)
     (one,) = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.findings.itertuples()
     assert (one.cause, one.culprit) == ("slow_nic", "10.0.6.1")
+
+
+def test_pauses_in_some_steps_are_found_by_the_noise_of_one_server(tmp_path):
+    """Lengths of steps vary by 3 %, work of a server far less."""
+    (tmp_path / "world.yaml").write_text("""\
+seed: 2
+cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400, gpu: h200,
+          gpu_spread: 0.04, fabric: {kind: tor, leaf_ports: 4, spines: 4}}
+collector: {idle_gap_us: 1000}
+jobs:
+  - {name: train, model: llama-3.2-1b, dp: 4, pp: 4, schedule: interleaved, chunks: 2, steps: 11,
+     micro_batches: 12, mfu: 0.4528, compute_jitter: 0.023, server_jitter: 0.0044,
+     step_overhead_ms: 14.4, step_overhead_jitter: 0.05}
+faults: [{kind: gc_pauses, job: train, server: s0010, pause_ms: 90, every_s: 0.5, from_step: 0}]
+""")
+    findings = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.findings
+    assert [*findings["culprit"]] == ["10.0.10.1"]

@@ -32,6 +32,12 @@ def many_nodes_lost(evidence: Evidence) -> bool:
     return sum(peer not in lost for peer in lost.values()) > 1
 
 
+def of_own_network(evidence: Evidence, faults: list[Event]) -> list[Event]:
+    """Connections that nodes lost whose own network is at fault."""
+    nodes = {event.node for event in faults if event.kind in ("link", "port")}
+    return [event for event in lost_connections(evidence) if event.node in nodes]
+
+
 def _pairs(evidence: Evidence) -> list[tuple[str, str]]:
     """Who lost a connection, and to whom; peers of unknown nodes are left out."""
     events = evidence.of("peer", "connection")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from llmlog.connections import lost_connections, shared_ends
+from llmlog.connections import lost_connections, of_own_network, shared_ends
 from llmlog.evidence import Event, Evidence, Writer
 from llmlog.progress import Iteration
 from llmlog.tracebacks import is_reaction
@@ -92,6 +92,7 @@ def faulty(evidence: Evidence) -> Culprit | None:
     faults += _signal_reports(evidence, nodes[:1])
     faults += [event for event in evidence.of("state") if event.node in nodes[:1]]
     faults += [event for event in odd_ones(evidence) if event.node in nodes[:1]]
+    faults += of_own_network(evidence, faults)
     ranks = ranks_of(evidence, faults, nodes[0] if nodes else None)
     reports = [event for event in faults if event.kind == "died"]
     for event in reports:

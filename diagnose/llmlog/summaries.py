@@ -26,6 +26,8 @@ _HOST_OF_RANK = re.compile(
     r"(?i)hostname[ =:]+(?P<node>[\w.-]+),? (?:.{0,40}?[ _])?(?<!local[ _])rank[ =:]+(?P<rank>\d+)"
 )
 """A host and a rank in one line (an environment, a greeting of Horovod)."""
+_MAPPING = re.compile(r"global_rank_mapping=.*?(\{.*\})")
+_RANKS_OF = re.compile(r"'([\w.-]+)': \[([\d, ]+)\]")
 _SIZE = re.compile(r"\b(?:n[rR]anks|world[_ ]size[=:]?) ?(\d{1,6})\b")
 _TEXT_RANK = re.compile(r"\bRank(?:ID)?[: ](\d{1,6})\b|\bglobal_rank[=: ]+(\d{1,6})\b")
 
@@ -51,6 +53,11 @@ def learn(evidence: Evidence, writer: Writer, record: Record) -> bool:
         and names_node(match["node"])
     ):
         evidence.rank_nodes.setdefault(int(match["rank"]), match["node"])
+        return True
+    if "global_rank_mapping" in text and (match := _MAPPING.search(text)):
+        for node, ranks in _RANKS_OF.findall(match[1]):
+            if names_node(node):
+                evidence.rank_nodes |= {int(rank): node for rank in ranks.split(",")}
         return True
     return False
 

@@ -274,13 +274,13 @@ def _draw(figures: Mapping[str, Any], path: Path) -> None:
     """Right servers against bytes: a point for each kind that others do not cover."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 4.5))
+    figure, axes = plt.subplots(figsize=(10, 4.5))
     shown = [name for name in figures if "given" not in name and "+ counters" not in name]
     for name, own in ((n, figures[n]) for n in shown if figures[n]["findings"][RIGHT]["of"]):
         value, low, high = (100 * own["findings"][RIGHT][key] for key in ("value", "low", "high"))
         axes.errorbar(own["mb"], value, [[value - low], [high - value]], fmt="o", capsize=3)
         axes.annotate(name, (own["mb"], value), (6, 4), textcoords="offset points", fontsize=8)
     axes.set(xscale="log", xlabel="telemetry [MB a GPU and hour]", ylabel=f"{RIGHT} [%]",
-             xlim=(None, 60 * max(figures[name]["mb"] for name in shown)))  # fmt: skip
+             xlim=(None, 300 * max(figures[name]["mb"] for name in shown)))  # fmt: skip
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)

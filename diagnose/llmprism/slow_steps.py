@@ -111,6 +111,8 @@ def _of_job(job: str, steps: pd.DataFrame, findings: pd.DataFrame) -> Iterator[S
     own: Floats = lengths.to_numpy(float)
     length = np.nanmedian(own, axis=0)
     usual = float(np.quantile(length, USUAL))
+    if not usual > 0:
+        return  # several steps in one dump: nobody knows how long each of them was
     least = usual + _least(length, usual)
     slow = (length > least) & ~_explained(numbers, findings)
     slow[[0, -1]] = False

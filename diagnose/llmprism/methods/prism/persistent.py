@@ -187,10 +187,8 @@ def _behind_hops(durations: Durations) -> Iterator[tuple[int, tuple[float, dict[
         each = np.minimum(use.peak[rows], 1.0), use.at_peak_ns[rows]
         peak, needed_ns = (nanmedian(measure, axis=1) for measure in each)
         slow, ratio = _limiting(peak, needed_ns)
-        longest_ns, whole_ns = (
-            needed_ns[slow].max(initial=0.0),
-            durations.transfer.normal_ns[number],
-        )
+        longest_ns = needed_ns[slow].max(initial=0.0)
+        whole_ns = durations.transfer.normal_ns[number]
         if MOSTLY * whole_ns <= longest_ns <= whole_ns / NEARLY:
             yield number, (ratio - 1, dict(zip(one.connections.tolist(), slow * 1.0, strict=True)))
 
@@ -204,7 +202,7 @@ def _limiting(peak: Floats, needed_ns: Floats) -> tuple[Bools, float]:
     after it, so who limits the others sends longest. It is slow if that pace is half of what links
     carry. ``peak`` is the use of links, ``needed_ns`` the time that all bytes take with it.
     """
-    full, usual_ns = peak.max(initial=0.0), max(float(np.median(needed_ns)), 1.0)
+    full, usual_ns = float(peak.max(initial=0.0)), max(float(np.median(needed_ns)), 1.0)
     slow = peak < NEARLY * full
     if slow.any():
         limit = int(np.argmax(np.where(slow, needed_ns, 0.0)))
@@ -212,7 +210,7 @@ def _limiting(peak: Floats, needed_ns: Floats) -> tuple[Bools, float]:
         return slow & (ratio > 1 / NEARLY), float(ratio)
     later = needed_ns / usual_ns - 1
     last = (later > 3 * _scatter(later, 3 * NOISE_FLOOR)) & (full < HALF)
-    return last, 1 / float(peak[last].max(initial=full))
+    return last, 1 / full if full > 0 else 1.0
 
 
 def _roles_of_transfers(durations: Durations) -> tuple[Ints, Ints]:

@@ -39,6 +39,7 @@ from llmprism.methods.prism.parameters import (
     EQUAL,
     HALF,
     HEALTHY_DEVIATIONS,
+    NOISE_FLOOR,
     OWN_WEIGHT,
     QUARTER,
     TOGETHER,
@@ -46,7 +47,7 @@ from llmprism.methods.prism.parameters import (
 )
 from llmprism.numerics.arrays import CODES, INTS, Bools, Codes, Floats, Ints
 from llmprism.numerics.edges import Usual
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import nanmedian, spread
 from llmprism.numerics.own_work import add_own_work
 
 TRAINING = ("dp", "pp", "ep", "cp", "tp")
@@ -184,6 +185,17 @@ class Durations:
         return excess
 
     @cached_property
+    def noise_ns(self) -> Floats:
+        """Standard deviation of what each unit loses in a normal step [ns], shape (units,).
+
+        It is often far below that of the length of a step, which holds the noise of all units.
+        """
+        graph = _in_graph_or_own(self.excess_ns, self.own_ns, self.compute.normal_ns > 0)
+        noise_ns = np.nan_to_num(spread(_mean_of_both(graph, self.own_ns)), nan=np.inf)
+        least_ns = max(NOISE_FLOOR * self.usual_ns, self.tick_ns)
+        return np.clip(noise_ns, least_ns, self.normal.noise_ns)
+
+    @cached_property
     def servers(self) -> Ints:
         """Server of each unit, shape (units,)."""
         return self.context.topology.servers[self.job.phases.endpoints].astype(np.int64)
@@ -262,11 +274,22 @@ def bounded_loss(excess_ns: Floats, own_ns: Floats, in_graph: Bools, bound_ns: F
     that, and the graph does not: culprits are not most units, so own work holds waiting for them.
     """
     graph, own = (np.clip(one, 0.0, bound_ns) for one in (excess_ns, own_ns))
-    graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
+    graph = _in_graph_or_own(graph, own, in_graph)
     both = (np.where(in_graph[:, None], one, np.nan) for one in (graph, own))
     by_graph, by_own = (nanmedian(one, axis=0) for one in both)
     own = np.where(by_own - by_graph > HALF * bound_ns, graph, own)
-    return np.nan_to_num(graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0))
+    return np.nan_to_num(_mean_of_both(graph, own))
+
+
+def _in_graph_or_own(graph_ns: Floats, own_ns: Floats, in_graph: Bools) -> Floats:
+    """What the graph shows, or own work where it shows nothing, shape (units, steps)."""
+    return np.where(in_graph[:, None] & np.isfinite(graph_ns), graph_ns, own_ns)
+
+
+def _mean_of_both(graph_ns: Floats, own_ns: Floats) -> Floats:
+    """The weighted mean of what the graph and own work show; the graph where that is unknown."""
+    both: Floats = graph_ns + OWN_WEIGHT * np.where(np.isfinite(own_ns), own_ns - graph_ns, 0.0)
+    return both
 
 
 def _lost_alone(job: JobView, normal: Normal, compute: Table, own_ns: Floats) -> Bools:

@@ -11,9 +11,8 @@ fewer than three peers is not judged. Hops of a ring are peers: some rest, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -221,17 +220,15 @@ def _roles_of_transfers(durations: Durations) -> tuple[Ints, Ints]:
     context, job = durations.context, durations.job
     stage = np.full(len(context.flows.addresses), -1)
     stage[job.phases.endpoints] = job.pipelines.stage
-    roles = []
-    for one in durations.graph.nodes.communicators:
-        own = int(stage[context.connections.src[one.connections]].max())
-        roles.append((one.kind, _switches(context, one.connections), own))
-    return _numbered(roles), _numbered([role[:2] for role in roles])
-
-
-def _numbered(roles: Sequence[tuple[Any, ...]]) -> Ints:
-    """A number for each different one."""
-    numbers: dict[tuple[Any, ...], int] = {}
-    return np.array([numbers.setdefault(role, len(numbers)) for role in roles], np.int64)
+    communicators = durations.graph.nodes.communicators
+    kind = np.unique([one.kind for one in communicators], return_inverse=True)[1].ravel()
+    switches = [_switches(context, one.connections) for one in communicators]
+    sender = [stage[context.connections.src[one.connections]].max() for one in communicators]
+    roles = np.stack((kind, switches, sender))
+    of_stage, of_all = (
+        np.unique(one, axis=1, return_inverse=True)[1].ravel() for one in (roles, roles[:2])
+    )
+    return of_stage, of_all
 
 
 def _switches(context: Context, connections: Ints) -> int:

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llmprism.methods.prism.durations import Durations, bounded_loss
-from llmprism.methods.prism.parameters import NOISE_FLOOR, OWN_WEIGHT, QUARTER
+from llmprism.methods.prism.parameters import QUARTER
 from llmprism.methods.prism.windows import Window
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import spread
 
 SLOW = ("slow_gpu", "slow_server", "degraded_nvlink")
 PAUSED = ("gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server")
@@ -73,23 +72,6 @@ class Lost:
         durations = self.durations
         in_graph = durations.compute.normal_ns > 0
         return bounded_loss(durations.excess_ns, durations.own_ns, in_graph, self.bound_ns)
-
-    @cached_property
-    def noise_ns(self) -> Floats:
-        """Standard deviation of what each unit loses in a normal step [ns], shape (units,).
-
-        It is often far below that of the length of a step, which holds the noise of all units.
-        """
-        durations = self.durations
-        in_graph = durations.compute.normal_ns > 0
-        graph, own = durations.excess_ns, durations.own_ns
-        graph = np.where(in_graph[:, None] & np.isfinite(graph), graph, own)
-        both = graph + OWN_WEIGHT * np.where(np.isfinite(own), own - graph, 0.0)
-        least_ns = max(NOISE_FLOOR * durations.usual_ns, durations.tick_ns)
-        noise: Floats = np.clip(
-            np.nan_to_num(spread(both), nan=np.inf), least_ns, durations.normal.noise_ns
-        )
-        return noise
 
     @cached_property
     def common(self) -> Floats:

@@ -47,7 +47,7 @@ def units(lost: Lost) -> Iterator[Hypothesis]:
     for unit in lost.seen.tolist():
         server = int(lost.servers[unit])
         prior = -float(np.log(beside[server]))
-        noise_ns, losses = float(lost.noise_ns[unit]), lost.by_units[unit]
+        noise_ns, losses = float(lost.durations.noise_ns[unit]), lost.by_units[unit]
         yield Hypothesis("unit", losses, _unit, prior, noise_ns=noise_ns, who=unit, server=server)
 
 

@@ -37,6 +37,8 @@ _OF_OTHERS = {"awaited", "lost", "host_memory", "preempted", "report"}
 _OWN = re.compile(
     r"(?s)\w+: \[?[Rr]ank \d+\b|.*(?:\bremote target \S+/task:\d|, RankID:\d)"
 )  # whose it is
+_SAYS_NOT_WHY = re.compile(r".*terminate called after throwing[^\n]*\n*")
+"""An abort without a reason, which the end of anything can be."""
 _READ = 2000
 """Characters of a line in which its kind is looked for."""
 _BLOCK = 80
@@ -244,6 +246,8 @@ class _Reader:
             _refine(event)
         elif event.kind in statements.VERDICT_NAMES and not statements.is_complete(event):
             self._leave(event)
+        elif _SAYS_NOT_WHY.fullmatch(event.text):
+            event.group = "report"
         elif event.kind == "exception" and not event.error and "Traceback" not in event.text:
             event.group = "advice"  # frames without an exception: a stack that was only printed
 

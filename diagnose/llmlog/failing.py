@@ -21,7 +21,7 @@ _SPOKEN = (
 )  # fmt: skip
 _NAMES = {name: number for number, names in _SPOKEN for name in names.split(",")}
 _EXIT = re.compile(r"(?:KILLED BY SIGNAL|EXIT CODE|signal): *(\d+)", re.IGNORECASE)
-_REPORTS = ("summary", "died", "failed", "exception", "job_failed", "ended_by_signal")
+_REPORTS = ("summary", "died", "failed", "exception", "job_failed", "ended_by_signal", "abort")
 """Kinds of events by which a launcher says that a process failed, the most exact first."""
 _WAITS = re.compile(r"SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
 

@@ -19,11 +19,11 @@ from llmlog.names import names_node
 SILENT_TOOLS = ("c10d", "kernel", "nccl")
 """Tools that speak of their own process or machine: the catalogue has their lines."""
 _WORDS = re.compile(
-    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|down|evict|exit|expel|fail|hang"
-    r"|heartbeat|hung|join|kill|lagging|launched up|lost|maintenance|memory|miss|nodes|not re|oom"
-    r"|preempt|remap|remote|removed|running at|service|signal|snippet|stall|terminat|tim(?:e"
-    r"|ed).?out|unhea|lame|unresp|exceed|low on|received|unreach|uncorrect|waiting|error"
-    r"|process name|ssh|resolve|limit|segmentation"
+    r"(?i)abort|backoff|behind|breakdown|check|code|crash|dead|died|disconnect|down|evict|exit"
+    r"|expel|fail|hang|heartbeat|hung|join|kill|lagging|launched up|lost|maintenance|memory|miss"
+    r"|nodes|not re|oom|preempt|remap|remote|removed|running at|service|reason|signal|snippet|stall"
+    r"|terminat|tim(?:e|ed).?out|unhea|lame|unresp|exceed|low on|received|unreach|uncorrect|waiting"
+    r"|error|process name|ssh|resolve|limit|segmentation"
 )
 """Words of which every statement has one."""
 _HELD_POSSIBLE = re.compile(
@@ -45,13 +45,17 @@ _CODE = re.compile(
 )
 _ENDED_BY_OTHERS = ("15", "SIGTERM", "-15", "143", "241")
 _KEY = re.compile(
-    r"(?i)^\s*[-|#=*]*\s*[{\"']{0,2}(?:env|(?:global |world )?rank|(?:node|host|machine|instance)"
-    r"(?: ?name| ip)?|ip(?: address)?|pid|process name|exit ?_?code|signal|reason|status|errorcode"
-    r"|pod|address|with errorcode)\b[\"']?\s*[:={ ]\s*\S|^\s*/job:|^\d{1,6}: \["
+    r"(?i)^\s*[-|#=*]*\s*[{\"']{0,2}(?:env|(?:global |world )?rank|(?:peer )?(?:node|host|machine"
+    r"|instance)(?: ?name| ip)?|ip(?: address)?|pid|process name|exit ?_?code|signal|reason|status"
+    r"|errorcode|pod|address|with errorcode)\b[\"']?\s*[:={ ]\s*\S|^\s*/job:|^\d{1,6}: \["
 )
 _OF_SPEAKER = re.compile(r"(?i)\b(?:HNP|local|this|own|head|master)\b")
 """Words before a subject that is the speaker itself."""
-_BLOCK = re.compile(r"^(?:.* {2})?(?:Name|Node|Node[Nn]ame|Host|Hostname|Rank): +\S+$")
+_BLOCK = re.compile(
+    r"^(?:.* {2})?(?:Name|Node|Node[Nn]ame|Host|Hostname|Rank): +\S+$"
+    r"|^\s*\"\w*(?:[Nn]ode|[Hh]ost)(?:[Nn]ame)?\"\s*:\s*\"[^\s\"]+\",?$"
+)
+_WORDS_OF_KEY = re.compile(r"(?<=[a-z])(?=[A-Z][A-Za-z]*\"\s*:)")
 _EMPTY = re.compile(r"^[\s|+=#_*-]*$")
 _ROW = re.compile(
     r"^\s*(?:\S+\s+)?\|?(?P<job>\d{2,})(?:_\d+)?(?:\.\w+)?\+?[|\s].*\b(?:COMPLETED|FAILED|TIMEOUT"
@@ -60,7 +64,7 @@ _ROW = re.compile(
     r" +\d+/\d+ +[A-Z]\w+ +\d+"
 )
 _LIST = re.compile(r"\[(\d+)[\d,-]*\]")
-_PROSE = re.compile(r"[A-Za-z(][A-Za-z ,.'\"/()-]{15,}")
+_PROSE = re.compile(r"[A-Za-z(][A-Za-z_ ,.:'\"/()-]{15,}")
 """Sentences between a verdict and its subject."""
 _COLUMNS = re.compile(r"\S(?: {2,}|\|)(?=\S)")
 _JOB = re.compile(r"(?i)\bJob(?:_?Id)?[ =:]+(\d+)\b|\bStepId=(\d+)")
@@ -97,7 +101,7 @@ def read(tool: str, text: str) -> Statement | None:
     """The statement of a text of one or several lines; None if it is none."""
     if tool in SILENT_TOOLS or not _WORDS.search(text):
         return None
-    text = _HELD_POSSIBLE.sub("", text)
+    text = _HELD_POSSIBLE.sub("", _WORDS_OF_KEY.sub(" ", text))
     pending: Statement | None = None
     for verdict in VERDICTS:
         match = verdict.pattern.search(text)
@@ -120,14 +124,14 @@ def read(tool: str, text: str) -> Statement | None:
 def subjects(text: str) -> dict[str, str | None]:
     """Whom a text names: ``rank`` (its first), ``ranks``, ``node``, ``local``, ``pid``, ``gpu``."""
     found: dict[str, str | None] = {}
-    text = _SPEAKER.sub("", text)
+    text = _WORDS_OF_KEY.sub(" ", _SPEAKER.sub("", text))
     for pattern in SUBJECTS:
         for match in pattern.finditer(text):
             for name, value in match.groupdict().items():
-                key = _ALIASES.get(name, name)
+                key = name.rstrip("0123456789")
                 if value and key == "node":
                     value = _LIST.sub(r"\1", value)  # of several nodes, the first
-                usable = value and (key != "node" or _is_node(value))
+                usable = value and (name == "node0" or key != "node" or _is_node(value))
                 if usable and key not in found:
                     found[key] = value
     if ranks := found.get("ranks"):
@@ -135,16 +139,6 @@ def subjects(text: str) -> dict[str, str | None]:
     if "node" not in found and (pod := found.get("pod")) and _is_node(pod):
         found["node"] = pod
     return found
-
-
-_ALIASES = {
-    "more": "ranks",
-    "own": "ranks",
-    "own_node": "node",
-    "at": "node",
-    "host": "node",
-    "process": "pid",
-}
 
 
 def _is_node(name: str) -> bool:

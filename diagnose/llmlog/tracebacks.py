@@ -64,7 +64,7 @@ def begin(tool: str, level: str, text: str) -> tuple[str, str] | None:
         return "exception", "fault"
     if _ABORT.match(text):
         return "abort", "fault"
-    if _FRAME.match(text) or (_BARE.match(text) and (not tool or level in "EFC")):
+    if _FRAME.match(text) or (_BARE.match(text) and tool != "kernel" and level in "EFC"):
         return "exception", "fault"
     return None
 

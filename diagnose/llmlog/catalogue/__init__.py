@@ -100,7 +100,7 @@ def _rows(name: str, table: str) -> Iterator[dict[str, Any]]:
 def _near(words: dict[str, str], pairs: Iterable[tuple[str, str]]) -> str:
     """Alternatives of a pattern: a word of one class, and within a clause one of another."""
     return "".join(
-        rf"(?:\b{words[first]}.{{0,60}}?(?<![a-z-]){words[second]})|" for first, second in pairs
+        rf"(?:\b{words[first]}.{{0,80}}?(?<![a-z-]){words[second]})|" for first, second in pairs
     )
 
 

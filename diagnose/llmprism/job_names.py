@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -70,9 +70,17 @@ def contradictions(
 
 def strangers(topology: Topology) -> list[str]:
     """Members of given jobs that the topology does not have."""
-    known = {name for end in topology.endpoints for name in (short_name(end.server), end.address)}
     given = {name for job in topology.jobs for name in job.servers}
-    return sorted(name for name in given if not {name, short_name(name)} & known)
+    return sorted(given - servers_of(topology, given).keys())
+
+
+def servers_of(topology: Topology, names: Iterable[str]) -> dict[str, str]:
+    """The server of each name that is a server's, with another domain or none, or an address."""
+    known = {short_name(end.server): end.server for end in topology.endpoints}
+    for end in topology.endpoints:
+        known |= {end.address: end.server, end.server: end.server}
+    found = {name: known.get(name, known.get(short_name(name))) for name in names}
+    return {name: server for name, server in found.items() if server is not None}
 
 
 def matched(

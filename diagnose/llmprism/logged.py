@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from llmprism.finding_fields import names_in
 from llmprism.io.topology import ScheduledJob, Topology
-from llmprism.job_names import short_name
+from llmprism.job_names import servers_of
 from prism_common.errors import Problem, UserError
 from prism_common.quantities import duration
 
@@ -115,20 +115,15 @@ def jobs_of(folders: Iterable[Path]) -> list[ScheduledJob]:
 
 def courses_of(folders: Iterable[Path], topology: Topology) -> Iterator[Course]:
     """What each job did."""
-    hosts = hosts_of(topology)
     for folder in folders:
         rows = read(folder, "course")
         for job in read(folder, "jobs"):
             own = [one for one in rows if one["job"] == job["job"]]
             pauses = tuple(Pause(*(one[name] for name in Pause._fields)) for one in own)
-            yield Course(frozenset(hosts.get(short_name(n), n) for n in _servers(job)), pauses)
+            named = _servers(job)
+            servers = servers_of(topology, named)
+            yield Course(frozenset(servers.get(name, name) for name in named), pauses)
 
 
 def _servers(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(names_in(json.loads(row["servers"] or "[]")))
-
-
-def hosts_of(topology: Topology) -> dict[str, str]:
-    """Servers by their short names, and by addresses."""
-    by_name = {short_name(end.server): end.server for end in topology.endpoints}
-    return by_name | {end.address: end.server for end in topology.endpoints}

@@ -36,8 +36,8 @@ from llmprism.diagnosis import Diagnosis
 from llmprism.finding_fields import confidence_of, evidence_of, names_in, number, text
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
-from llmprism.job_names import short_name
-from llmprism.logged import Course, Pause, hosts_of, read
+from llmprism.job_names import servers_of
+from llmprism.logged import Course, Pause, read
 from llmprism.model import UNKNOWN
 from prism_common.quantities import percent
 
@@ -82,9 +82,7 @@ class Statement:
 
     def agrees(self, other: Statement) -> float:
         """Share of the time of both in which both speak of one job; 0 if they do not."""
-        shared = len(self.servers & other.servers)
-        fewest = min(len(self.servers), len(other.servers))
-        if self.stops != other.stops or not shared or shared < SAME_JOB * fewest:
+        if self.stops != other.stops or not _is_one_job(self.servers, other.servers):
             return 0.0
         if math.isinf(other.start_ns):
             return 1.0
@@ -127,11 +125,12 @@ def together(
     statements = [
         one for kind in KINDS if kind in every for one in _statements(kind, every[kind], server_of)
     ]
-    of_logs = [one for folder in logs for one in _of_logs(folder, hosts_of(topology))]
+    of_logs = [one for folder in logs for one in _of_logs(folder, topology)]
     seen = {kind: _jobs(each, server_of) for kind, each in every.items()}
     kinds = [*every, *([LOGS] if of_logs or courses else [])]
     rows: list[dict[str, Any]] = []
     jobs = [first.jobs]
+    course_of = dict(_courses(first, courses, server_of))
     for group in _groups([*statements, *of_logs]):
         own = group[0]
         if own.kind == LOGS:
@@ -152,15 +151,16 @@ def together(
         says |= {one.kind: _says(one, place) for one in group}
         marks = [mark for one in group if (mark := _mark(one))]
         evidence = {**evidence_of(row), "seen_by": says, "marks": marks}
-        if pause := _pause(own, row, courses, first):
-            row |= _explained(row["job"], pause, evidence)
+        if own.kind == FLOWS and (course := course_of.get(row["job"])):
+            pause = course.pause_in(row, first.steps[first.steps["job"] == row["job"]])
+            row |= _explained(row["job"], pause, evidence) if pause else {}
         rows.append({**row, "evidence": json.dumps(evidence)})
     table = pd.DataFrame(rows, columns=[*DIAGNOSIS["findings"].names])
     table = table.sort_values("confidence", ascending=False, kind="stable", ignore_index=True)
     found = table.assign(finding=range(len(table))) if rows else first.findings
     every_job = pd.concat(jobs, ignore_index=True).drop_duplicates()
     verdict = first.verdict
-    for name, course in _courses(first, courses, server_of):
+    for name, course in course_of.items():
         verdict = verdict.with_pauses(name, course.paused(first.steps[first.steps["job"] == name]))
     return replace(first, findings=found, jobs=every_job, verdict=verdict)
 
@@ -214,16 +214,6 @@ def _explained(job: str, pause: Pause, evidence: dict[str, Any]) -> dict[str, st
     return {"level": "job", "culprit_kind": "job", "culprit": job, "cause": pause.what}
 
 
-def _pause(
-    own: Statement, row: Mapping[str, Any], courses: Sequence[Course], first: Diagnosis
-) -> Pause | None:
-    """The pause of its job that explains a finding of flows, if there is one."""
-    number = _same_job(own.servers, {str(at): one.servers for at, one in enumerate(courses)})
-    if own.kind != FLOWS or number is None:
-        return None
-    return courses[int(number)].pause_in(row, first.steps[first.steps["job"] == row["job"]])
-
-
 def differences(first: Diagnosis, courses: Sequence[Course], topology: Topology) -> Iterator[str]:
     """Where iterations in logs and the steps of records differ, in words."""
     server_of = {end.address: end.server for end in topology.endpoints}
@@ -272,11 +262,12 @@ def _statements(kind: str, one: Diagnosis, server_of: Mapping[str, str]) -> Iter
         )
 
 
-def _of_logs(folder: Path, hosts: Mapping[str, str]) -> Iterator[Statement]:
-    """The failures that logs state; ``hosts`` are servers by short names and addresses."""
+def _of_logs(folder: Path, topology: Topology) -> Iterator[Statement]:
+    """The failures that logs state."""
     for row in read(folder, "failures"):
-        named = names_in(json.loads(row["nodes"] or "[]"))
-        nodes = list(dict.fromkeys(hosts.get(short_name(node), node) for node in named))
+        named = [*names_in(json.loads(row["nodes"] or "[]"))]
+        servers = servers_of(topology, named)
+        nodes = list(dict.fromkeys(servers.get(node, node) for node in named))
         if nodes:
             yield Statement(
                 LOGS, frozenset(nodes), -math.inf, math.inf, row["stage"] != "slow",
@@ -396,7 +387,9 @@ def _sees(
 def _same_job(servers: frozenset[str], jobs: Mapping[str, frozenset[str]]) -> str | None:
     """The name of the job that has most of the servers."""
     best = max(jobs, key=lambda name: len(jobs[name] & servers), default=None)
-    if best is None:
-        return None
-    shared = len(jobs[best] & servers)
-    return best if shared and shared >= SAME_JOB * min(len(jobs[best]), len(servers)) else None
+    return best if best is not None and _is_one_job(jobs[best], servers) else None
+
+
+def _is_one_job(servers: frozenset[str], others: frozenset[str]) -> bool:
+    shared = len(servers & others)
+    return 0 < shared >= SAME_JOB * min(len(servers), len(others))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from prism_sim.toolkit import Run
+from llmprism.pipeline import diagnose
+from prism_sim.toolkit import Run, Scenario, load_tables, score_faults, simulate
 from tiny import simulate_one
 
 CLUSTER: dict[str, Any] = {
@@ -41,3 +42,19 @@ def fault_of(run: Run) -> dict[str, Any]:
     """The only fault in the truth."""
     (fault,) = run.truth("faults").to_dict("records")
     return fault
+
+
+def diagnosed(folder: Path, world: dict[str, Any] | Scenario) -> Any:
+    """The tables of a world that was simulated and diagnosed."""
+    run = Run(folder)
+    simulate(Scenario.model_validate(world), run)
+    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    return load_tables(run)
+
+
+def assert_named(case: Any, *, alone: bool = True, with_cause: bool = True) -> None:
+    """The culprit of the only fault is named, ``with_cause``, and nothing else if ``alone``."""
+    score = score_faults(case)
+    assert [match.localized for match in score.matches] == [True]
+    assert not with_cause or [match.cause_right for match in score.matches] == [True]
+    assert not alone or score.false_alarms == 0

@@ -106,7 +106,8 @@ class Watched:
         """Start a monitor, and end it after the round in which ``is_over`` holds."""
         folder = StateFolder(self.folder / "state")
         try:
-            source = open_source(self.source or str(self.incoming), folder.path)
+            flows = self.source or str(self.incoming) if self.settings.has_flows else None
+            source = open_source(flows, folder.path)
             network = Network(self.topology, self.names)
             monitor = Monitor(source, network, folder, self.settings, self.listeners)
             self.exits.append(monitor.run(is_over, is_interrupted))

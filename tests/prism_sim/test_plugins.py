@@ -299,11 +299,26 @@ def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tmp_path):
-    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
-    scenario.write_text(SCENARIO)
-    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
+def simulated(site: Path, folder: Path, text: str) -> Path:
+    """The run of a scenario."""
+    scenario, out = folder / "world.yaml", folder / "out"
+    scenario.write_text(text)
+    done = prism_sim(site, "simulate", str(scenario), "--out", str(out))
     assert done.returncode == 0, done.stderr
+    return out
+
+
+def refused(site: Path, folder: Path, text: str) -> str:
+    """What is wrong with a scenario."""
+    scenario = folder / "world.yaml"
+    scenario.write_text(text)
+    done = prism_sim(site, "validate", str(scenario))
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tmp_path):
+    out = simulated(installed, tmp_path, SCENARIO)
     spans = pd.read_parquet(out / "truth" / "spans.parquet")
     rank = spans[spans["rank"] == 0]
     counted = rank.groupby(["step", "kind"]).size().unstack(fill_value=0)
@@ -331,12 +346,10 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
 
 
 def test_a_schedule_of_another_package_places_layers_on_two_stages(installed, tmp_path):
-    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
     layout = "schedule: both-ends\n    pp: 2"
     asked = "schedule: {kind: one-by-one, last_first: true}"
-    scenario.write_text(SCENARIO.replace(asked, layout).replace("statistics: {bytes: 4096}", ""))
-    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    scenario = SCENARIO.replace(asked, layout).replace("statistics: {bytes: 4096}", "")
+    out = simulated(installed, tmp_path, scenario)
     spans, ranks = (pd.read_parquet(out / "truth" / f"{n}.parquet") for n in ("spans", "ranks"))
     stage = spans["rank"].map(ranks.set_index("rank")["pp"])
     sent = spans[(spans["kind"] == "send_act") & (spans["step"] == 0)]
@@ -352,11 +365,9 @@ def test_a_schedule_of_another_package_places_layers_on_two_stages(installed, tm
 def test_an_all_reduce_of_another_package_runs_with_its_options_and_spans(
     installed, tmp_path, trees
 ):
-    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
     asked = f"all_reduce: {{kind: double-tree, trees: {trees}}}\n    zero_stage: 0"
-    scenario.write_text(SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked))
-    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    scenario = SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked)
+    out = simulated(installed, tmp_path, scenario)
     spans = pd.read_parquet(out / "truth" / "spans.parquet")
     every, own = (spans[spans["kind"] == kind] for kind in ("all_reduce", "one_tree"))
     assert len(own) == trees * len(every) > 0
@@ -373,21 +384,16 @@ def test_an_all_reduce_of_another_package_runs_with_its_options_and_spans(
     ],
 )
 def test_an_all_reduce_of_another_package_is_checked(installed, tmp_path, asked, complaint):
-    scenario = tmp_path / "world.yaml"
-    scenario.write_text(SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked))
-    done = prism_sim(installed, "validate", str(scenario))
-    assert done.returncode == 1
-    assert "world.yaml:10" in done.stderr
-    assert complaint in done.stderr
+    scenario = SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked)
+    complaints = refused(installed, tmp_path, scenario)
+    assert "world.yaml:10" in complaints
+    assert complaint in complaints
 
 
 def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
-    scenario = tmp_path / "world.yaml"
-    scenario.write_text(SCENARIO.replace("every: 2", "every: 9"))
-    done = prism_sim(installed, "validate", str(scenario))
-    assert done.returncode == 1
-    assert "world.yaml:11" in done.stderr
-    assert "9 is more than the job's steps" in done.stderr
+    complaints = refused(installed, tmp_path, SCENARIO.replace("every: 2", "every: 9"))
+    assert "world.yaml:11" in complaints
+    assert "9 is more than the job's steps" in complaints
 
 
 def test_the_schema_lists_kinds_of_another_package(installed):
@@ -402,13 +408,10 @@ def test_the_schema_lists_kinds_of_another_package(installed):
 
 def test_a_package_that_cannot_be_loaded_is_one_line(installed, tmp_path):
     (installed / "foreign_kinds.py").write_text("import nowhere_to_be_found\n")
-    scenario = tmp_path / "world.yaml"
-    scenario.write_text(SCENARIO)
-    done = prism_sim(installed, "validate", str(scenario))
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "nowhere_to_be_found" in done.stderr
-    assert "foreign_kinds" in done.stderr
+    complaints = refused(installed, tmp_path, SCENARIO)
+    assert "Traceback" not in complaints
+    assert "nowhere_to_be_found" in complaints
+    assert "foreign_kinds" in complaints
 
 
 FAULT_SCENARIO = """\
@@ -434,10 +437,7 @@ for tables in sys.argv[2:]:
 
 def test_a_fault_of_another_package_is_localised_like_those_of_this_one(installed, tmp_path):
     """A finding that names another rank of its lock-step group, or their server, is right."""
-    scenario, out, tables = tmp_path / "world.yaml", tmp_path / "out", tmp_path / "tables"
-    scenario.write_text(FAULT_SCENARIO)
-    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    out, tables = simulated(installed, tmp_path, FAULT_SCENARIO), tmp_path / "tables"
     ranks = pd.read_parquet(out / "truth" / "ranks.parquet").set_index("rank")
     (fault,) = pd.read_parquet(out / "truth" / "faults.parquet").to_dict("records")
     named = {ranks["address"][15]: True, ranks["server"][9]: True, ranks["address"][0]: False}

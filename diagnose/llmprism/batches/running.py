@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from llmprism.batches.chains import chains_of
-from llmprism.batches.stitching import kept_in, stitched
+from llmprism.batches.chains import chains_of, kept_in, stitched
 from llmprism.batches.stored_spans import SpanFile, write_spans
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.columns import numbers

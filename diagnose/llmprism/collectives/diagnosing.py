@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -29,7 +28,7 @@ from llmprism.collectives.structure import (
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.io.flows import Intake
 from llmprism.io.topology import Endpoint, Topology
-from llmprism.job_names import members_of
+from llmprism.job_names import members_of, servers_of
 from llmprism.methods.prism.culprits.network import unnamed
 from llmprism.methods.prism.durations import Durations
 from llmprism.methods.prism.explanation import Explanation, row_of
@@ -71,28 +70,17 @@ class CollectiveDiagnosis:
 
     def write_late(self, path: Path) -> None:
         """Write how late each process joined each collective, and how long it transferred."""
-        rows, records = self.operations.rows, self.operations.records
-        names = [one.ident for one in records.communicators]
-        codes = (
-            ("address", rows["process"], self.addresses),
-            ("communicator", rows["communicator"], names),
-            ("operation", rows["operation"], records.operations),
-        )
-        columns: dict[str, Any] = {
-            name: pa.DictionaryArray.from_arrays(pa.array(code, pa.int32()), values)
-            for name, code, values in codes
-        }
-        columns |= {
-            "number": rows["number"],
-            "late_ns": self.operations.late_ns.astype(np.int64),
-            "waited_ns": self.operations.waited_ns.astype(np.int64),
-            "transfer_ns": self.operations.transfer_ns.astype(np.int64),
-        }
-        pq.write_table(pa.table(columns), path, compression="zstd")
+        records = self.operations.records
+        table = records.table().select(["communicator", "operation", "number"])
+        table = table.add_column(0, "address", records.named("process", self.addresses))
+        for name in ("late_ns", "waited_ns", "transfer_ns"):
+            table = table.append_column(name, [getattr(self.operations, name).astype(np.int64)])
+        pq.write_table(table, path, compression="zstd")
 
 
 def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     """Diagnose records; on a host that is not in ``topology``, a process is HOST/NUMBER."""
+    records = on_servers(records, topology)
     operations = Operations(records)
     home_of = {end.server: end.home for end in topology.endpoints}
     sets = connected(operations, [home_of.get(one.host, one.host) for one in records.processes])
@@ -141,6 +129,13 @@ def diagnose(records: Records, topology: Topology) -> CollectiveDiagnosis:
     notes += [f"{shape.name}: its communicators join processes of several given jobs, or of none"
               for shape in shapes if np.unique(given[shape.processes]).size > 1]  # fmt: skip
     return CollectiveDiagnosis(diagnosis, operations, addresses, notes)
+
+
+def on_servers(records: Records, topology: Topology) -> Records:
+    """The same, where hosts are called as the servers that they are."""
+    servers = servers_of(topology, {one.host for one in records.processes})
+    processes = [one._replace(host=servers.get(one.host, one.host)) for one in records.processes]
+    return replace(records, processes=processes)
 
 
 def _stepped(operations: Operations, shapes: list[Shape]) -> Iterator[tuple[Shape, Stepped | None]]:
@@ -289,22 +284,24 @@ def _notes(
     if partly := sum(count < nics[host] for host, count in hosts.items()):
         what = f"on {counted(partly, 'server')}, fewer processes than NICs have records"
         yield f"{what}, and these do not say which NIC a process has"
-    if operations.records.lost:
-        yield f"ring buffers lost {counted(operations.records.lost, 'record')}"
+    if lost := operations.records.lost:
+        yield f"ring buffers lost {counted(lost, 'record')}"
     for folder in sorted(operations.records.folders):
         yield f"dumps of the flight recorder name no host; {folder}/3 is the rank 3 of {folder}"
     for shape in shapes:
         if shape.missing:
             ranks = counted(shape.missing, "rank")
             yield f"{shape.name}: {ranks} of its communicators without records"
+    tick_ns = operations.tick_ns
+    ends = f"ends are known to {duration(tick_ns)}" if np.isfinite(tick_ns) else "ends are unknown"
     for shape, steps in known:
         if not steps.is_measured:
             yield (
-                f"{shape.name}: ends are known to {duration(operations.tick_ns)}, so the lengths of"
-                " its steps follow from waiting; what slows all processes alike is unknown"
+                f"{shape.name}: {ends}, so the lengths of its steps follow from waiting; what slows"
+                " all processes alike is unknown"
             )
     apart = {host: ahead for host, ahead in offsets.items()
-             if abs(ahead) > max(CLOCKS_NS, 2 * operations.tick_ns)}  # fmt: skip
+             if abs(ahead) > max(CLOCKS_NS, 2 * tick_ns)}  # fmt: skip
     if apart:
         host, most = max(apart.items(), key=lambda one: abs(one[1]))
         yield (

@@ -11,11 +11,12 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.collectives.reading import Records
-from llmprism.io.clock import clock_tick_ns
 from llmprism.numerics.arrays import Bools, Floats, Grouped, Ints, grouped
 
 US = 1000
 """Nanoseconds of a microsecond."""
+SHORTEST_PAUSE = 0.1
+"""Of the pauses between dumps: fewer are shorter than usual, such as that before the last dump."""
 
 
 class Operations:
@@ -30,7 +31,8 @@ class Operations:
     late_ns : of each row, what the longest of its operation takes longer; 0 for messages [ns].
     transfer_ns : of each row, the shortest time of its operation, of a message at both ends [ns].
     origin_us : the first end.
-    tick_ns : by how much ends may be wrong: the time between dumps, 0 for exact ones.
+    tick_ns : by how much ends may be wrong: the time between dumps, 0 for exact ones; infinite if
+        it is unknown.
     """
 
     def __init__(self, records: Records) -> None:
@@ -97,11 +99,16 @@ class Operations:
 
     @cached_property
     def tick_ns(self) -> float:
+        """Dumps on an even pace are multiples of it apart; others rarely less than it."""
         if self.records.exact_ends or not len(self.rows):
             return 0.0
-        ends = np.unique(self.rows["end_us"][self.rows["process"] == self.rows["process"][0]])
-        tick = clock_tick_ns(np.diff(ends)) if ends.size > 2 else 0
-        return float(tick) * US
+        process, communicator = self.rows["process"], self.rows["communicator"]
+        own = (process == process[0]) & (communicator == communicator[0])
+        apart = np.diff(np.unique(self.rows["end_us"][own]))
+        if not apart.size:
+            return np.inf
+        even = int(np.gcd.reduce(apart))
+        return float(even if even > 1 else np.quantile(apart, SHORTEST_PAUSE)) * US
 
 
 def clock_offsets_ns(operations: Operations) -> dict[str, float]:

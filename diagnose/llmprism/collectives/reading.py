@@ -9,22 +9,26 @@ groups of its rank, and its last operations. What cannot be read is counted by r
 
 from __future__ import annotations
 
-import gzip
+import math
 import re
 import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from llmprism.ingest.sources import BROKEN, find
+from llmprism.ingest.sources import Source as File
 from prism_common.errors import Problem, UserError
 from prism_common.recorder import DumpError, has_all_ranks, looks_like_dump, read_dumps
 from prism_common.untrusted import lines, parsed
@@ -37,14 +41,20 @@ ROW = np.dtype(_FIELDS)
 _ROW = struct.Struct("=iiihiiqfq")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _SAMPLE = re.compile(r"(nccl_\w+)\{(.*)\}\s+(\S+)")
+_IMPOSSIBLE = (ValueError, TypeError, OverflowError)
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-OURS = ("communicator", "rank", "ranks", "nodes", "host", "process", "operation", "number",
-        "peer", "bytes", "exec_us", "end_us")  # fmt: skip
-"""Columns of a table; those after ``operation`` may be missing, but not ``exec_us``."""
-_NEEDED = ("communicator", "rank", "ranks", "host", "process", "operation", "exec_us")
-NO_JSON, NO_HEAD, NO_OPERATION, IMPOSSIBLE, OPEN, NOT_TIMED = (
-    "lines that are no JSON", "records without a header", "lines of another kind",
-    "records with impossible values",
+NEEDED = ("communicator", "rank", "ranks", "host", "process", "operation", "exec_us")
+OTHERWISE: dict[str, Any] = {
+    "nodes": -1, "name": "unknown", "number": -1, "peer": -1, "bytes": 0, "end_us": 0,
+    "exact": True,
+}  # fmt: skip
+"""Columns of a table, and those that it may lack with the value that they have then."""
+_HEAD = ["communicator", "rank", "ranks", "nodes", "name", "host", "process"]
+_FIGURES = {"number": "number", "peer": "peer", "size_bytes": "bytes", "exec_us": "exec_us",
+            "end_us": "end_us"}  # fmt: skip
+BROKEN_FILE, NO_JSON, NO_HEAD, NO_OPERATION, IMPOSSIBLE, OPEN, NOT_TIMED = (
+    "files that are broken", "lines that are no JSON", "records without a header",
+    "lines of another kind", "records with impossible values",
     "operations that are not completed (llmlog names the rank that they wait for)",
     "operations without a duration (PyTorch records it with TORCH_NCCL_ENABLE_TIMING=1)",
 )  # fmt: skip
@@ -96,6 +106,23 @@ class Records:
     lost: int = 0
     exact_ends: bool = True
 
+    def table(self) -> pa.Table:
+        """The rows as a table that :meth:`Reader.add` takes."""
+        of_each = (("communicator", self.communicators, ("communicator", "ranks", "nodes", "name")),
+                   ("process", self.processes, ("host", "process")))  # fmt: skip
+        columns = {
+            name: self.named(kind, [one[at] for one in every])
+            for kind, every, names in of_each for at, name in enumerate(names)
+        }  # fmt: skip
+        columns |= {ours: pa.array(self.rows[name]) for name, ours in _FIGURES.items()}
+        columns["operation"] = self.named("operation", self.operations)
+        exact = pa.repeat(self.exact_ends, len(self.rows))
+        return pa.table({**columns, "rank": self.rows["place"], "exact": exact})
+
+    def named(self, kind: str, values: Sequence[object]) -> pa.Array:
+        """Of each row, the value of its process, communicator or operation, as text."""
+        return pa.array([*map(str, values)], pa.string()).take(pa.array(self.rows[kind]))
+
 
 def read(inputs: Sequence[str], mapping: Mapping[str, str]) -> Records:
     """Read files, and all files of folders.
@@ -104,37 +131,21 @@ def read(inputs: Sequence[str], mapping: Mapping[str, str]) -> Records:
     ------
     UserError : a file cannot be read, or has nothing of a library.
     """
-    into = Reader()
-    paths = [path for name in inputs for path in files_of(Path(name))]
-    for path in paths:
+    into, files = Reader(), find(inputs)
+    for file in files:
         try:
-            before = len(into.rows) + len(into.found.folders)
-            into.read(path, mapping)
-        except OSError as error:
-            how = "name a file or a folder of records"
-            raise UserError(Problem(error.strerror or str(error), str(path), how)) from error
-        except (pa.ArrowInvalid, EOFError, DumpError) as error:
-            raise UserError(Problem(f"the file is broken: {error}", str(path))) from error
-        if len(paths) == 1 and len(into.rows) + len(into.found.folders) == before:
-            raise _nothing(into.found.set_aside, str(path))
+            into.read(file, mapping)
+        except (*BROKEN, DumpError) as error:
+            if len(files) == 1:
+                raise UserError(Problem(f"the file is broken: {error}", str(file))) from error
+            into.found.set_aside[BROKEN_FILE] += 1
     found = into.result()
     if not len(found.rows) + len(found.folders):
-        raise _nothing(found.set_aside, " ".join(inputs))
+        counted = ", ".join(f"{count:,} {reason}" for reason, count in found.set_aside.items())
+        what = f"no record of a collective ({counted or 'it is empty'})"
+        how = "name the files of NCCL Inspector, or use --map"
+        raise UserError(Problem(what, " ".join(inputs), how))
     return found
-
-
-def _nothing(reasons: Counter[str], where: str) -> UserError:
-    counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-    what = f"no record of a collective ({counted or 'it is empty'})"
-    return UserError(Problem(what, where, "name the files of NCCL Inspector, or use --map"))
-
-
-def files_of(path: Path) -> list[Path]:
-    """A file, or all files in a folder, in the order of their names."""
-    if not path.is_dir():
-        return [path]
-    found = sorted(one for one in path.rglob("*") if one.is_file())
-    return [one for one in found if not one.name.startswith(".")]
 
 
 class Place(NamedTuple):
@@ -152,15 +163,11 @@ class Reader:
         self.found = Records()
         self.rows = bytearray()
         self._codes: dict[object, int] = {}
-        self._tables: dict[str, list[Any]] = {
-            "process": self.found.processes,
-            "communicator": self.found.communicators,
-            "operation": self.found.operations,
-        }
         self._heads: dict[tuple[object, ...], tuple[int, int, int]] = {}
-        self._dropped: dict[tuple[object, ...], int] = {}
         self._marked: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._left = 0
+        self._dropped: dict[tuple[object, ...], int] = {}
+        self._samples: list[dict[str, Any]] = []
 
     def result(self) -> Records:
         """All records, without those whose values are impossible."""
@@ -174,41 +181,41 @@ class Reader:
         self.found.members = np.unique(np.array([*self._heads.values()]).reshape(-1, 3), axis=0)
         return self.found
 
-    def read(self, path: Path, mapping: Mapping[str, str]) -> None:
+    def read(self, file: File, mapping: Mapping[str, str]) -> None:
         """Read one file, whatever its format."""
-        with path.open("rb") as stream:
-            head = stream.read(4096)
-        if head[:2] == b"\x1f\x8b":
-            with gzip.open(path) as unpacked:
-                self._lines(unpacked)
-        elif head[:4] == b"PAR1":
+        head, path = file.head, file.path
+        if head[:4] == b"PAR1":
             self._table(pq.ParquetFile(path).iter_batches(), mapping, path)
         elif looks_like_dump(path):
             self._dumps(path)
         elif head.lstrip()[:1] in (b"{", b"#") or head.startswith(b"nccl_") or not mapping:
-            with path.open("rb") as stream:
-                self._lines(stream)
+            with file.open() as stream:
+                self.read_on(stream, Place(), math.inf, is_whole=True)
         else:
-            self._table(pyarrow.csv.open_csv(path), mapping, path)
+            with file.open() as stream:
+                self._table(pyarrow.csv.open_csv(stream), mapping, path)
+        if self._samples:
+            self.add(pd.DataFrame(self._samples))
+            self._samples = []
 
-    def _lines(self, stream: IO[bytes] | gzip.GzipFile) -> None:
-        self._marked, self._left = None, 0
-        for text in lines(cast(IO[bytes], stream)):
-            self._line(text)
+    def read_on(
+        self, stream: IO[bytes], place: Place, until_s: float, *, is_whole: bool = False
+    ) -> Place:
+        """Read the lines behind a place, up to a time of the steady clock; return where that is.
 
-    def read_on(self, path: Path, place: Place, until_s: float) -> Place:
-        """Read the whole lines behind a place, up to a time of the steady clock; where that is."""
+        A last line without an end is still being written, unless the file ``is_whole``.
+        """
         offset, self._marked, self._left = place
-        with path.open("rb") as stream:
-            stream.seek(offset)
+        stream.seek(offset)
+        with suppress(*([] if is_whole else [EOFError])):  # what compresses it goes on
             for text in lines(stream):
-                if text is not None and not text.endswith(b"\n"):
-                    break  # it is still being written
+                if not (is_whole or text is None or text.endswith(b"\n")):
+                    break
                 self._line(text)
                 offset = stream.tell()
                 if time.monotonic() > until_s:
                     break
-        return Place(offset, self._marked, self._left)
+        return Place(offset, self._marked if self._left else None, self._left)
 
     def _line(self, text: bytes | None) -> None:
         """One line; None if it was too long."""
@@ -220,7 +227,7 @@ class Reader:
             return
         try:
             self._object(parsed(text))
-        except (ValueError, struct.error, TypeError, AttributeError, KeyError) as error:
+        except (*_IMPOSSIBLE, struct.error, AttributeError, KeyError) as error:
             reason = NO_JSON if isinstance(error, ValueError) else IMPOSSIBLE
             self.found.set_aside[reason] += 1
             self._left -= self._left > 0
@@ -252,15 +259,12 @@ class Reader:
             end_us = max(event["kernel_stop_ts"] for event in events)
         else:
             end_us, self.found.exact_ends = metadata.get("dump_timestamp_us", 0), False
-        self._add(header, metadata, fields, kind, end_us)
-
-    def _add(
-        self, header: dict[str, Any], metadata: dict[str, Any], fields: dict[str, Any], kind: str,
-        end_us: int = 0,
-    ) -> None:  # fmt: skip
-        """Add an operation, whose fields have the names of the Inspector."""
+        place = self._head(
+            header["id"], header["rank"], header["n_ranks"], header.get("nnodes", -1),
+            header.get("comm_name", "unknown"), metadata.get("hostname"), metadata.get("pid"),
+        )  # fmt: skip
         self.rows += _ROW.pack(
-            *self._head(header, metadata), self._code("operation", fields[kind]),
+            *place, self._code(self.found.operations, str(fields[kind])),
             fields.get(f"{kind}_sn", -1), fields.get("p2p_peer", -1),
             fields.get(f"{kind}_msg_size_bytes", 0), fields[f"{kind}_exec_time_us"], end_us,
         )  # fmt: skip
@@ -270,51 +274,46 @@ class Reader:
         folder = path.name if has_all_ranks(path) else path.absolute().parent.name
         self.found.folders.add(folder)
         for dump in read_dumps(path):
-            metadata = {"hostname": folder, "pid": dump.rank}
-            headers = {
-                group: {"id": f"{folder}:{group}", "rank": ranks.index(dump.rank),
-                        "n_ranks": len(ranks), "comm_name": dump.names[group]}
+            heads = {
+                group: (f"{folder}:{group}", ranks.index(dump.rank), len(ranks), -1,
+                        dump.names[group], folder, dump.rank)
                 for group, ranks in dump.members.items() if dump.rank in ranks
             }  # fmt: skip
-            for header in headers.values():
-                self._head(header, metadata)
+            for head in heads.values():
+                self._head(*head)
             for call in dump.calls:
-                if not call.done or call.exec_us is None or call.group not in headers:
-                    reason = NO_HEAD if call.group not in headers else NOT_TIMED
+                if not call.done or call.exec_us is None or call.group not in heads:
+                    reason = NO_HEAD if call.group not in heads else NOT_TIMED
                     self.found.set_aside[reason if call.done else OPEN] += 1
                     continue
                 name, peer = call.pair or (call.operation, -1)
-                kind = "coll" if call.pair is None else "p2p"
-                self.found.exact_ends = False
-                self._add(headers[call.group], metadata, {
-                    kind: name.removesuffix("_base").replace("_", ""), "p2p_peer": peer,
-                    f"{kind}_msg_size_bytes": call.size_bytes, "coll_sn": call.number,
-                    f"{kind}_exec_time_us": call.exec_us,
-                }, kind, call.created_us + round(call.exec_us))  # fmt: skip
+                self._samples.append({
+                    **dict(zip(_HEAD, heads[call.group], strict=True)),
+                    "operation": name.removesuffix("_base").replace("_", ""), "peer": peer,
+                    "number": call.number if call.pair is None else -1, "bytes": call.size_bytes,
+                    "exec_us": call.exec_us, "end_us": call.created_us + round(call.exec_us),
+                })  # fmt: skip
 
-    def _head(self, header: dict[str, Any], metadata: dict[str, Any]) -> tuple[int, int, int]:
-        """Process, communicator and place in it of a record."""
-        host, pid = metadata.get("hostname"), metadata.get("pid")
-        key = (header["id"], header["rank"], header["n_ranks"], host, pid)
-        found = self._heads.get(key)
+    def _head(self, *head: Any) -> tuple[int, int, int]:
+        """Process, communicator and place in it of a record, whose columns ``_HEAD`` are given."""
+        found = self._heads.get(head)
         if found is None:
-            ranks, nodes = int(header["n_ranks"]), int(header.get("nnodes", -1))
-            name = str(header.get("comm_name", "unknown"))
-            communicator = Communicator(str(header["id"]), ranks, nodes, name)
-            found = self._heads[key] = (
-                self._code("process", Process(str(host), str(pid))),
-                self._code("communicator", communicator),
-                int(header["rank"]),
+            ident, *numbers, name, host, pid = head
+            rank, ranks, nodes = (int(np.int32(int(one))) for one in numbers)
+            communicator = Communicator(str(ident), ranks, nodes, str(name))
+            found = self._heads[head] = (
+                self._code(self.found.processes, Process(str(host), str(pid))),
+                self._code(self.found.communicators, communicator),
+                rank,
             )
         return found
 
-    def _code(self, kind: str, value: Any) -> int:
-        """The number of a value of one kind; a new one for a new value."""
-        code = self._codes.get((kind, value))
+    def _code(self, table: list[Any], value: object) -> int:
+        """The place of a value in the table of its kind; a new one for a new value."""
+        code = self._codes.get(value)
         if code is None:
-            table = self._tables[kind]
-            code = self._codes[kind, value] = len(table)
-            table.append(str(value) if kind == "operation" else value)
+            code = self._codes[value] = len(table)
+            table.append(value)
         return code
 
     def _sample(self, text: str) -> None:
@@ -328,13 +327,13 @@ class Reader:
         job, name = fields.get("slurm_job_id", ""), fields.get("comm_name", "unknown")
         ranks = fields.get("nranks", fields.get("n_ranks", "0"))
         try:
-            self._row({
+            self._samples.append({
                 "communicator": fields.get("comm_id", f"{job} {name} of {ranks}"), "ranks": ranks,
                 "rank": fields.get("rank", "-1"), "nodes": fields.get("n_nodes", "-1"),
                 "name": name, "host": fields.get("hostname", fields["node"]),
-                "process": fields["gpu"], "exec_us": float(match[3]), "end_us": 0,
+                "process": fields["gpu"], "exec_us": match[3], "exact": False,
                 "operation": fields.get("collective", fields.get("p2p_operation", "unknown")),
-                "number": int(fields.get("coll_sn", 0)), "peer": -("collective" in fields),
+                "number": fields.get("coll_sn", "0"), "peer": -("collective" in fields),
                 "bytes": _bytes(fields.get("message_size", "0")),
             })  # fmt: skip
         except ValueError:
@@ -344,32 +343,39 @@ class Reader:
         self, batches: Iterator[pa.RecordBatch], mapping: Mapping[str, str], path: Path
     ) -> None:
         """Rows of a table whose columns ``mapping`` names."""
+        theirs = {ours: mapping.get(ours, ours) for ours in (*NEEDED, *OTHERWISE)}
         for batch in batches:
-            theirs = {ours: mapping.get(ours, ours) for ours in OURS}
-            absent = [ours for ours in _NEEDED if theirs[ours] not in batch.schema.names]
+            absent = [ours for ours in NEEDED if theirs[ours] not in batch.schema.names]
             if absent:
                 what = f"the table has no column for {', '.join(absent)}"
                 raise UserError(Problem(what, str(path), "name them: --map OURS=THEIRS,..."))
-            columns = {
-                ours: batch.column(name).to_pylist() if name in batch.schema.names else None
-                for ours, name in theirs.items()
-            }
-            for row in range(batch.num_rows):
-                self._row({ours: one[row] for ours, one in columns.items() if one is not None})
+            known = {ours: name for ours, name in theirs.items() if name in batch.schema.names}
+            self.add(batch.select([*known.values()]).to_pandas().set_axis([*known], axis=1))
 
-    def _row(self, fields: dict[str, Any]) -> None:
-        header = {"id": fields["communicator"], "rank": fields["rank"], "n_ranks": fields["ranks"]}
-        header |= {"nnodes": fields.get("nodes", -1), "comm_name": fields.get("name", "unknown")}
-        metadata = {"hostname": fields["host"], "pid": fields["process"]}
-        self.found.exact_ends &= "end_us" in fields
-        try:
-            self._add(header, metadata, {
-                "coll": fields["operation"], "coll_sn": fields.get("number", -1),
-                "p2p_peer": fields.get("peer", -1), "coll_msg_size_bytes": fields.get("bytes", 0),
-                "coll_exec_time_us": fields["exec_us"],
-            }, "coll", fields.get("end_us", 0))  # fmt: skip
-        except (ValueError, TypeError, struct.error):
-            self.found.set_aside[IMPOSSIBLE] += 1
+    def add(self, table: pd.DataFrame) -> None:
+        """Add operations as a table with the columns above."""
+        lacking = {name: value for name, value in OTHERWISE.items() if name not in table}
+        table = table.assign(**lacking)
+        figures = table[[*_FIGURES.values()]].apply(pd.to_numeric, errors="coerce")
+        good = figures.abs().lt([float(2**31)] * 2 + [2.0**63, np.inf, 2.0**63]).all(axis=1)
+        heads = table.groupby(_HEAD, sort=False, dropna=False, observed=True)
+        codes = np.full((heads.ngroups, 3), -1)
+        for at, own in enumerate(table.drop_duplicates(_HEAD)[_HEAD].itertuples(index=False)):
+            with suppress(*_IMPOSSIBLE):
+                codes[at] = self._head(*own)
+        place = codes[heads.ngroup()]
+        good &= place[:, 0] >= 0
+        self.found.set_aside[IMPOSSIBLE] += int((~good).sum())
+        self.found.exact_ends &= bool(table["exact"].all()) and "end_us" not in lacking
+        rows = np.zeros(int(good.sum()), ROW)
+        for name, code in zip(("process", "communicator", "place"), place[good].T, strict=True):
+            rows[name] = code
+        for name, column in _FIGURES.items():
+            rows[name] = figures.loc[good, column]
+        operation, names = pd.factorize(table.loc[good, "operation"].astype(str))
+        codes = np.array([self._code(self.found.operations, one) for one in names], np.int64)
+        rows["operation"] = codes[operation]
+        self.rows += rows.tobytes()
 
 
 def _bytes(text: str) -> int:

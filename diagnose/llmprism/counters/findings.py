@@ -18,7 +18,6 @@ from llmprism.counters.cleaning import PortSeries
 from llmprism.counters.curves import Curves
 from llmprism.counters.peers import (
     DEVIATIONS,
-    MAD_TO_DEVIATION,
     Members,
     burst_shares,
     longer_bursts,
@@ -29,6 +28,7 @@ from llmprism.counters.steps import JobSteps
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
 from prism_common.kinds import UNKNOWN
 
 STOPPED_STEPS = 4.0
@@ -168,7 +168,7 @@ def _slower(view: JobView, steps: JobSteps, curves: Curves) -> Iterator[CounterF
 
 def _noise(took: Floats) -> float:
     """The usual deviation of a step: from its neighbours, so that a change of level adds none."""
-    return float(MAD_TO_DEVIATION * np.median(np.abs(np.diff(took))) / np.sqrt(2))
+    return float(TO_SIGMA * np.median(np.abs(np.diff(took))) / np.sqrt(2))
 
 
 def slow_runs(took: Floats, usual: float, noise: float) -> list[tuple[int, int]]:

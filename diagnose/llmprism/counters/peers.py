@@ -15,6 +15,7 @@ import numpy as np
 from llmprism.counters.curves import Curves
 from llmprism.counters.steps import JobSteps
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import deviation
 
 SAME_BYTES = 0.04
 """By which the bytes of two NICs of a role differ at most: retransmissions, and traffic besides."""
@@ -28,7 +29,6 @@ DEVIATIONS = 8.0
 """Deviations of the bursts of peers, for one of them to stand out."""
 FOREMOST = 0.8
 """Of the servers of a job: the set of NICs that so many of them use, the others should."""
-MAD_TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def longer_bursts(share: Floats, role: Ints) -> tuple[Floats, Bools]:
         if same.size <= FEWEST_PEERS:
             continue
         middle = float(np.median(share[same]))
-        spread = MAD_TO_DEVIATION * float(np.median(np.abs(share[same] - middle)))
+        spread = deviation(share[same])
         ratio[same] = share[same] / max(middle, 1e-9)
         least = max(LONGER_BURST * middle, middle + DEVIATIONS * spread)
         out[same] = share[same] > least

@@ -25,9 +25,7 @@ from llmprism.ingest.templates import (
     Template,
     columns_of,
     headers_of,
-    ipfix_options,
     templates,
-    v9_options,
 )
 from llmprism.io.notes import Notes
 from llmprism.numerics.arrays import Array
@@ -156,12 +154,9 @@ class Decoder:
             place += size
 
     def _set(self, number: int, body: bytes, scope: Scope, moment: Moment) -> Iterator[Records]:
-        if number in (0, 2):
-            yield from self._learn(templates(body, scope[1]), scope)
-        elif number == 1:
-            yield from self._learn(v9_options(body), scope)
-        elif number == 3:
-            yield from self._learn(ipfix_options(body), scope)
+        if number < 4:
+            version, are_options = {1: 9, 3: 10}.get(number, scope[1]), number in (1, 3)
+            yield from self._learn(templates(body, version, are_options=are_options), scope)
         elif number >= 256:
             template = self._templates.get((scope, number))
             if template is None:

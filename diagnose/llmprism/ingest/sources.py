@@ -180,7 +180,7 @@ def find(inputs: Iterable[str]) -> list[Source]:
     found: dict[Path, bool] = {}
     problems = []
     for name in inputs:
-        paths = list(_paths(name))
+        paths = list(paths_of(name))
         if not paths:
             how = "name a file, a folder or a glob such as 'exports/*.pcap'"
             problems.append(Problem("there is no such file", name, how))
@@ -191,7 +191,8 @@ def find(inputs: Iterable[str]) -> list[Source]:
     return [Source(path, is_named) for path, is_named in found.items()]
 
 
-def _paths(name: str) -> Iterator[Path]:
+def paths_of(name: str) -> Iterator[Path]:
+    """Yield the files that a name, a folder or a glob stands for, in order."""
     try:
         path = Path(name)
         if path.is_dir():

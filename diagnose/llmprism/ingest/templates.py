@@ -98,16 +98,23 @@ def _kept(name: str) -> str:
     return name if not again or (number in KINDS and int(again) < MOST_HEADERS) else ""
 
 
-def templates(body: bytes, version: int) -> Iterator[tuple[int, Template]]:
-    """The templates of flow records in a set, each with its number."""
-    place = 0
-    while place + 4 <= len(body):
+def templates(
+    body: bytes, version: int, *, are_options: bool = False
+) -> Iterator[tuple[int, Template]]:
+    """The templates of flow records or of options in a set, each with its number."""
+    place, head = 0, 6 if are_options else 4
+    while place + head <= len(body):
         number, count = struct.unpack_from(">HH", body, place)
         if number < 256:
             return  # padding
-        fields, place = _fields(body, place + 4, count, version == 10)
-        if fields:
-            yield number, _template(fields, False)
+        scope: list[tuple[str, int]] = []
+        if are_options and version == 9:  # lengths [bytes] of the fields of a scope, and of others
+            found, _ = _fields(body, place + head, count // 4, False)
+            scope = [("10" if kind == str(_V9_INTERFACE) else "", size) for kind, size in found]
+            place, count = place + count, struct.unpack_from(">H", body, place + 4)[0] // 4
+        fields, place = _fields(body, place + head, count, version == 10)
+        if scope or fields:
+            yield number, _template(scope + fields, are_options)
 
 
 def _fields(
@@ -124,31 +131,6 @@ def _fields(
             name = f"r{number & 0x7FFF}" if enterprise == _REVERSE else ""
         fields.append((name, size))
     return fields, place
-
-
-def v9_options(body: bytes) -> Iterator[tuple[int, Template]]:
-    """The options templates in a set of NetFlow v9, each with its number."""
-    place = 0
-    while place + 6 <= len(body):
-        number, scopes, options = struct.unpack_from(">HHH", body, place)
-        if number < 256:
-            return
-        found, _ = _fields(body, place + 6, scopes // 4, False)
-        scope = [("10" if kind == str(_V9_INTERFACE) else "", size) for kind, size in found]
-        fields, place = _fields(body, place + 6 + scopes, options // 4, False)
-        yield number, _template(scope + fields, True)
-
-
-def ipfix_options(body: bytes) -> Iterator[tuple[int, Template]]:
-    """The options templates in a set of IPFIX, each with its number."""
-    place = 0
-    while place + 6 <= len(body):
-        number, count, _ = struct.unpack_from(">HHH", body, place)
-        if number < 256:
-            return
-        fields, place = _fields(body, place + 6, count, True)
-        if fields:
-            yield number, _template(fields, True)
 
 
 def columns_of(template: Template, body: bytes) -> tuple[Columns, int, bool]:

@@ -35,7 +35,7 @@ _WITH_UNIT = re.compile(r"(?P<n>\d{1,18})(?:\.(?P<f>\d{1,9})\d*)?\s*(?P<unit>ns|
 
 def times_ns(values: pa.ChunkedArray, unit: str | None = None) -> pa.Array:
     """Return times in ns since 1970; null for what cannot be read."""
-    found = _instants_ns(values, unit)
+    found = _read(values, lambda size: unit or _unit_of(size), _iso, pa.types.is_timestamp)
     if not found.null_count < len(found):
         return found
     known = found.drop_null().to_numpy(zero_copy_only=False)
@@ -44,27 +44,23 @@ def times_ns(values: pa.ChunkedArray, unit: str | None = None) -> pa.Array:
     return pc.if_else(pc.less(found, EARLIEST_NS), None, found)
 
 
-def _instants_ns(values: pa.ChunkedArray, unit: str | None) -> pa.Array:
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        return _instants_ns(values.cast(kind.value_type), unit)
-    if pa.types.is_timestamp(kind):
-        return _scaled(values.cast(pa.int64()), lambda _size: kind.unit)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _scaled(values, lambda size: unit or _unit_of(size))
-    return _from_text(values.cast(pa.string()), lambda size: unit or _unit_of(size), _iso)
-
-
 def durations_ns(values: pa.ChunkedArray, unit: str | None = None) -> pa.Array:
     """Return durations in ns; without a unit, numbers are seconds. Null for what cannot be read."""
+    return _read(values, lambda _size: unit or "s", _clock_text, pa.types.is_duration)
+
+
+def _read(
+    values: pa.ChunkedArray, unit: _Unit, spelled: _Spelled, has_unit: Callable[[pa.DataType], bool]
+) -> pa.Array:
+    """Return values of any type in ns; ``has_unit`` tells the types that have one of their own."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return durations_ns(values.cast(kind.value_type), unit)
-    if pa.types.is_duration(kind):
+        return _read(values.cast(kind.value_type), unit, spelled, has_unit)
+    if has_unit(kind):
         return _scaled(values.cast(pa.int64()), lambda _size: kind.unit)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _scaled(values, lambda _size: unit or "s")
-    return _from_text(values.cast(pa.string()), lambda _size: unit or "s", _clock_text)
+        return _scaled(values, unit)
+    return _from_text(values.cast(pa.string()), unit, spelled)
 
 
 def numbers(text: pa.Array) -> tuple[Ints, Floats, Bools]:
@@ -89,6 +85,8 @@ def numbers(text: pa.Array) -> tuple[Ints, Floats, Bools]:
 
 _Unit = Callable[[Floats], str]
 """Returns the unit of numbers, given those that can be read."""
+_Spelled = Callable[[pa.Array], tuple[Ints, Bools]]
+"""Returns what text that is no number says [ns], and where it says nothing."""
 
 
 def _scaled(values: pa.ChunkedArray, unit: _Unit) -> pa.Array:
@@ -110,9 +108,7 @@ def _unit_of(values: Floats) -> str:
     return next((unit for size, unit in _SIZES if middle >= size), "s")
 
 
-def _from_text(
-    values: pa.ChunkedArray, unit: _Unit, spelled: Callable[[pa.Array], tuple[Ints, Bools]]
-) -> pa.Array:
+def _from_text(values: pa.ChunkedArray, unit: _Unit, spelled: _Spelled) -> pa.Array:
     """Return times from text: numbers, exact to the ns, or what ``spelled`` reads of the rest."""
     text = pc.utf8_trim_whitespace(values.combine_chunks())
     text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text

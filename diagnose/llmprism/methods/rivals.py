@@ -29,8 +29,6 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.tables import DIAGNOSIS
@@ -39,6 +37,7 @@ from llmprism.methods import register
 from llmprism.model import Jobs
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.bocd import Prior, run_lengths
+from llmprism.numerics.graph import components, distinct
 from prism_common.kinds import DP, UNKNOWN
 from prism_common.progress import Progress
 
@@ -64,8 +63,7 @@ def connected_jobs(flows: FlowTable, topology: Topology) -> Jobs:
         np.concatenate([src, active]),
         np.concatenate([dst, first_of_server[topology.servers[active]]]),
     )
-    graph = coo_array((np.ones(ends[0].size), ends), (size, size))
-    _, component = connected_components(graph, directed=False)
+    component = components(*distinct(*ends), size)
     of_address = np.full(size, -1, np.int32)
     of_address[active], found = pd.factorize(component[active])
     return Jobs(of_address, len(found))

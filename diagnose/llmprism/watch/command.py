@@ -112,7 +112,8 @@ def watch(
     """Watch a source."""
     values = {**locals()}
     del values["context"]
-    lacking = [one for one in _REQUIRED if values[one] is None]
+    required = _REQUIRED[collectives is not None :]  # which need no source of flows beside them
+    lacking = [one for one in required if values[one] is None]
     if lacking:
         words = ", ".join("SOURCE" if one == "source" else f"--{one}" for one in lacking)
         raise typer.BadParameter(f"{words} must be given, here or with --config")

@@ -34,7 +34,7 @@ _WITH_FILES = ("topology", "state", "names", "hosts", "token_file", "collectives
 class Configuration:
     """All settings of a monitor."""
 
-    source: str
+    source: str | None
     topology: Path
     state: Path
     settings: Settings
@@ -64,7 +64,7 @@ def configured(values: Mapping[str, Any]) -> Configuration:
         window_ns=durations["window"], stride_ns=durations["every"],
         quiet_ns=durations["quiet_period"], lag_ns=durations["lag_bound"],
         silence_s=durations["silence_bound"] / SECOND_NS, retention_days=values["retention"],
-        records_at_once=values["at_once"],
+        records_at_once=values["at_once"], has_flows=values["source"] is not None,
         **{name: values[name] for name in ("method", "cluster", "collectives")},
     )  # fmt: skip
     alertmanagers = tuple(values["alertmanager"] or ())

@@ -31,7 +31,6 @@ from llmprism.io.flows import Rest
 from llmprism.pipeline import diagnose
 from llmprism.together import COLLECTIVES, together
 from llmprism.watch import policy
-from llmprism.watch.intake import Dumps
 from llmprism.watch.logging import LOGGER, reason_of
 from llmprism.watch.matching import place_of
 from llmprism.watch.network import Network
@@ -39,8 +38,8 @@ from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
 from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.tracker import Turn
-from llmprism.watch.window import Span, write_window
-from prism_common.errors import UserError
+from llmprism.watch.window import Span, operations_in, write_window
+from prism_common.errors import Problem, UserError
 
 FAILED, INSUFFICIENT = "failed", "insufficient"
 """Reasons for a window without a diagnosis."""
@@ -55,14 +54,12 @@ class Diagnoser:
     Attributes
     ----------
     problem : why the last whole window has no diagnosis; empty if it has one.
-    dumps : what communication libraries have written.
     """
 
     folder: StateFolder
     network: Network
     settings: Settings
     problem: str = ""
-    dumps: Dumps = field(default_factory=Dumps)
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -95,7 +92,9 @@ class Diagnoser:
         A window that is not whole yet may have too few records, and so may one whose jobs have
         stopped; that is not blindness.
         """
-        is_whole = is_last or min(one.first_ns for one in state.parts) <= span.start_ns
+        own = [one.first_ns for one in state.parts
+               if one.is_of_collectives != self.settings.has_flows]  # fmt: skip
+        is_whole = is_last or min(own, default=span.end_ns) <= span.start_ns
         is_whole = is_whole and not _has_stopped(state)
         try:
             diagnosis = self._without(state, span, frozenset())
@@ -108,9 +107,14 @@ class Diagnoser:
         return diagnosis
 
     def _without(self, state: State, span: Span, others: frozenset[str]) -> Diagnosis:
-        """Write the flow table of a window without ``others``, jobs by name; diagnose it."""
+        """Diagnose a window without ``others``, jobs by name; the table of its flows is kept."""
         settings, network = self.settings, self.network
         without = [one for one in state.jobs if one.name in others]
+        if not settings.has_flows:
+            operations = operations_in(state.parts, self.folder.parts, span, without)
+            if not len(operations.rows):
+                raise UserError(Problem("no operation of a collective ends in this window"))
+            return diagnose_collectives(operations, network.topology).diagnosis
         options = Options(homes=network.leaf_of)
         seen = write_window(state.parts, self.folder.parts, span, options, self.flows, without)
         senders = np.isin(network.topology.addresses, [*seen.senders])
@@ -124,12 +128,15 @@ class Diagnoser:
             rest=Rest(seen.recorded_ns, codes, have_steps=True) if others else None,
         )
 
-    def with_dumps(self, found: Diagnosis, span: Span) -> Diagnosis:
-        """What a window shows, with what collectives say of the jobs that it has."""
-        topology, records = self.network.topology, self.dumps.between(span)
-        if not len(records.rows):
+    def with_collectives(self, found: Diagnosis, state: State, span: Span) -> Diagnosis:
+        """What flows show in a window, with what collectives say of the jobs that it has."""
+        topology = self.network.topology
+        if not self.settings.has_flows or self.settings.collectives is None:
             return found
         try:
+            records = operations_in(state.parts, self.folder.parts, span)
+            if not len(records.rows):
+                return found
             others = {COLLECTIVES: diagnose_collectives(records, topology).diagnosis}
             every = together(found, others, topology)
         except Exception as error:  # a mistake costs what collectives show, and not the window

@@ -11,36 +11,41 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from llmprism.collectives.diagnosing import on_servers
 from llmprism.collectives.operations import US
-from llmprism.collectives.reading import Place, Reader, Records, files_of
+from llmprism.collectives.reading import Place, Reader, Records
 from llmprism.ingest.ingesting import records_of
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
+from llmprism.ingest.sources import BROKEN, paths_of
 from llmprism.ingest.sources import Source as File
 from llmprism.io.nics import named_by_nic
 from llmprism.io.notes import Notes
 from llmprism.io.topology import Topology
 from llmprism.watch import exporters
 from llmprism.watch.exporters import Arrival
-from llmprism.watch.logging import reason_of
+from llmprism.watch.logging import LOGGER, reason_of
 from llmprism.watch.settings import Settings
 from llmprism.watch.state import State
-from llmprism.watch.window import Span
 from prism_common.errors import UserError
+from prism_common.untrusted import LONGEST_LINE
 
 KEPT, LATE, AHEAD, UNKNOWN, SET_ASIDE = "kept", "late", "ahead", "unknown", "set_aside"
 LONG, OUT_OF_STEP = "long", "out_of_step"
 _ROUND_S = 1.0  # of reading dumps; signals are looked at between
+_OTHER = "other"  # key of files that are no dumps
 _REASONS = {
     UNKNOWN: "between addresses that the topology does not have",
     AHEAD: "ahead of this machine's clock",
@@ -57,15 +62,17 @@ class Intake:
 
     Attributes
     ----------
-    records : those to keep.
+    records : those to keep; of flows, or of collectives if there is no source of flows.
+    beside : operations of collectives to keep beside flows.
     fates : numbers of records by what became of them.
     unread : files that could not be read, with the reason.
     latest_ns : time up to which exporters whose clocks agree have sent [ns]; None if none has.
     """
 
     records: pa.Table
+    beside: pa.Table
     notes: Notes
-    fates: dict[str, int] = field(default_factory=dict)
+    fates: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
     latest_ns: int | None = None
 
@@ -77,49 +84,56 @@ class Intake:
     @property
     def refused(self) -> int:
         """Number of records that are no use, for a reason that can be corrected."""
-        return sum(self.fates.get(fate, 0) for fate in _REASONS)
+        return sum(self.fates[fate] for fate in _REASONS)
 
     @property
     def reason(self) -> str:
         """Why most of those are no use."""
-        return _REASONS[max(_REASONS, key=lambda fate: self.fates.get(fate, 0))]
+        return _REASONS[max(_REASONS, key=lambda fate: self.fates[fate])]
 
 
 def take_in(
-    files: Sequence[File], topology: Topology, options: Options, settings: Settings, state: State
-) -> Intake:
-    """Read files, and divide their records into those to keep and the others."""
-    notes, tables, unread = Notes(), [], []
+    files: Sequence[File], operations: Records, topology: Topology, options: Options,
+    settings: Settings, state: State,
+) -> Intake:  # fmt: skip
+    """Read files, and divide their records and operations into those to keep and the others."""
+    notes, tables, unread = Notes(), [SCHEMA.empty_table()], []
     for file in files:
         try:
             tables += list(records_of([file], options, notes))
         except Exception as error:  # a reader's mistake costs one file, and not the monitor
             named = "" if isinstance(error, UserError) else f"{file}: "
             unread.append(named + reason_of(error))
-    records = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-    records = named_by_nic(records, topology)
+    both = [named_by_nic(pa.concat_tables(tables), topology), as_records(operations, topology)]
+    first, second = both if settings.has_flows else reversed(both)
+    fates = Counter({SET_ASIDE: sum(notes.set_aside.values())})
+    known, kept = _divided(first, topology, settings, state, fates)
+    beside = _divided(second, topology, settings, state, fates)[1]
+    count = kept.num_rows
+    kept, latest_ns = _in_step(kept, exporters.arrivals(known), settings, state, time.time_ns())
+    fates += Counter({KEPT: kept.num_rows + beside.num_rows, OUT_OF_STEP: count - kept.num_rows})
+    return Intake(kept, beside, notes, fates, unread, latest_ns)
+
+
+def _divided(
+    records: pa.Table, topology: Topology, settings: Settings, state: State, fates: Counter[str]
+) -> tuple[pa.Table, pa.Table]:
+    """Records between known addresses, and those of them to keep; the others are counted."""
     start, end = (records[name].to_numpy() for name in ("start_ns", "end_ns"))
-    now_ns = time.time_ns()
     known = pa.array(topology.addresses, pa.string())
     is_known = pc.and_(*(pc.is_in(records[name], value_set=known) for name in ("src", "dst")))
+    since_ns = -np.inf if state.cursor_ns is None else state.cursor_ns - settings.window_ns
     reasons = {
         UNKNOWN: ~is_known.to_numpy(),
-        AHEAD: np.maximum(start, end) > now_ns + settings.ahead_ns,
+        AHEAD: np.maximum(start, end) > time.time_ns() + settings.ahead_ns,
         LONG: end - start > settings.window_ns,
-        LATE: np.zeros(start.size, np.bool_)
-        if state.cursor_ns is None
-        else end < state.cursor_ns - settings.window_ns,
+        LATE: end < since_ns,
     }
-    fates = {SET_ASIDE: sum(notes.set_aside.values())}
     keep = np.ones(start.size, np.bool_)
     for reason, mask in reasons.items():
-        fates[reason] = int(np.count_nonzero(mask & keep))
+        fates[reason] += int(np.count_nonzero(mask & keep))
         keep &= ~mask
-    came = exporters.arrivals(records.filter(pa.array(~reasons[UNKNOWN])))
-    kept = records.filter(pa.array(keep))
-    kept, latest_ns = _in_step(kept, came, settings, state, now_ns)
-    fates[OUT_OF_STEP] = int(np.count_nonzero(keep)) - kept.num_rows
-    return Intake(kept, notes, {KEPT: kept.num_rows, **fates}, unread, latest_ns)
+    return records.filter(is_known), records.filter(pa.array(keep))
 
 
 def _in_step(
@@ -142,51 +156,73 @@ def _in_step(
 
 
 class Dumps:
-    """What a folder of dumps has shown so far; ``problem`` is why it cannot be read, or empty.
+    """What is new in a folder of dumps.
 
-    Its files grow, and lines are read as they come. A file is known by its number in the file
-    system, so one that is renamed is not read again; one that becomes shorter is, from its begin.
+    Files grow, and lines are read as they come. A file is known by its first line, so one that is
+    renamed, copied or compressed is not read again.
     """
 
     def __init__(self) -> None:
-        self.problem = ""
-        self._reader = Reader()
-        self._places: dict[tuple[int, int], Place] = {}
+        self._known: dict[Path, tuple[object, str]] = {}  # as each was when all was read; its key
 
-    def take(self, folder: Path, is_end: bool) -> None:
-        """Read the lines that are new: all if it ``is_end``, or those of a round."""
+    def take(
+        self, folder: Path, places: Mapping[str, Any], is_end: bool
+    ) -> tuple[Records, dict[str, Any]]:
+        """The operations behind known places, and the places behind them, by the first line.
+
+        All are read if it ``is_end``, and those of a round otherwise.
+
+        Raises
+        ------
+        OSError : the folder cannot be read.
+        """
         until_s = math.inf if is_end else time.monotonic() + _ROUND_S
-        places = {}
-        try:
-            next(folder.iterdir(), None)  # a folder that is gone is an error, and not empty
-            for path in files_of(folder):
-                found = path.stat()
-                key = found.st_dev, found.st_ino
-                place = self._places.get(key, Place())
-                if place.offset != found.st_size:
-                    place = place if place.offset < found.st_size else Place()
-                    place = self._reader.read_on(path, place, until_s)
-                places[key] = place
-            self._places, self.problem = places, ""
-        except OSError as error:
-            self._places |= places
-            self.problem = f"collectives cannot be read: {reason_of(error)}"
-
-    def between(self, span: Span) -> Records:
-        """The operations that end in a window; what ends before is forgotten."""
-        records = self._reader.result()
-        rows = records.rows[records.rows["end_us"] >= span.start_ns // US]
-        self._reader.rows = bytearray(rows.tobytes())
-        return _in_use(records, rows[rows["end_us"] <= span.end_ns // US])
+        reader, found, known = Reader(), dict(places), {}
+        next(folder.iterdir(), None)  # a folder that is gone is an error, and not empty
+        for path in paths_of(str(folder)):
+            with suppress(FileNotFoundError):  # renamed meanwhile
+                before = self._known.get(path, (None, ""))
+                known[path] = _read_on(path, before, reader, found, until_s)
+        self._known = known
+        keys = {key for _, key in known.values()}
+        gone = found.keys() - keys if "" not in keys else set()  # unless not all were looked at
+        return reader.result(), {key: found[key] for key in found.keys() - gone}
 
 
-def _in_use(records: Records, rows: NDArray[Any]) -> Records:
-    """Some ``rows``, with the processes and communicators that they have."""
-    members, names = records.members, (("process", "processes"), ("communicator", "communicators"))
-    used: dict[str, Any] = {}
-    for at, (kind, every) in enumerate(names):
-        codes, rows[kind] = np.unique(rows[kind], return_inverse=True)
-        used[every] = [getattr(records, every)[code] for code in codes.tolist()]
-        members = members[np.isin(members[:, at], codes)]
-        members[:, at] = np.searchsorted(codes, members[:, at])
-    return replace(records, rows=rows, members=members, **used)
+def _read_on(
+    path: Path, known: tuple[object, str], reader: Reader, places: dict[str, Any], until_s: float
+) -> tuple[object, str]:
+    """Read what is new in a file; return how it is now, and its key among ``places``."""
+    found = path.stat()
+    stamp = found.st_ino, found.st_size, found.st_mtime_ns
+    if stamp == known[0] or time.monotonic() > until_s:
+        return known
+    try:
+        with File(path).open() as stream:
+            first = stream.readline(LONGEST_LINE + 1)
+            if first.startswith(b"{") and first.endswith(b"\n"):
+                key = blake2b(first, digest_size=16).hexdigest()
+                places[key] = reader.read_on(stream, Place(*places.get(key, ())), until_s)
+                return (stamp if time.monotonic() < until_s else None), key
+        what = "no lines of NCCL or RCCL Inspector" if first.endswith(b"\n") else ""
+        what = what if len(first) <= LONGEST_LINE else "its first line has no end"
+    except EOFError:  # compressed, and its first line is not complete
+        what = ""
+    except (*BROKEN, UserError) as error:
+        what = reason_of(error)
+    if what and known[1] != _OTHER:
+        LOGGER.warning("%s is passed over: %s", path, what)
+    return stamp, _OTHER if what else ""
+
+
+def as_records(operations: Records, topology: Topology) -> pa.Table:
+    """Operations as records that hosts export, from the first NIC of a server to itself."""
+    rows, processes = operations.rows, on_servers(operations, topology).processes
+    first = {end.server: end.address for end in reversed(topology.endpoints)}
+    home = pa.array([first.get(one.host) for one in processes], pa.string())
+    home = home.take(pa.array(rows["process"]))
+    table, end_ns = operations.table(), rows["end_us"] * US
+    start_ns = end_ns - (rows["exec_us"] * US).astype(np.int64)
+    columns = {"start_ns": start_ns, "end_ns": end_ns, "src": home, "dst": home}
+    own = dict(zip(table.column_names, table.columns, strict=True))
+    return pa.table({**columns, "observer": own["host"], **own})

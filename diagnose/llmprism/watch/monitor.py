@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
 
+from llmprism.collectives.reading import Records
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.options import Options
 from llmprism.ingest.starts import ExporterMemory, Starts
@@ -23,18 +25,19 @@ from llmprism.watch.exporters import forget as forget_exporters
 from llmprism.watch.following import Followed, count_steps, follow
 from llmprism.watch.health import Health, exit_code, take_reasons
 from llmprism.watch.incidents import closed, forget, resolved, take_findings
-from llmprism.watch.intake import SET_ASIDE, take_in
+from llmprism.watch.intake import SET_ASIDE, Dumps, take_in
 from llmprism.watch.listening import Listener
 from llmprism.watch.logging import reason_of
 from llmprism.watch.network import Network
 from llmprism.watch.settings import Settings
 from llmprism.watch.sources import Source, Taken
-from llmprism.watch.state import State
+from llmprism.watch.state import COLLECTIVES, State
 from llmprism.watch.state_folder import StateFolder
 from llmprism.watch.tracking.records import COLUMNS
 from llmprism.watch.tracking.tracker import Tracker, Turn
 from llmprism.watch.view import View
 from llmprism.watch.window import Span, next_span, read_parts, write_part
+from prism_common.errors import UserError
 
 WAIT_S = 1.0  # for records, before health is looked at
 ROUND_S = 5.0  # for windows, before health is looked at
@@ -62,6 +65,7 @@ class Monitor:
         self._lost_before = {name: one.lost for name, one in folder.state.exporters.items()}
         self._is_interrupted: Callable[[], bool] = lambda: False
         self._failed = ""
+        self._dumps = Dumps()
         self._taken: Taken | None = None  # whose windows are not all diagnosed yet
 
     def run(
@@ -113,15 +117,19 @@ class Monitor:
 
     def _received(self) -> Taken:
         """What has come, which is stored."""
-        taken = self._take()
-        if self._settings.collectives is not None:
-            self._diagnoser.dumps.take(self._settings.collectives, taken.is_end)
-            self._health.source = self._health.source or self._diagnoser.dumps.problem
+        taken, state = self._take(), self._folder.state
+        operations, places = Records(), state.dumps
+        if (folder := self._settings.collectives) is not None:
+            try:
+                operations, places = self._dumps.take(folder, state.dumps, taken.is_end)
+            except (OSError, UserError) as error:
+                what = f"collectives cannot be read: {reason_of(error)}"
+                self._health.source = self._health.source or what
         self._network.refresh()
         if self._tracker.cover(self._network.topology):
             self._add_stored()
-        if taken.files or taken.refused:
-            self._keep(taken)
+        if taken.files or taken.refused or places != state.dumps:
+            self._keep(taken, operations, places)
         self._source.stored(taken)
         for listener in self._listeners:
             listener.took(self._folder.state, taken)
@@ -147,24 +155,27 @@ class Monitor:
         self._health.source = ""
         return taken
 
-    def _keep(self, taken: Taken) -> None:
-        """Store the records, and the position of the source behind them."""
+    def _keep(self, taken: Taken, operations: Records, places: dict[str, Any]) -> None:
+        """Store records and operations, and the positions of the sources behind them."""
         settings, network = self._settings, self._network
         memory = self._memory
         options = Options(homes=network.leaf_of, points=network.names.points, exporters=memory)
         with self._folder.commit() as state:
-            found = take_in(taken.files, self._network.topology, options, settings, state)
-            state.position = taken.position
+            topology = network.topology
+            found = take_in(taken.files, operations, topology, options, settings, state)
+            state.position, state.dumps = taken.position, places
             state.starts = memory.starts.stored()
             self._take_note(state)
             found.fates[SET_ASIDE] += taken.refused
             for fate, count in found.fates.items():
                 state.count(fate, count)
-            if found.records.num_rows:
-                name = f"{state.commit}.parquet"
-                folder = self._folder.parts
-                part = write_part(found.records, found.notes, folder, name, state.jobs)
-                state.parts.append(part)
+            folder = self._folder.parts
+            for records in (found.records, found.beside):
+                if records.num_rows:
+                    kind = COLLECTIVES if "communicator" in records.column_names else ""
+                    name = f"{state.commit}{kind}.parquet"
+                    part = write_part(records, found.notes, folder, name, state.jobs)
+                    state.parts.append(part)
             latest_ns = taken.watermark_ns or found.latest_ns
             for one in state.exporters.values():
                 one.until_ns = max(one.until_ns, taken.watermark_ns or 0)
@@ -172,6 +183,7 @@ class Monitor:
                 state.watermark_ns = max(state.watermark_ns or latest_ns, latest_ns)
         self._coverage.add(found.records)
         self._tracker.add(found.records)
+        self._tracker.add(found.beside)
         self._health.saw(found.read, found.refused, found.reason, found.unread)
 
     def _take_note(self, state: State) -> None:
@@ -220,7 +232,7 @@ class Monitor:
             followed = None
             diagnosis, turn = self._diagnoser.diagnosis(state, span, turn, is_last)
             if diagnosis is not None:
-                diagnosis = self._diagnoser.with_dumps(diagnosis, span)
+                diagnosis = self._diagnoser.with_collectives(diagnosis, state, span)
                 diagnosis = diagnosis.with_names(self._network.names.scheduled)
                 count_steps(turn.steps, state, span.start_ns)
                 servers = self._network.servers

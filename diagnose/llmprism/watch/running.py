@@ -114,7 +114,7 @@ def _page_of(outputs: Outputs, address: str) -> tuple[str, int, str]:
     return host, port, serving.token_for(host, outputs.token_file)
 
 
-def refuse_wrong(source: str, state: Path, outputs: Outputs) -> None:
+def refuse_wrong(source: str | None, state: Path, outputs: Outputs) -> None:
     """Raise what a start would, but for a port in use: a monitor may run already."""
     refuse_folder(state)
     for url in outputs.alertmanagers:

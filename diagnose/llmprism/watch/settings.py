@@ -32,6 +32,7 @@ class Settings:
     records_at_once : a window of more records is diagnosed in parts, as a file is.
     cluster : the scheduler of the Dask cluster whose workers diagnose the parts.
     collectives : a folder that communication libraries write into.
+    has_flows : whether there is a source of flows, which decide then what is diagnosed when.
 
     Raises
     ------
@@ -49,6 +50,7 @@ class Settings:
     records_at_once: int = RECORDS_AT_ONCE
     cluster: str | None = None
     collectives: Path | None = None
+    has_flows: bool = True
 
     def __post_init__(self) -> None:
         if 2 * self.stride_ns > self.window_ns:

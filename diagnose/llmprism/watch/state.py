@@ -12,8 +12,10 @@ from zlib import crc32
 
 from pydantic import ConfigDict
 
-VERSION = 4
+VERSION = 5
 """Of the file of the state; a monitor reads its own version and those before."""
+COLLECTIVES = "-collectives"
+"""In the names of files with operations of collectives."""
 _CLOSED = ConfigDict(extra="forbid")
 
 
@@ -38,6 +40,11 @@ class Part:
     groups: list[str] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # such as of version 3
+
+    @property
+    def is_of_collectives(self) -> bool:
+        """Whether its records are operations of collectives."""
+        return COLLECTIVES in self.name
 
 
 @dataclass
@@ -205,6 +212,7 @@ class State:
     version : of the file.
     commit : number of states before this one.
     position : where the source is; its meaning is the source's.
+    dumps : where each file of collectives is, by its first line.
     parts : the records that are kept.
     cursor_ns : end of the last window that was diagnosed [ns].
     watermark_ns : time up to which records have come [ns].
@@ -221,6 +229,7 @@ class State:
     version: int = VERSION
     commit: int = 0
     position: Any = None
+    dumps: dict[str, Any] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     cursor_ns: int | None = None
     watermark_ns: int | None = None

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from llmprism.watch.state import VERSION, State
+from llmprism.watch.state import COLLECTIVES, VERSION, State
 from prism_common.errors import Problem, UserError
 from prism_common.files import replacing
 from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_file
@@ -27,12 +27,12 @@ from prism_common.folders import BusyError, Names, OwnFolder, is_regular, lock_f
 _FILE, _LOCK = "state.json", "lock"
 _WORDS = b"llmprism watch\n"
 _OTHER = "name another folder with --state"
-_RECORDS = Names(r"records/\d+\.parquet")
+_RECORDS = Names(rf"records/\d+(?:{COLLECTIVES})?\.parquet")
 NAMES = Names(
     r"state\.json",
     r"lock",
     r"alerts\.jsonl(?:\.1)?",
-    r"records/\d+\.parquet",
+    rf"records/\d+(?:{COLLECTIVES})?\.parquet",
     r"window/flows\.parquet",
     r"window/\.ingest-\w+/[^/]+",
     r"samples/[\w-]+/(?:error\.txt|topology\.json|flows\.parquet)",

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from llmprism.collectives.reading import Reader
+from llmprism.collectives.reading import Records as Operations
 from llmprism.ingest.ingesting import write_in_order
 from llmprism.ingest.options import Options
 from llmprism.ingest.records import SCHEMA
@@ -150,8 +152,7 @@ def write_window(
     """
     addresses = {address for one in without for address in one.addresses}
     seen = Seen(senders=set(addresses))
-    inside = [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns]
-    notes = Notes()
+    inside, notes = _reaching(parts, span, of_collectives=False), Notes()
     for part in inside:
         for cut in _CUTS:
             getattr(notes, cut).update(part.notes.get(cut, []))
@@ -159,6 +160,24 @@ def write_window(
     tables = _inside(inside, folder, span, seen, without)
     write_in_order((_without(one, addresses) for one in tables), target, options, notes)
     return seen
+
+
+def _reaching(parts: Sequence[Part], span: Span, *, of_collectives: bool) -> list[Part]:
+    return [one for one in parts if one.last_ns > span.start_ns and one.first_ns <= span.end_ns
+            and one.is_of_collectives == of_collectives]  # fmt: skip
+
+
+def operations_in(
+    parts: Sequence[Part], folder: Path, span: Span, without: Sequence[KnownJob] = ()
+) -> Operations:
+    """The operations of collectives that end in a window, but for those of some jobs."""
+    reader, addresses = Reader(), {address for one in without for address in one.addresses}
+    inside = _reaching(parts, span, of_collectives=True)
+    for table in read_parts(inside, folder, None, without):
+        ends = pc.and_(*(pc.greater_equal(table["end_ns"], span.start_ns),
+                         pc.less_equal(table["end_ns"], span.end_ns)))  # fmt: skip
+        reader.add(_without(table.filter(ends), addresses).to_pandas())
+    return reader.result()
 
 
 def _without(records: pa.Table, addresses: Collection[str]) -> pa.Table:

@@ -143,6 +143,20 @@ def test_every_version_of_the_format_gives_the_same_diagnosis(tmp_path, form):
     assert lost == (form is as_version_43)
 
 
+@pytest.mark.parametrize(("every_us", "jitter_us", "words"), [
+    (1_000_000, 0, "known to 1.00 s"), (30_000_000, 0, "known to 30.0 s"),
+    (1_000_000, 7, "known to 1.00 s"), (0, 0, "unknown"),
+])  # fmt: skip
+def test_ends_are_known_to_the_time_between_dumps(tmp_path, every_us, jitter_us, words):
+    lines = [*job()]
+    for line in lines:  # a dump a step
+        number = (line["metadata"]["dump_timestamp_us"] - BEGIN_US) // STEP_US
+        dumped_us = BEGIN_US + number * every_us + number**2 % 5 * jitter_us
+        line["metadata"]["dump_timestamp_us"] = dumped_us
+    notes = summary(written(tmp_path, lines))["notes"]
+    assert any(f"ends are {words}, so" in note for note in notes)
+
+
 def test_compressed_files_and_folders_are_read(tmp_path):
     (folder := tmp_path / "records").mkdir()
     for rank in range(RANKS):

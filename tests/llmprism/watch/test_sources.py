@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,17 +20,20 @@ from confluent_kafka import Producer
 
 import prism_sim as ps
 from goflow2_messages import after_length, message
+from llmprism.collectives.diagnosing import diagnose as collectives
+from llmprism.collectives.reading import read
 from llmprism.ingest.datagrams import datagrams
 from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers.netflow import PROTOCOL
 from llmprism.ingest.sources import Source
 from llmprism.io.notes import Notes
+from llmprism.io.topology import read_topology
 from llmprism.network import read_network
 from llmprism.watch.sources import open_source
 from prism_common.errors import UserError
 from processes import started, wait_until
-from watching import LLMPRISM, Watched, events_in, pieces
+from watching import LLMPRISM, SETTINGS, Watched, events_in, pieces
 
 GOFLOW2 = {"start_ns": "time_flow_start_ns", "end_ns": "time_flow_end_ns"}
 GOFLOW2 |= {"src": "src_addr", "dst": "dst_addr"}
@@ -175,16 +180,65 @@ def test_binary_messages_are_read_with_and_without_their_lengths(tmp_path: Path)
     assert sorted(records["bytes"]) == [1_000 + number for number in range(count)]
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    return ps.simulate("faults/slow-server", set={"collectives": {}}, out=folder).folder
+
+
+def _dumps(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (run / "collectives").iterdir()}
+
+
 @pytest.mark.slow
-def test_an_alert_says_what_dumps_of_collectives_show_that_grow_meanwhile(tmp_path: Path) -> None:
-    run = ps.simulate("faults/slow-server", set={"collectives": {}}, out=tmp_path / "run").folder
+def test_dumps_alone_give_what_one_diagnosis_gives_whenever_the_monitor_is_killed(
+    tmp_path: Path, recorded: Path
+) -> None:
     (folder := tmp_path / "dumps").mkdir()
-    dumps = {path.name: path.read_bytes() for path in (run / "collectives").iterdir()}
+    (folder / "nccl.prom").write_text("# TYPE nccl_bus_bandwidth_gbs gauge\n")
+    state, dumps = tmp_path / "m", _dumps(recorded)
+    command = [*LLMPRISM, "watch", "--collectives", "dumps", "--state", "m", "--window", "3s"]
+    command += ["--topology", str(recorded / "topology.json"), "--every", "500ms"]
+    command += ["--quiet-period", "1s", "--lag-bound", "2000000000s", "--silence-bound", "1000s"]
+    moments = (
+        lambda: any((state / "records").glob("*.parquet")),  # before the commit, or after it
+        lambda: any((state / "history").rglob("*.parquet")),
+        lambda: "SlowServer" in str(events_in(state)),
+    )
+    for third, happened in enumerate(moments, 1):
+        for number, (name, content) in enumerate(dumps.items()):
+            grown = content[: len(content) * third // 3]  # to within a line
+            if third == 3 and number % 2:
+                (folder / name).unlink()
+                (folder / f"{name}.1.gz").write_bytes(gzip.compress(grown))
+            else:
+                (folder / name).write_bytes(grown)
+        with started(command, tmp_path) as process:
+            wait_until(happened, 120)
+            os.kill(process.pid, signal.SIGKILL)
+    watched = Watched(tmp_path, replace(SETTINGS, collectives=folder, has_flows=False))
+    (tmp_path / "m").rename(tmp_path / "state")
+    watched.begin(json.loads((recorded / "topology.json").read_text()))
+    assert watched.round().fates == {"kept": b"".join(dumps.values()).count(b"\n")}
+    assert [one["number"] for one in watched.events] == list(range(1, len(watched.events) + 1))
+    table = collectives(read([str(recorded / "collectives")], {}), read_topology(watched.topology))
+    once = table.diagnosis.findings.iloc[0]
+    (alert,) = [one for one in watched.events if one["event"] == "opened"]
+    assert alert["labels"]["culprit"] == once["culprit"]
+    assert (alert["first_step"], alert["last_step"]) == (once["first_step"], once["last_step"])
+
+
+@pytest.mark.slow
+def test_an_alert_says_what_dumps_of_collectives_show_that_grow_meanwhile(
+    tmp_path: Path, recorded: Path
+) -> None:
+    (folder := tmp_path / "dumps").mkdir()
+    dumps = _dumps(recorded)
     for name, content in dumps.items():
         (folder / name).write_bytes(content[: len(content) // 2])  # to within a line
-    flows = pd.read_parquet(run / "flows.parquet").sort_values("end_ns").to_csv(index=False)
-    command = [*LLMPRISM, "watch", "-", "--topology", str(run / "topology.json"), "--state", "m"]
-    command += ["--collectives", "dumps", "--window", "10s", "--every", "500ms"]
+    flows = pd.read_parquet(recorded / "flows.parquet").sort_values("end_ns").to_csv(index=False)
+    command = [*LLMPRISM, "watch", "-", "--topology", str(recorded / "topology.json")]
+    command += ["--collectives", "dumps", "--state", "m", "--window", "10s", "--every", "500ms"]
     command += ["--quiet-period", "1s", "--lag-bound", "2000000000s"]
     with started(command, tmp_path, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import diagnose
-from prism_sim.toolkit import Run, Scenario, load_tables, score_faults, simulate
+from faulty import assert_named, diagnosed
+from prism_sim.toolkit import Scenario
 from prism_sim.world import World
 from prism_sim.world.truth import faults_table
 from tiny import TINY_MODEL
@@ -268,10 +268,7 @@ def found_in(folder, faults, gpus=1, **job):
         "faults": [{"job": "train", **fault} for fault in faults],
         "measure_faults": True,
     }  # fmt: skip
-    run = Run(folder)
-    simulate(Scenario.model_validate(world), run)
-    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_tables(run)
+    return diagnosed(folder, world)
 
 
 def cost_error(case):
@@ -314,7 +311,7 @@ def test_pauses_at_a_steady_pace_are_no_checkpoints(tmp_path, job, every):
         "kind": "loader_stalls", "rank": 2, "stall_ms": 10, "every": every, "from_step": 6,
     }  # fmt: skip
     case = found_in(tmp_path, [fault], **job)
-    assert [one.localized for one in score_faults(case).matches] == [True]
+    assert_named(case, alone=False, with_cause=False)
     evidence = json.loads(case.diagnosis["findings"].iloc[0]["evidence"])
     assert evidence["steps"] == [*range(6, STEPS, every)]
     assert cost_error(case) < 0.01
@@ -327,7 +324,7 @@ def test_a_first_stage_that_is_slow_now_and_then_is_not_taken_for_the_stage_afte
         "from_step": 6, "to_step": 24,
     }  # fmt: skip
     case = found_in(tmp_path, [fault], **PIPELINE)
-    assert [one.localized for one in score_faults(case).matches] == [True]
+    assert_named(case, alone=False, with_cause=False)
     findings = case.diagnosis["findings"]
     named = [json.loads(text).get("one_of", [])[:1] for text in findings["evidence"]]
     assert set(findings["culprit"]) == {"10.0.1.1"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llmprism.pipeline import diagnose
-from prism_sim.toolkit import Run, load_scenario, load_tables, score_faults, simulate
+from faulty import assert_named, diagnosed
+from prism_sim.toolkit import load_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios" / "faults"
 FOUND = [
@@ -20,21 +20,13 @@ FOUND = [
 
 
 def found_in(folder, scenario, **overrides):
-    run = Run(folder)
-    simulate(
-        load_scenario(SCENARIOS / f"{scenario}.yaml", {"measure_faults": False, **overrides}), run
-    )
-    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_tables(run)
+    changes = {"measure_faults": False, **overrides}
+    return diagnosed(folder, load_scenario(SCENARIOS / f"{scenario}.yaml", changes))
 
 
 @pytest.mark.parametrize("scenario", FOUND)
 def test_the_culprit_and_the_cause_are_named(tmp_path, scenario):
-    score = score_faults(found_in(tmp_path, scenario, seed=77))
-    assert [match.detected for match in score.matches] == [True]
-    assert score.false_alarms == 0
-    assert score.matches[0].localized
-    assert score.matches[0].cause_right
+    assert_named(found_in(tmp_path, scenario, seed=77))
 
 
 @pytest.mark.parametrize("seed", [78, 79])
@@ -57,8 +49,8 @@ def test_a_server_that_pauses_in_most_steps_is_named(tmp_path):
         "kind": "gc_pauses", "server": "s0005", "pause_ms": 30, "every_s": 0.15, "job": "train",
         "from_step": 7,
     }  # fmt: skip
-    score = score_faults(found_in(tmp_path, "gc-pauses", seed=77, faults=[fault]))
-    assert [match.localized for match in score.matches] == [True]
+    case = found_in(tmp_path, "gc-pauses", seed=77, faults=[fault])
+    assert_named(case, alone=False, with_cause=False)
 
 
 @pytest.mark.parametrize(("every_s", "lasts_s"), [(0.1, 0.02), (0.15, 0.03)])
@@ -69,9 +61,7 @@ def test_a_nic_is_named_where_single_messages_stall_and_all_others_are_fast(
         "kind": "flapping_nic", "server": "s0001", "nic": 0, "every_s": every_s,
         "lasts_s": lasts_s, "job": "train", "from_step": 8, "to_step": 16,
     }  # fmt: skip
-    score = score_faults(found_in(tmp_path, "flapping-nic", seed=77, faults=[fault]))
-    assert [(one.localized, one.cause_right) for one in score.matches] == [(True, True)]
-    assert score.false_alarms == 0
+    assert_named(found_in(tmp_path, "flapping-nic", seed=77, faults=[fault]))
 
 
 def test_both_ends_are_named_where_two_nics_have_traffic_with_each_other_only(tmp_path):

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from llmprism.pipeline import diagnose
-from prism_sim.toolkit import Run, Scenario, load_tables, score_faults, simulate
+from faulty import assert_named, diagnosed
 
 HEADERS = {"kind": "headers"}
 MERGED = {"idle_gap_us": 5000, "message_boundary": False, "effects": [HEADERS]}
@@ -44,20 +43,7 @@ def found_in(folder, telemetry, fault, job, servers=8, **cluster):
         "collector": telemetry,
         "faults": [{"job": "train", "from_step": 8} | fault],
     }
-    run = Run(folder)
-    simulate(Scenario.model_validate(world), run)
-    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_tables(run)
-
-
-def scored(folder, telemetry, fault, job, servers=8, **cluster):
-    return score_faults(found_in(folder, telemetry, fault, job, servers, **cluster))
-
-
-def assert_named(score):
-    assert [match.localized for match in score.matches] == [True]
-    assert [match.cause_right for match in score.matches] == [True]
-    assert score.false_alarms == 0
+    return diagnosed(folder, world)
 
 
 @pytest.mark.parametrize("telemetry", [MERGED, LOSSY], ids=["merged", "lossy"])
@@ -65,38 +51,38 @@ def test_a_rank_that_stops_in_a_deep_pipeline_is_named(tmp_path, telemetry):
     """Its records hold several messages, and in some steps one of them is lost."""
     fault = {"kind": "hang", "rank": 8, "noticed_after_s": 20}
     job = {"dp": 4, "pp": 4, "micro_batches": 6}
-    assert_named(scored(tmp_path, telemetry, fault, job))
+    assert_named(found_in(tmp_path, telemetry, fault, job))
 
 
 def test_a_slow_rank_is_named_where_all_messages_of_a_step_are_one_record(tmp_path):
     fault = {"kind": "slow_gpu", "rank": 9, "factor": 0.6, "to_step": 16}
     job = {"dp": 4, "pp": 4, "micro_batches": 6, "schedule": "gpipe"}
-    assert_named(scored(tmp_path, MERGED, fault, job))
+    assert_named(found_in(tmp_path, MERGED, fault, job))
 
 
 def test_an_uneven_stage_is_named_where_all_messages_of_a_step_are_one_record(tmp_path):
     fault = {"kind": "uneven_stage", "stage": 2, "factor": 0.7, "to_step": 16}
-    assert_named(scored(tmp_path, MERGED, fault, {"dp": 4, "pp": 4, "micro_batches": 8}))
+    assert_named(found_in(tmp_path, MERGED, fault, {"dp": 4, "pp": 4, "micro_batches": 8}))
 
 
 def test_a_leaf_that_sends_slowly_to_its_nics_is_named(tmp_path):
     fault = {"kind": "misconfigured_switch", "switch": "leaf001", "direction": "down"}
     fault |= {"factor": 0.15, "to_step": 16}
     job = {"dp": 8, "pp": 4, "micro_batches": 6}
-    assert_named(scored(tmp_path, LOSSY, fault, job, servers=16))
+    assert_named(found_in(tmp_path, LOSSY, fault, job, servers=16))
 
 
 def test_the_slow_nic_is_named_where_only_the_end_of_its_ring_shows_it(tmp_path):
     fault = {"kind": "slow_nic", "server": "s0001", "nic": 2, "factor": 0.15, "to_step": 16}
     case = found_in(tmp_path, MERGED, fault, {"dp": 8, "tp": 2, "micro_batches": 2}, 4, **WIDE)
-    assert_named(score_faults(case))
+    assert_named(case)
 
 
 def test_a_nic_that_pauses_is_named_though_the_others_of_its_ring_rest_for_it(tmp_path):
     fault = {"kind": "flapping_nic", "server": "s0001", "nic": 0, "every_s": 0.4, "lasts_s": 0.1}
     telemetry = {"idle_gap_us": 5000, "message_boundary": False}
-    score = scored(tmp_path, telemetry, fault, {"dp": 8, "micro_batches": 2}, servers=4)
-    assert [match.localized for match in score.matches] == [True]
+    case = found_in(tmp_path, telemetry, fault, {"dp": 8, "micro_batches": 2}, servers=4)
+    assert_named(case, alone=False, with_cause=False)
 
 
 def test_of_ranks_that_stop_before_any_collective_of_a_step_none_is_accused(tmp_path):
@@ -123,14 +109,14 @@ def test_a_late_rank_of_a_ring_is_named_where_its_neighbours_send_too_little_to_
 def test_what_is_slow_in_all_steps_but_the_first_is_named(tmp_path, fault):
     fault |= {"factor": 0.7, "from_step": 5}
     job = {"dp": 4, "pp": 2, "micro_batches": 8}
-    assert_named(scored(tmp_path, {}, fault, job, **NARROW))
+    assert_named(found_in(tmp_path, {}, fault, job, **NARROW))
 
 
 def test_a_late_rank_of_a_ring_is_named_where_the_ring_waits_for_it_in_most_steps(tmp_path):
     """The others show how long the ring waits in quiet steps, whether or not for whom."""
     fault = {"kind": "slow_gpu", "rank": 4, "factor": 0.88, "from_step": 6, "to_step": 20}
     job = {"dp": 16, "micro_batches": 4, "compute_jitter": 0.02}
-    assert_named(scored(tmp_path, {}, fault, job))
+    assert_named(found_in(tmp_path, {}, fault, job))
 
 
 def test_a_rank_of_a_pipeline_that_waits_for_data_is_named_where_records_hold_several_messages(
@@ -139,9 +125,9 @@ def test_a_rank_of_a_pipeline_that_waits_for_data_is_named_where_records_hold_se
     """Its first pass of a step is long; that of its partner has to wait, and nothing else."""
     fault = {"kind": "loader_stalls", "rank": 21, "stall_ms": 16, "every": 1, "to_step": 17}
     job = {"dp": 8, "pp": 4, "micro_batches": 6, "compute_jitter": 0.005}
-    score = scored(tmp_path, MERGED, fault, job, **WIDE)
-    assert_named(score)
-    assert score.findings == 1
+    case = found_in(tmp_path, MERGED, fault, job, **WIDE)
+    assert_named(case)
+    assert len(case.diagnosis["findings"]) == 1
 
 
 def test_nobody_is_accused_where_few_records_hold_a_single_message(tmp_path):
@@ -169,7 +155,7 @@ def test_the_slow_nic_of_a_ring_is_named_where_every_hop_is_one_record(tmp_path,
     """All hops are as long as the slow one, as no record shows how they wait for it."""
     fault = {"kind": "slow_nic", "server": "s0001", "nic": 2, "factor": 0.4, "to_step": 16}
     job = {"dp": 12, "pp": 1, "micro_batches": 2}
-    assert_named(scored(tmp_path, telemetry, fault, job, **WIDE))
+    assert_named(found_in(tmp_path, telemetry, fault, job, **WIDE))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +168,7 @@ def test_a_nic_that_receives_bursts_of_other_traffic_is_named(tmp_path, telemetr
         "burst_bytes": 40_000_000, "every_s": 0.03,
     }  # fmt: skip
     found = found_in(tmp_path, telemetry, fault, {"dp": 16, "pp": 1, "micro_batches": 2})
-    assert_named(score_faults(found))
+    assert_named(found)
     assert set(found.diagnosis["findings"]["cause"]) == {"incast_burst"}
 
 
@@ -199,6 +185,4 @@ def test_a_nic_is_not_slow_for_sending_a_checkpoint(tmp_path):
         ],
         "storage": ["s0003"],
     }
-    run = Run(tmp_path)
-    simulate(Scenario.model_validate(world), run)
-    assert diagnose(run.flows, run.topology, method="prism").findings.empty
+    assert diagnosed(tmp_path, world).diagnosis["findings"].empty

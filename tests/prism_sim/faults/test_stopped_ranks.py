@@ -42,26 +42,22 @@ def stops_in(flows, run):
     return findings[findings["symptom"] == "stopped"].to_dict("records")
 
 
-@pytest.mark.parametrize("rank", range(8))
-def test_the_rank_of_a_server_with_several_is_named(tmp_path, rank):
-    """The hops between servers show how many ranks of its server follow it."""
-    run = simulated(tmp_path, {"dp": 8}, {"kind": "hang", "rank": rank})
-    (stop,) = stops_in(run.flows, run)
-    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+SEVERAL = ({"dp": 8}, "hang", {})
+"""The hops between servers show how many ranks of its server follow it."""
+FOUR_EACH = ({"dp": 8}, "hang", {"servers": 2, "nics": 4})
+"""Each hop between the servers sends chunks of several of these ranks."""
+OF_SAMPLES = ({"dp": 8}, "crash", {"telemetry": SAMPLED, "servers": 8, "nics": 1})
+REPLICA = ({"dp": 4, "pp": 2, "micro_batches": 6}, "hang", {"servers": 8, "nics": 1})
+"""All stages of its replica lack in their rings; its own pipeline shows which one stopped."""
 
 
-@pytest.mark.parametrize("rank", [1, 2, 5, 6])
-def test_the_rank_is_named_where_two_servers_have_four_each(tmp_path, rank):
-    """Each hop between the servers sends chunks of several of these ranks."""
-    run = simulated(tmp_path, {"dp": 8}, {"kind": "hang", "rank": rank}, servers=2, nics=4)
-    (stop,) = stops_in(run.flows, run)
-    assert stop["culprit"] == run.truth("faults")["culprit"][0]
-
-
-@pytest.mark.parametrize("rank", [1, 6])
-def test_the_rank_is_named_where_records_are_sampled(tmp_path, rank):
-    fault = {"kind": "crash", "rank": rank}
-    run = simulated(tmp_path, {"dp": 8}, fault, SAMPLED, servers=8, nics=1)
+@pytest.mark.parametrize(("world", "rank"), [
+    *((SEVERAL, rank) for rank in range(8)), *((FOUR_EACH, rank) for rank in (1, 2, 5, 6)),
+    *((OF_SAMPLES, rank) for rank in (1, 6)), *((REPLICA, rank) for rank in (2, 5)),
+])  # fmt: skip
+def test_the_rank_that_stopped_is_named(tmp_path, world, rank):
+    job, kind, how = world
+    run = simulated(tmp_path, job, {"kind": kind, "rank": rank}, **how)
     (stop,) = stops_in(run.flows, run)
     assert stop["culprit"] == run.truth("faults")["culprit"][0]
 
@@ -73,15 +69,6 @@ def test_a_silent_nic_is_named_with_its_cause(tmp_path, nic):
     run = simulated(tmp_path, {"dp": 8}, fault)
     (stop,) = stops_in(run.flows, run)
     assert (stop["culprit"], stop["cause"]) == (f"10.0.2.{nic + 1}", "stopped_nic")
-
-
-@pytest.mark.parametrize("rank", [2, 5])
-def test_the_rank_of_a_replica_is_named_where_all_replicas_join_but_one(tmp_path, rank):
-    """All stages of its replica lack in their rings; its own pipeline shows which one stopped."""
-    job = {"dp": 4, "pp": 2, "micro_batches": 6}
-    run = simulated(tmp_path, job, {"kind": "hang", "rank": rank}, servers=8, nics=1)
-    (stop,) = stops_in(run.flows, run)
-    assert stop["culprit"] == run.truth("faults")["culprit"][0]
 
 
 @pytest.mark.parametrize("rank", range(8))

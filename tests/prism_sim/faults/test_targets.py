@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabrics import clusters
-from llmprism.pipeline import diagnose
+from faulty import assert_named, diagnosed
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
@@ -21,7 +21,7 @@ from prism_sim.faults import KINDS, SlowLink, SlowSwitch
 from prism_sim.faults.base import LinkFault
 from prism_sim.loading.checks import errors, warnings
 from prism_sim.scenario.names import core_name, leaf_name, spine_name
-from prism_sim.toolkit import Cluster, Draws, Run, Scenario, load_tables, score_faults, simulate
+from prism_sim.toolkit import Cluster, Draws, Scenario
 from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
 
 
@@ -181,37 +181,22 @@ def found_in(folder, faults, gpus, telemetry=None, **job):
         "collector": telemetry or {},
         "faults": [{"job": "train", "from_step": 8} | fault for fault in faults],
     }  # fmt: skip
-    run = Run(folder)
-    simulate(Scenario.model_validate(world), run)
-    diagnose(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return load_tables(run)
+    return diagnosed(folder, world)
 
 
 @pytest.mark.parametrize("telemetry", [{}, ROUNDED], ids=["exact", "milliseconds"])
 @pytest.mark.parametrize(("gpus", "rank"), [(2, 2), (2, 5), (4, 0), (4, 5), (4, 14), (4, 11)])
 def test_the_late_rank_of_a_server_is_named(tmp_path, gpus, rank, telemetry):
     fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.6, "to_step": 16}
-    score = score_faults(found_in(tmp_path, [fault], gpus, telemetry))
-    assert [match.localized for match in score.matches] == [True]
-    assert [match.cause_right for match in score.matches] == [True]
-    assert score.false_alarms == 0
+    assert_named(found_in(tmp_path, [fault], gpus, telemetry))
 
 
+@pytest.mark.parametrize("zero_stage", [1, 3])
 @pytest.mark.parametrize("gpus", [2, 4])
-def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
+def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus, zero_stage):
+    """Gathers layer by layer wait for it, and between the steps it is no later than others."""
     fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7, "to_step": 16}
-    score = score_faults(found_in(tmp_path, [fault], gpus))
-    assert [match.localized for match in score.matches] == [True]
-    assert score.false_alarms == 0
-
-
-@pytest.mark.parametrize("gpus", [2, 4])
-def test_a_late_server_is_named_where_parameters_are_gathered_layer_by_layer(tmp_path, gpus):
-    """Each gather waits for it, and between the steps it is no later than others."""
-    fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7, "to_step": 16}
-    score = score_faults(found_in(tmp_path, [fault], gpus, zero_stage=3))
-    assert [match.localized for match in score.matches] == [True]
-    assert score.false_alarms == 0
+    assert_named(found_in(tmp_path, [fault], gpus, zero_stage=zero_stage), with_cause=False)
 
 
 @pytest.mark.parametrize("rank", [4, 7, 8, 11])
@@ -237,9 +222,7 @@ def test_a_step_in_which_a_transfer_waits_for_its_partner_is_not_finished(tmp_pa
     fault = {
         "kind": "stopped_nic", "server": "s0003", "nic": 1, "noticed_after_s": 20, "down_s": 10,
     }  # fmt: skip
-    score = score_faults(found_in(tmp_path, [fault], 4))
-    assert [match.localized for match in score.matches] == [True]
-    assert score.false_alarms == 0
+    assert_named(found_in(tmp_path, [fault], 4), with_cause=False)
 
 
 @pytest.mark.parametrize("kind", ["hang", "crash"])
@@ -247,9 +230,7 @@ def test_a_rank_that_stops_is_named_where_no_exchange_of_gradients_is_seen(tmp_p
     """All replicas of a stage are in one server."""
     fault = {"kind": kind, "rank": 9, "noticed_after_s": 20}
     fault |= {"into_step_s": 0.02} if kind == "crash" else {}
-    score = score_faults(found_in(tmp_path, [fault], 4, dp=4, pp=4, micro_batches=8))
-    assert [match.localized for match in score.matches] == [True]
-    assert score.false_alarms == 0
+    assert_named(found_in(tmp_path, [fault], 4, dp=4, pp=4, micro_batches=8), with_cause=False)
 
 
 @pytest.mark.parametrize("rank", range(8))
@@ -277,13 +258,12 @@ def gathering_and_pausing(folder, every_s):
         "step_overhead_ms": 15,
         "model": MODEL | {"layers": 8},
     }
-    return score_faults(found_in(folder, [fault], 2, **gathering))
+    return found_in(folder, [fault], 2, **gathering)
 
 
 @pytest.mark.parametrize("every_s", [0.09, 0.124])
 def test_a_server_that_pauses_in_the_middle_of_collectives_is_named(tmp_path, every_s):
-    score = gathering_and_pausing(tmp_path, every_s)
-    assert [match.localized for match in score.matches] == [True]
+    assert_named(gathering_and_pausing(tmp_path, every_s), alone=False, with_cause=False)
 
 
 SECOND = pytest.mark.xfail(reason="a second finding names a server that waits for the first")
@@ -291,4 +271,4 @@ SECOND = pytest.mark.xfail(reason="a second finding names a server that waits fo
 
 @pytest.mark.parametrize("every_s", [0.09, pytest.param(0.124, marks=SECOND)])
 def test_only_the_server_that_pauses_in_the_middle_of_collectives_is_named(tmp_path, every_s):
-    assert gathering_and_pausing(tmp_path, every_s).false_alarms == 0
+    assert_named(gathering_and_pausing(tmp_path, every_s), with_cause=False)

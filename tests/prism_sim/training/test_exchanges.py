@@ -62,13 +62,16 @@ def test_balanced_experts_exchange_equal_amounts_and_popular_ones_more(simulated
     assert (out < 2 * 2 * LAYERS * 2 * ACTIVATIONS).all()
 
 
+EXPERTS_OF_SERVERS = {
+    "dp": 16, "ep": 16, "tp": 1, "micro_batches": 2, "steps": 1,
+    "cluster": {"servers": 4, "gpus_per_server": 4, "nics_per_server": 4},
+}  # fmt: skip
+
+
 def test_a_token_crosses_the_network_once_for_each_of_its_servers(simulated):
     """DeepSeek-V3, section 3.2.2: to the GPU of its own position, in FP8; results are bf16."""
     moe = {"experts": 16, "top_k": 4, "servers": 2, "dispatch_bytes": 1}
-    run = simulated(
-        dp=16, ep=16, tp=1, moe=moe, micro_batches=2, steps=1,
-        cluster={"servers": 4, "gpus_per_server": 4, "nics_per_server": 4},
-    )  # fmt: skip
+    run = simulated(moe=moe, **EXPERTS_OF_SERVERS)
     tokens = 16 * 2 * TOKENS * TINY_MODEL["hidden"]
     copies = 2 * 3 / 4  # of two servers, one is the own one in a quarter of the cases
     assert sent(run, "ep") == LAYERS * 2 * (1 + 2) * tokens * copies
@@ -80,10 +83,7 @@ def test_a_token_crosses_the_network_once_for_each_of_its_servers(simulated):
 
 def test_popular_experts_get_more_tokens_over_few_crossings_too(simulated):
     moe = {"experts": 16, "top_k": 4, "servers": 2, "imbalance": 0.5}
-    run = simulated(
-        dp=16, ep=16, tp=1, moe=moe, micro_batches=2, steps=1,
-        cluster={"servers": 4, "gpus_per_server": 4, "nics_per_server": 4},
-    )  # fmt: skip
+    run = simulated(moe=moe, **EXPERTS_OF_SERVERS)
     sizes = records(run, "ep").groupby(["src", "dst"])["bytes"].sum()
     assert sizes.nunique() > len(sizes) / 2
     total = LAYERS * 2 * 2 * 2 * 16 * 2 * TOKENS * TINY_MODEL["hidden"] * 2

@@ -21,9 +21,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.base import FaultStage, GroupStage, JobStage, PairStage, TimelineStage
 from llmprism.methods.paper.findings import diagnose_faults
-from llmprism.methods.paper.groups import form_groups, layouts
-from llmprism.methods.paper.jobs import recognise_jobs
-from llmprism.methods.paper.parallelism import classify_pairs
+from llmprism.methods.paper.parallelism import classify_pairs, form_groups, layouts, recognise_jobs
 from llmprism.methods.paper.timeline import reconstruct
 from llmprism.numerics.memory import give_back
 from prism_common.progress import Progress

@@ -23,8 +23,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.paper.alarms import COLUMNS, finding, stretches
-from llmprism.methods.paper.sigma import Outliers, k_sigma
+from llmprism.methods.paper.sigma import COLUMNS, Outliers, finding, k_sigma, stretches
 from llmprism.model import DP, Finding, Groups, Jobs, Pairs, Steps, Timeline
 from llmprism.numerics.arrays import Codes, Floats, Ints, grouped
 

@@ -102,9 +102,9 @@ def _with_first_start(steps: Steps, flows: FlowTable, touches: _Touches, pairs: 
     """Replace the start of each address's first step by an estimate from its later steps."""
     by = touches.by
     event_ns = flows.start_ns[by.order]
-    next_event = _first_from(steps.start_ns, steps.address, event_ns, by.offsets)
-    lead = (next_event - steps.start_ns).astype(np.float64)
-    lead[(steps.step == 0) | (next_event < 0)] = np.nan
+    at = _row_at(steps.start_ns - 1, steps.address, event_ns, by.offsets)
+    lead = (event_ns[at] - steps.start_ns).astype(np.float64)
+    lead[(steps.step == 0) | (at < 0)] = np.nan
     typical = pd.Series(lead).groupby(steps.address).transform("median").fillna(0.0)
     first = np.flatnonzero(steps.step == 0)
     address = steps.address[first]
@@ -147,18 +147,6 @@ def _first_above(ordered: Ints, low: int, high: int, limit: int) -> int:
     return low
 
 
-@compiled
-def _first_from(moment: Ints, address: Codes, event_ns: Ints, offsets: Ints) -> Ints:
-    """Return the address's first event at or after each moment [ns], -1 if there is none."""
-    found = np.full(moment.size, -1, dtype=np.int64)
-    for i in range(moment.size):
-        low, high = offsets[address[i]], offsets[address[i] + 1]
-        j = _first_above(event_ns, low, high, moment[i] - 1)
-        if j < high:
-            found[i] = event_ns[j]
-    return found
-
-
 def rows_at(moment_ns: Ints, address: Ints, steps: Steps, addresses: int) -> Ints:
     """Return the step of an address at a given time.
 
@@ -175,7 +163,8 @@ def rows_at(moment_ns: Ints, address: Ints, steps: Steps, addresses: int) -> Int
 
 
 @compiled
-def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
+def _row_at(moment: Ints, address: Codes | Ints, end_ns: Ints, offsets: Ints) -> Ints:
+    """Return the address's first row that ends after each moment [ns], -1 if there is none."""
     row = np.full(moment.size, -1, dtype=np.int64)
     for i in range(moment.size):
         low, high = offsets[address[i]], offsets[address[i] + 1]

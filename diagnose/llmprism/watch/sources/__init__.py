@@ -7,6 +7,7 @@ next call. So a source keeps nothing that must survive, and hands over again wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -48,9 +49,20 @@ class Source(Protocol):
 
     def stored(self, taken: Taken) -> None:
         """What was taken is stored; the source may let go of it."""
+        return
 
     def close(self) -> None:
         """End."""
+        return
+
+
+class NoFlows(Source):
+    """The source of a monitor that has collectives alone."""
+
+    def take(self, position: Any, wait_s: float) -> Taken:
+        """Wait."""
+        time.sleep(wait_s)
+        return Taken(position=position)
 
 
 Open = Callable[[str, Path], Source]
@@ -71,13 +83,15 @@ def register(name: str, summary: str, recognises: Recognise) -> Callable[[Open],
     return keep
 
 
-def open_source(text: str, folder: Path) -> Source:
-    """Open the source that ``text`` names.
+def open_source(text: str | None, folder: Path) -> Source:
+    """Open the source of flows that ``text`` names.
 
     Raises
     ------
     UserError : no kind of source is written like this, or it cannot be opened.
     """
+    if text is None:
+        return NoFlows()
     for module in _OWN:
         import_module(f"{__name__}.{module}")
     for name in _OWN:

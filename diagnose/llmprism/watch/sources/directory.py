@@ -24,7 +24,7 @@ from typing import Any
 
 from llmprism.ingest.sources import BROKEN
 from llmprism.ingest.sources import Source as File
-from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources import Source, Taken, register
 from prism_common.errors import Problem, UserError
 from prism_common.folders import OwnFolder
 
@@ -38,7 +38,7 @@ Seen = dict[str, list[Any]]
 """Size [bytes], time of change [ns] and digest of each file that was read, by its path."""
 
 
-class Directory:
+class Directory(Source):
     """The files of a folder, in the order in which they were written.
 
     Those of a monitor's ``own`` are removed when they are stored, and no others are looked at.
@@ -118,9 +118,6 @@ class Directory:
         if self._own is not None:
             for name in names:
                 self._own.remove(name)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _listed(self) -> Iterator[tuple[str, list[int]]]:
         for path in self._paths():

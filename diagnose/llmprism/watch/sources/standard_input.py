@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from llmprism.watch.sources import Taken, register
+from llmprism.watch.sources import Source, Taken, register
 from llmprism.watch.sources.directory import Directory
 from llmprism.watch.sources.spool import Spool, own_spool
 from prism_common.untrusted import lines
@@ -20,7 +20,7 @@ from prism_common.untrusted import lines
 _WAIT_S = 0.1
 
 
-class StandardInput:
+class StandardInput(Source):
     """Lines that a thread puts into files."""
 
     def __init__(self, stream: IO[bytes], folder: Path) -> None:
@@ -46,9 +46,6 @@ class StandardInput:
     def stored(self, taken: Taken) -> None:
         """Remove the files."""
         self._files.stored(taken)
-
-    def close(self) -> None:
-        """The thread ends with the input."""
 
     def _read(self) -> None:
         for line in lines(self._stream):

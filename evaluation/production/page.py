@@ -10,7 +10,7 @@ from typing import Any
 
 from evaluation.paths import REFERENCE, TEMPLATES
 from evaluation.production.measuring import Hour, measure, steps_of_parts
-from llmprism.counters.picture import write_spectra, write_timeline
+from llmprism.counters.picture import write_timeline
 from llmprism.finding_fields import plain
 from llmprism.part_names import condensed
 from prism_common.quantities import duration, percent, shortened
@@ -18,14 +18,12 @@ from prism_sim.toolkit import render_page, table
 
 PAGE = REFERENCE / "production.md"
 TIMELINE = REFERENCE / "production-ports.png"
-SPECTRA = REFERENCE / "production-spectra.png"
 
 
 def write(folder: Path) -> Path:
-    """Measure the hour below ``folder``, and write the page and both pictures."""
+    """Measure the hour below ``folder``, and write the page and the picture."""
     hour = measure(folder)
     write_timeline(hour.result, TIMELINE)
-    write_spectra(hour.result, SPECTRA)
     PAGE.write_text(page_of(hour), encoding="utf-8")
     return PAGE
 

@@ -53,17 +53,18 @@ def collectives_command(
         from llmprism.ingest.scheduler_jobs import read_names
         from llmprism.io.topology import Topology, read_topology
         from llmprism.terminal import print_diagnosis
-        from prism_common.files import replacing
+        from prism_common.files import refuse_foreign, replacing_marked
 
         if out is not None:
             check_target(out)  # before the work
+        refuse_foreign(late, "llmprism", "--late")
         network = read_topology(topology) if topology else Topology((), (), ())
         network = replace(network, jobs=tuple(read_names(jobs) if jobs else ()))
         result = diagnose(read(inputs, parse_pairs(mapping, "--map")), network)
         if out is not None:
             result.diagnosis.write(out)
         if late is not None:
-            with replacing(late) as partial:
+            with replacing_marked(late, "llmprism", "--late") as partial:
                 result.write_late(partial)
         if as_json:
             typer.echo(json.dumps(result.diagnosis.summary() | {"notes": result.notes}, indent=1))

@@ -41,6 +41,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.missing import finite_median
 from llmprism.persistent_deviations import Scope
 from llmprism.verdict import Reason, RecordsVerdict
+from prism_common.files import made_by
 from prism_common.quantities import counted, duration
 
 METHOD = "collectives"
@@ -75,6 +76,7 @@ class CollectiveDiagnosis:
         table = table.add_column(0, "address", records.named("process", self.addresses))
         for name in ("late_ns", "waited_ns", "transfer_ns"):
             table = table.append_column(name, [getattr(self.operations, name).astype(np.int64)])
+        table = table.replace_schema_metadata({"program": made_by("llmprism")})
         pq.write_table(table, path, compression="zstd")
 
 

@@ -34,6 +34,7 @@ PLACES: dict[str, list[str]] = {ours: row.split() for ours, row in _ROWS["places
 WALKED: dict[str, list[str]] = {ours: row.split() for ours, row in _ROWS["walked"].items()}
 LINES: dict[str, str] = _ROWS["lines"]
 OIDS: dict[str, str] = _ROWS["oids"]
+HEADS: dict[str, str] = _ROWS["heads"]
 SAMPLES: list[str] = [*_ROWS["samples"].values()]
 _SAME = frozenset({"ecn_marks", "pause_frames", "link_downs"})  # they need no direction
 _VOCABULARY = sorted(

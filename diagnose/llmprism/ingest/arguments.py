@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,7 +32,7 @@ Separator = Annotated[
     ),
 ]
 TimeUnit = Annotated[
-    str | None,
+    Literal["s", "ms", "us", "ns"] | None,
     option("UNIT", "Of numeric times: s, ms, us or ns; if a column's name does not end with it."),
 ]
 Since = Annotated[str | None, option("TIME", "Leave out records before it.", "--from")]

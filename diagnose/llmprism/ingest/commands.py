@@ -65,7 +65,6 @@ def ingest_command(
         from prism_common.folders import new_folder
 
         _check_target(out)  # before the work
-        _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
         _check_choice("--observation-point", observation_point, ("ingress", "egress"))
         notes = Notes()
         names = read_hosts(hosts) if hosts else {}

@@ -69,6 +69,7 @@ def test_layout_steps_and_the_exact_lateness_of_the_late_rank_are_in_the_tables(
     path, out, late = written(tmp_path, [*job()]), tmp_path / "tables", tmp_path / "late.parquet"
     _, text, _ = answered(path, "--out", out, "--late", late)
     assert "job-0: 2 servers: node[0-1]" in text
+    assert [answered(path, "--late", at)[0] for at in (late, path)] == [0, 1]
     table = pd.read_parquet(late)
     assert (table["transfer_ns"] == TRANSFER_US * 1000).all()
     slow = (table["number"] % BUCKETS == 0) & (table["number"] // BUCKETS).isin(list(SLOW))

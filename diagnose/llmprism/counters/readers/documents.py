@@ -199,6 +199,14 @@ def _named(node: Any) -> Any:
         own = {str(one["key"]): one["value"] for one in pairs}
         plain_own = {k: [*v.values(), ""][0] if isinstance(v, dict) else v for k, v in own.items()}
         return plain_own if len(pairs) == len(node) > 0 else node
+    if isinstance(frame := node.get("schema"), dict) and isinstance(node.get("data"), dict):
+        heads, columns = frame.get("fields"), node["data"].get("values")
+        if isinstance(heads, list) and isinstance(columns, list):  # a frame of Grafana
+            return [
+                {"metric": head.get("labels"), "values": [*zip(columns[0], one, strict=False)]}
+                for head, one in zip(heads[1:], columns[1:], strict=False)
+                if isinstance(head, dict) and isinstance(columns[0], list) and isinstance(one, list)
+            ]
     node = {key: _leaf(one) for key, one in node.items()} if isinstance(node, dict) else {}
     values: Any = node.get("values")
     names = isinstance(values, list) and (node.get("columns") or node.get("dsnames"))
@@ -237,7 +245,8 @@ def _points(points: Any, is_value_first: bool) -> Iterator[tuple[int, object]]:
 
 def _labels(node: dict[str, Any]) -> dict[str, str]:
     """The labels in an object; ``name`` may be that of the message, or of the counter below."""
-    own = {LABELS.get(plain(key), ""): str(one) for key, one in node.items()
+    own = {LABELS.get(plain(key), "") if key[-6:] != "/@name" else "interface_name": str(one)
+           for key, one in node.items()
            if one and isinstance(one, str | int) and key[:2] != "__"}  # fmt: skip
     own.pop("", None)
     if {"tags", "values", "fields", "sum", "gauge"} & {*node}:

@@ -159,6 +159,7 @@ def names_of(labels: Mapping[str, Any]) -> tuple[str, ...]:
     switches = [text[label] for label in SWITCH_LABELS if text.get(label)] or [""]
     switches += [found[1] for one in switches if (found := WITH_PORT.fullmatch(one))]
     ports = [text[label] for label in PORT_LABELS if text.get(label)] or [""]
+    switches += [text["device"]] if "device" in text and len(ports) > 1 else []
     names = ["/".join(filter(None, (s, p))) for p in ports for s in filter(None, switches)]
     alone = ports if switches == [text.get("file")] else ports[:1] if not names else []
     address = [text["address"]] if "address" in text else []

@@ -134,7 +134,8 @@ def _columns(
         raise UserError(Problem(f"--map names no column {absent[0]!r}", where, f"it has: {listed}"))
     places = {ours: name for name, ours in mapped.items() if ours not in COLUMNS}
     counters = {n: Meaning(ours, "bytes", "") for n, ours in mapped.items() if ours in COLUMNS}
-    for name in (name for name in names if name not in mapped):
+    unmapped = [name for name in names if name not in mapped]
+    for name in sorted(unmapped, key=lambda one: not plain(one).startswith("nodedesc")):
         meaning = meaning_of(name, side)
         if meaning is None:
             places.setdefault(_place_of(name), name)

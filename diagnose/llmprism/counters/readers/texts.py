@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from llmprism.counters.names import (
+    HEADS,
     LINES,
     OIDS,
     SAMPLES,
@@ -45,8 +46,12 @@ _FORMS = [re.compile(re.sub(r"\bV\b", lambda _: _VALUE, re.sub(r"\bT\b", lambda 
 _TAG = re.compile(r"[, ]([^,= ]+)=((?:\\.|[^, \\])+)")
 _RATE = re.compile(r"([A-Za-z][\w.-]*?)\s*:\s*(\d[\d.,]*\s*[kKMGT]?i?[Bb](?:it|yte)?s?(?:ps|/s).*)")
 _STAMPED = re.compile(r"\[([^\]]+)\](?: \((\S+)\))?.*")
-_SAYS = re.compile(rf"({'|'.join(LINES)}) (\S+)")
-_PORT = re.compile(r"(?:NIC statistics for )?([\w.@/-]+):")
+_SAYS = re.compile(rf"({'|'.join(LINES)})(?: | *: )(\S+)")
+_PORT = re.compile(
+    r"(?:NIC statistics for |\d+: )?([\w.@/-]+)(?::|: (?:flags=|<).*| is (?:up|down|admin).*)"
+)
+_COLUMNS = re.compile(r"(?:([RT]X): +)?([A-Z]\w*(?: +[A-Z]\w*){3,}|[a-z]\w*(?: +[a-z]\w*){3,})")
+_SERIES, _RANGED = re.compile(r"(\w*\{.*\}) =>"), re.compile(rf"{_VALUE} @\[{_TIME}\]")
 _HOW = "while sleep 1; do date +%s.%N; perfquery -x LID PORT; done"
 
 
@@ -66,7 +71,7 @@ def knows(path: Path, head: bytes) -> bool:
     lines = [line.strip() for line in head.decode("utf-8", errors="replace").split("\n")[:400]]
     state, found = _State(path), list[_Sample]()
     for line in lines:
-        found += every if (every := [*_samples_of(line)]) or state.takes(line) else ()
+        found += every if (every := state.samples(line)) or state.takes(line) else ()
     rates = [rate[1] for line in lines if (rate := _RATE.fullmatch(line))]
     is_counter = any(meaning_with(one.labels, one.name) for one in found)
     return len(found) + len(rates) > 1 and (is_counter or any(map(meaning_of, rates)))
@@ -83,7 +88,7 @@ def read(path: Path, options: Options) -> Readings:
     with Source(path).text() as stream:
         while line := stream.readline(LONGEST_LINE):
             state.number, line = state.number + 1, line.strip()
-            every = [*_samples_of(line)]
+            every = state.samples(line)
             for one in every:
                 moment = moment_of(one.time, options.time_unit) if one.time else state.time_ns
                 if moment is None and meaning_with(one.labels, one.name):
@@ -111,6 +116,20 @@ class _State:
         self.device: dict[str, str] = {}
         self.labels = {"port": self.file["file"]}
         self.seen: set[str] | None = None
+        self.columns: tuple[str, list[str]] = ("", [])
+        self.series = ""
+
+    def samples(self, line: str) -> list[_Sample]:
+        """The samples in a line, also in a row below columns, or in one of a series above."""
+        (way, columns), row = self.columns, line.split()
+        if self.series and (found := _RANGED.fullmatch(line)):
+            name, labels = labelled(self.series)
+            return [_Sample(labels, name, found["value"], found["time"])]
+        if len(row) != len(columns) or not row:
+            return [*_samples_of(line)]
+        labels = {} if way else {"port": row[0]}
+        named = zip((f"{way} {HEADS.get(name, name)}" for name in columns), row, strict=True)
+        return [_Sample(labels, *one) for one in named if meaning_of(one[0]) and one[1].isdecimal()]
 
     def at(self, labels: dict[str, str]) -> dict[str, str]:
         """The labels of a value, by its own and those before."""
@@ -135,7 +154,7 @@ class _State:
             if self.seen is not None:
                 self.seen.add("")
         elif sets and LINES[sets[1]] == "port":
-            self.labels = {"port": sets[2]}
+            self.labels = {**(self.device or self.file), "port": sets[2]}
         elif sets:
             self.device = {LINES[sets[1]]: sets[2]}
         elif head := _HEAD.match(line):
@@ -143,6 +162,12 @@ class _State:
             self.labels, self.seen = {"port": f"lid{head[2]}/{head[3]}"}, set()
         elif named := _NAMED.fullmatch(line):
             self.labels, self.seen = {"guid": named[2], "port": named[1]}, set()
+        elif series := _SERIES.fullmatch(line):
+            self.series = series[1]
+        elif (found := _COLUMNS.fullmatch(line)) and any(
+            meaning_of(f"{found[1] or ''} {HEADS.get(name, name)}") for name in found[2].split()
+        ):
+            self.columns = (found[1] or "", found[2].split())
         elif named := _PORT.fullmatch(line):
             self.labels, self.seen = {**self.file, "port": named[1]}, None
         else:
@@ -157,7 +182,9 @@ def _samples_of(line: str) -> Iterator[_Sample]:
     if found is None:
         return
     name, labels = found.get("name", ""), dict(_TAG.findall(found.get("tags", "")))
-    if "series" in found:
+    if "way" in found:
+        name = f"{found['way']} bytes"
+    elif "series" in found:
         name, labels = labelled(found["series"])
     elif "dotted" in found:
         name, labels = of_path(found["dotted"])
@@ -169,7 +196,7 @@ def _samples_of(line: str) -> Iterator[_Sample]:
     fields = re.findall(r"([^=,]+)=([^,]+)", found.get("fields", ""))
     for of_field, value in fields or [(name, found["value"])]:
         number = str(int(value, 16)) if value[:2] == "0x" else value.rstrip("iu")
-        yield _Sample(labels, of_field, number, found.get("time"))
+        yield _Sample(labels, of_field.strip(), number, found.get("time"))
 
 
 def _refuse_rate(line: str, where: str) -> None:
